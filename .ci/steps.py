@@ -48,8 +48,12 @@ OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
 NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
-    "3.11", "aiohttp", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
+    "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
     "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
+)  # fmt: skip
+# No older ones are tested, and pylance has a new major version every month.
+LANCE = Environment(
+    "3.11", "array-record==0.8.*", "pylance==14.*", "aiohttp", "moto[server]", "s3fs", "tenacity", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
 RAY = Environment(
@@ -156,16 +160,24 @@ source "$WORK/fresh/bin/activate"
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py \\
-    --ignore tests/formats/test_shards_of_others.py
+    --ignore tests/formats/test_shards_of_others.py \\
+    --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
-python -m pytest --require-packages tests/docs -k "files.md or vision.md or cache.md"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
 """),
     Step("formats-of-others", "files that other loaders have written", OTHERS, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats/test_shards_of_others.py
+"""),
+    Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats/test_array_record.py tests/formats/test_lance.py
+python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
+python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
+python -m pytest --require-packages tests/docs -k "lance.md"
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
 PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"

@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from .file_cache.cache import FileCache as FileCache
     from .formats import decoders as decoders
     from .formats.image_folder import image_classes as image_classes
+    from .from_files import array_record as array_record
     from .from_files import arrow as arrow
     from .from_files import csv as csv
     from .from_files import files as files
     from .from_files import image_folder as image_folder
     from .from_files import jsonl as jsonl
+    from .from_files import lance as lance
     from .from_files import lines as lines
     from .from_files import litdata as litdata
     from .from_files import mds as mds
@@ -104,7 +106,7 @@ _NAMES_OF = {
     "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
-    "from_files": "arrow csv files image_folder jsonl lines litdata mds megatron parquet tar tfrecord",
+    "from_files": "array_record arrow csv files image_folder jsonl lance lines litdata mds megatron parquet tar tfrecord",
     "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from .core.arguments import check_bool, check_callable, check_choice
 from .errors import InvalidArgument
 from .file_cache.cache import FileCache
+from .formats.array_record import ArrayRecord
 from .formats.arrow import Arrow
 from .formats.csv import checked_dialect, open_csv
 from .formats.data_files import found_data_files, with_cache
@@ -17,6 +18,7 @@ from .formats.files import Files
 from .formats.image_folder import ImageFolder, LabelledDecoder
 from .formats.io.paths import Paths, repeatable
 from .formats.jsonl import parse_json_line
+from .formats.lance import Lance
 from .formats.lines import LINES, Lines, check_encoding, decode_line
 from .formats.megatron import Megatron, Tokens
 from .formats.parquet import Parquet
@@ -31,6 +33,21 @@ from .stages.map import Map
 from .views.explained import explained_by
 
 U = TypeVar("U")
+
+
+@explained_by(ArrayRecord)
+def array_record(  # noqa: D417  # the others stand below
+    paths: Paths,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
+) -> Pipeline[bytes]:
+    """The records of ArrayRecord files; see `resumable.formats.array_record.ArrayRecord`.
+
+    Args:
+      cache: of remote files on a local disk, from which the copies are made.
+    """
+    return Pipeline(ArrayRecord(paths, storage_options=with_cache(storage_options, cache)))
 
 
 @explained_by(Arrow)
@@ -111,6 +128,18 @@ def csv(
         paths, dialect, columns, index_dir, with_cache(storage_options, cache)
     )
     return Pipeline(Map(source, decode, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Lance, dataset_version="version")
+def lance(
+    uri: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    version: int | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The rows of a Lance dataset as dicts; see `resumable.formats.lance.Lance`."""
+    return Pipeline(Lance(uri, columns, dataset_version=version, storage_options=storage_options))
 
 
 @explained_by(Lines)

@@ -40,9 +40,9 @@ PUBLIC = {
     "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress", "ReadError",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
-    "When", "WorkerError", "arrow", "by_epoch", "concatenate", "csv", "decoders", "dumps", "every", "files",
+    "When", "WorkerError", "array_record", "arrow", "by_epoch", "concatenate", "csv", "decoders", "dumps", "every", "files",
     "from_arrays", "from_iterable", "from_sequence", "image_classes", "image_folder", "interleave",
-    "jsonl", "lines", "litdata", "loads", "mds", "megatron", "merge_states", "metrics", "mix", "origins", "padded", "parquet", "partition", "range", "read_exclusions", "tar", "task_name", "tfrecord",
+    "jsonl", "lance", "lines", "litdata", "loads", "mds", "megatron", "merge_states", "metrics", "mix", "origins", "padded", "parquet", "partition", "range", "read_exclusions", "tar", "task_name", "tfrecord",
     "zip",
 }  # fmt: skip
 

@@ -97,6 +97,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines("/"), ValueError, "regular files, got '/'"),
     (lambda: rs.lines(__file__, encoding="utf-16"), ValueError, "newline as one byte"),
     (lambda: rs.lines(__file__, encoding="klingon"), ValueError, "known to Python"),
+    (lambda: rs.lance(5), TypeError, "uri must be a path or a URI, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.lance(b"a.lance"), TypeError, "uri must be a path or a URI, got b'a.lance'"),  # type: ignore[arg-type]
+    (lambda: rs.lance(""), ValueError, "uri must name a dataset, got ''"),
+    (lambda: rs.lance("a", []), ValueError, "columns must name at least one column, got none"),
+    (lambda: rs.lance("a", "x"), TypeError, "columns must be a list of names, got 'x'"),
+    (lambda: rs.lance("a", ["x", "x"]), ValueError, r"columns must be different, got \['x', 'x'\]"),
+    (lambda: rs.lance("a", version=0), ValueError, r"version must be at least 1, and below 2\*\*63, got 0"),
+    (lambda: rs.lance("a", version=1.0), TypeError, "version must be a number or a tag, got 1.0"),  # type: ignore[arg-type]
+    (lambda: rs.lance("a", version=True), TypeError, "version must be a number or a tag, got True"),
+    (lambda: rs.lance("a", storage_options=[]), TypeError, r"storage_options must be a dict, got \[\]"),  # type: ignore[arg-type]
+    (lambda: rs.lance("a", storage_options={"allow_http": True}), TypeError, "storage_options must have strings for Lance's object store, got 'allow_http': True"),  # type: ignore[dict-item]
     (lambda: rs.megatron(__file__, items="token"), ValueError, "items must be one of 'document', 'sequence', got 'token'"),
     (lambda: rs.megatron("nowhere/*"), ValueError, r"match at least one file, got 'nowhere/\*.idx'"),
     (lambda: rs.megatron(5), TypeError, "paths must be a path, a pattern or several, got 5"),  # type: ignore[arg-type]
@@ -107,7 +118,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.litdata(".", block_size=True), TypeError, "block_size must be an integer, got True"),
     (lambda: rs.litdata(".", tensors="jax"), ValueError, "tensors must be one of 'numpy', 'torch', got 'jax'"),
     (lambda: rs.litdata(".", allow_pickle=None), TypeError, "allow_pickle must be True or False, got None"),  # type: ignore[arg-type]
-    (lambda: rs.mds(".", storage_options={}), ValueError, "storage_options must be None for local files, got {}"),
+    (lambda: rs.mds(".", storage_options={}), ValueError, r"storage_options must be None for local files, got those called \[\]"),
     (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
     (lambda: rs.from_sequence(Table()), TypeError, r"a pyarrow Table are columns; use from_sequence\(table.to_pylist\(\)\)"),
     (lambda: rs.from_iterable(Table()), TypeError, "must give rows, but those of a pyarrow Table are columns"),  # type: ignore[call-overload]

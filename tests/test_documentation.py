@@ -170,7 +170,9 @@ def test_whatever_takes_or_gives_an_array_says_its_shape() -> None:
 
 # The packages without which the example of a name cannot run.
 NEEDS = {
+    "array_record": "array_record",
     "arrow": "pyarrow",
+    "lance": "lance",
     "parquet": "pyarrow",
     "tfrecord": "google_crc32c",
     "decoders.example": "google",

@@ -21,7 +21,13 @@ SAVED = [
     for path in sorted(FOLDER.glob("states-*.json"))
     for name in json.loads(path.read_text())
 ]
-NEEDED = {"arrow": "pyarrow", "parquet": "pyarrow", "tfrecord": "google_crc32c"}
+NEEDED = {
+    "array_record": "array_record",
+    "arrow": "pyarrow",
+    "lance": "lance",
+    "parquet": "pyarrow",
+    "tfrecord": "google_crc32c",
+}
 """Packages without which the formats are not read."""
 
 OF_0_1 = {

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
+from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency, shorten
+from ..errors.public_urls import public_url
 from .envelope import check_unread
 from .names import CheckpointNames, names_among, parse_file_name, steps_by_name
 from .ranks.part import RankPart
@@ -46,23 +47,25 @@ class Remote(Store):
 
     def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:
         if not isinstance(url, str):
-            raise InvalidType(f"url must be a string, got {url!r}")
+            raise InvalidType(f"url must be a string, got {shorten(url)}")
         try:
             import fsspec
 
             self._system, self._folder = fsspec.url_to_fs(url, **storage_options)
         except ImportError as error:
             raise MissingDependency(
-                f"{url!r} needs fsspec and its backend: pip install 'resumable-loader[remote]' "
+                f"{public_url(url)!r} needs fsspec and its backend: pip install 'resumable-loader[remote]' "
                 f"({error})"
             ) from error
         except ValueError as error:
             raise InvalidArgument(
-                f"url must be one that fsspec knows, got {url!r}: {error}"
+                f"url must be one that fsspec knows, got {public_url(url)!r}: {error}"
             ) from error
         protocol = self._system.protocol
         if {"file", "local"} & {protocol, *([] if isinstance(protocol, str) else protocol)}:
-            raise InvalidArgument(f"url must not be local, got {url!r}; use its path, or Directory")
+            raise InvalidArgument(
+                f"url must not be local, got {public_url(url)!r}; use its path, or Directory"
+            )
         self.url = url
         # What was put without an answer, and where.
         self._in_doubt: tuple[str, bytes] | None = None
@@ -164,7 +167,7 @@ class Remote(Store):
         return any(self._names.is_aside(file, "damaged") for file in self._files())
 
     def __repr__(self) -> str:
-        return f"Remote({self.url!r}, name={self.name!r})"
+        return f"Remote({public_url(self.url)!r}, name={self.name!r})"
 
     def _with(self, names: CheckpointNames) -> Remote:
         one = copy.copy(self)
@@ -191,7 +194,7 @@ class Remote(Store):
         return f"{self._folder}/{self._names.of(step)}"
 
     def _shown(self, path: str) -> str:
-        return str(self._system.unstrip_protocol(path))
+        return public_url(str(self._system.unstrip_protocol(path)))
 
     def _check_equal(self, step: int, path: str, data: bytes) -> None:
         if self._system.cat_file(path) != data:

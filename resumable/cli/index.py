@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, NamedTuple
 
 from .. import from_files
 from ..errors import InvalidArgument, ResumableError
+from ..errors.public_urls import public_url
 from ..formats.index.known import FORMATS
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
@@ -42,7 +43,8 @@ class IndexGroup(NamedTuple):
 def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
     try:
-        found = _found(options.patterns, options.index_dir)
+        storage_options = dict(options.storage_options)
+        found = _found(options.patterns, options.index_dir, storage_options)
     except (ResumableError, OSError) as error:
         print(f"resumable index: {error}", file=sys.stderr)
         return 2
@@ -52,7 +54,10 @@ def run(options: argparse.Namespace) -> int:
         progress_bar(len(found), "files") as bar,
         ThreadPoolExecutor(options.workers or os.cpu_count()) as executor,
     ):
-        counts = {executor.submit(_indexed, group, options.index_dir): group for group in groups}
+        counts = {
+            executor.submit(_indexed, group, options.index_dir, storage_options): group
+            for group in groups
+        }
         for done in as_completed(counts):
             group = counts[done]
             try:
@@ -69,11 +74,16 @@ def run(options: argparse.Namespace) -> int:
     return int(failed)
 
 
-def _found(patterns: list[str], index_dir: str | None) -> list[str]:
+def _found(
+    patterns: list[str], index_dir: str | None, storage_options: Mapping[str, Any]
+) -> list[str]:
     """The files and URLs that ``patterns`` name.
 
+    Somebody may be waiting for the answer, so a store is asked once, unless ``storage_options`` say otherwise.
+
     Raises:
-      InvalidArgument: if a pattern matches nothing, or there is a URL and no ``index_dir``.
+      InvalidArgument: if a pattern matches nothing, there is a URL and no ``index_dir``, or there are
+        ``storage_options`` and no URL.
       OSError: if a remote file cannot be found.
       MissingDependency: if a URL needs a package that is not installed.
     """
@@ -81,11 +91,14 @@ def _found(patterns: list[str], index_dir: str | None) -> list[str]:
     local = [pattern for pattern in patterns if not is_remote(pattern)]
     if urls and index_dir is None:
         raise InvalidArgument(
-            f"--index-dir must say where the index of a URL is kept, got {urls[0]}"
+            f"--index-dir must say where the index of a URL is kept, got {public_url(urls[0])}"
         )
+    if storage_options and not urls:
+        raise InvalidArgument(f"--storage-option needs a URL, got the paths {local}")
     found = found_files(local, is_cache) if local else []
-    for files in found_remote_files(urls, None) if urls else []:
-        found += [file.path for file in files]
+    asked_once = {"retry": {"attempts": 1}} | dict(storage_options)
+    for files in found_remote_files(urls, asked_once) if urls else []:
+        found += [file.url for file in files]
     return found
 
 
@@ -102,9 +115,11 @@ def _groups(paths: Iterable[str], format: str | None) -> Iterable[IndexGroup]:
         yield IndexGroup(chosen, small)
 
 
-def _indexed(group: IndexGroup, folder: str | None) -> int:
+def _indexed(group: IndexGroup, folder: str | None, storage_options: Mapping[str, Any]) -> int:
     """Build the indexes of a group; returns the number of its records."""
     for path in group.paths:
         if compression_of(without_query(path)):
-            raise ResumableError(f"{path} is compressed, and read as a stream without an index")
-    return len(OPENED_BY[group.format](group.paths, index_dir=folder))
+            shown = public_url(path)
+            raise ResumableError(f"{shown} is compressed, and read as a stream without an index")
+    options = {"storage_options": storage_options} if any(map(is_remote, group.paths)) else {}
+    return len(OPENED_BY[group.format](group.paths, index_dir=folder, **options))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -355,6 +356,18 @@ def _add_index(commands: Any) -> None:
         "--index-dir", metavar="DIR", help="where to keep the indexes; needed for URLs"
     )
     parser.add_argument(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="storage_options",
+        type=_storage_option,
+        help=(
+            "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
+            "names. A VALUE that is no JSON is a string"
+        ),
+    )
+    parser.add_argument(
         "--workers",
         type=_at_least(1),
         metavar="N",
@@ -420,10 +433,25 @@ def _seconds(text: str) -> float:
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    name, value = _named(text, shown=text)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return name, value
+
+
+def _storage_option(text: str) -> tuple[str, Any]:
+    # What stands behind the sign may be a secret.
+    name, value = _named(text, shown=text.partition("=")[0])
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        # As Python writes them: otherwise "False" would be a string that counts as true.
+        return name, {"True": True, "False": False, "None": None}.get(value, value)
+
+
+def _named(text: str, shown: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {shown!r}")
+    return name, value

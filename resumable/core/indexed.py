@@ -216,7 +216,7 @@ class Indexed(Generic[T]):
         return self.numbered_by and (self.numbered_by, index)
 
     def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
-        """`needs` by other indices, which ``index_map`` turns into ours, both of shape (n,)."""
+        """What is needed by other indices, which ``index_map`` turns into ours, both of shape (n,)."""
         needs = self.needs
         return needs and (lambda indices, at: needs(index_map(indices), at))
 

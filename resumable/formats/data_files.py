@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument, InvalidType
 from ..file_cache.cache import FileCache, check_cache
 from .index.names import is_cache
 from .io.open_files import DataFile, found_file
@@ -15,6 +15,11 @@ from .io.remote import CACHE, RemoteFile, found_remote_files
 from .record import Format
 
 AnyFile: TypeAlias = DataFile | RemoteFile
+
+
+def location(file: AnyFile) -> str:
+    """Where ``file`` is: its path or, with whatever secret it holds, its URL."""
+    return file.url if isinstance(file, RemoteFile) else file.path
 
 
 def found_data_files(
@@ -40,11 +45,12 @@ def found_data_files(
     """
     given, is_left_out = given_paths(paths), partial(is_cache, format=format)
     if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
+        raise InvalidType(f"storage_options must be a dict, got {type(storage_options).__name__}")
     if not any(map(is_remote, given)):
         if storage_options is not None and storage_options.keys() != {CACHE}:
+            names = sorted(map(str, storage_options))  # their values may be secrets
             raise InvalidArgument(
-                f"storage_options must be None for local files, got {shorten(storage_options)}"
+                f"storage_options must be None for local files, got those called {names}"
             )
         return list(map(look, found_files(given, is_left_out)))
 
@@ -68,7 +74,7 @@ def with_cache(
     if check_cache(cache) is None:
         return storage_options
     if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
+        raise InvalidType(f"storage_options must be a dict, got {type(storage_options).__name__}")
     if CACHE in (storage_options or {}):
         raise InvalidArgument("cache must be None if storage_options have one, got both")
     return {**(storage_options or {}), CACHE: cache}

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidType, MalformedItem, MissingDependency
+from ..errors import InvalidArgument, MalformedItem, MissingDependency
 from .example import example as example
+from .pixels import PixelRequest
 
 
 def text(data: bytes) -> str:
@@ -99,37 +100,67 @@ def npy(data: bytes) -> npt.NDArray[Any]:
         raise MalformedItem(f"not an array: {_shown(error)}") from None
 
 
-def image(data: bytes, mode: str | None = "RGB") -> npt.NDArray[Any]:
+def image(
+    data: bytes,
+    mode: str | None = "RGB",
+    *,
+    dtype: str | None = None,
+    drop_alpha: bool = False,
+    apply_exif_orientation: bool = True,
+    frame: int | None = None,
+) -> npt.NDArray[Any]:
     """The pixels of the image in ``data``, in any format that Pillow reads. Needs the extra ``images``.
+
+    By default they are RGB in 8 bits. An image that holds more is refused: one with transparent pixels,
+    with more than 8 bits a channel, or with several frames. Arguments say what to do with it. To give
+    some where a function of the bytes is asked for, pass ``partial(rs.decoders.image, mode="L")``.
 
     Args:
       data: of a file or a member.
-      mode: of the pixels, as Pillow names it; None keeps the image's own. To choose one where a
-        function of the bytes is asked for, pass ``partial(rs.decoders.image, mode="L")``.
+      mode: of the pixels, as Pillow names it: ``"L"`` is gray, ``"A"`` behind it or behind ``"RGB"`` adds
+        alpha. None keeps the image's own mode and depth; of a palette these are the indices.
+      dtype: ``"uint8"`` or ``"uint16"``, for the modes L, LA, RGB and RGBA. Of 16 bits, the first takes the
+        upper 8; to 8 bits, the second adds as many, so that white is 65,535. By default 8 bits stay so
+        and 16 are refused.
+      drop_alpha: whether a mode without alpha takes the colours of transparent pixels as they are.
+      apply_exif_orientation: whether to turn and mirror the image as its EXIF data say. Data that cannot
+        be read say nothing. TIFF files are always turned.
+      frame: number of the frame to take from a file of several, such as an animation or the pages of a TIFF.
+        The further pictures in a JPEG file of a phone are no frames.
 
     Returns:
-      an array of shape (height, width, channels), or (height, width) for a mode of one channel, and
-      of dtype uint8 for the usual modes.
+      an array of shape (height, width, channels), or (height, width) for a mode of one channel, of
+      dtype uint8 or as ``dtype`` says. With other modes, or with None, also bool (mode ``"1"``), int32 (``"I"``),
+      float32 (``"F"``), or uint16 if the image has 16 bits.
 
     Raises:
-      MalformedItem: if it is no image, is damaged, or has more pixels than Pillow allows.
-      InvalidType: if ``mode`` is not a string.
+      MalformedItem: if it is no image, is damaged, has more pixels than Pillow allows, or holds more than the
+        arguments ask for. Of colours in 16 bits, Pillow can read all bits in PNG files alone; those of
+        JPEG 2000 and AVIF it cuts to 8 without saying so.
+      InvalidArgument: if Pillow has no such ``mode``, ``dtype`` is another word or does not go with
+        ``mode``, or ``frame`` is negative.
+      InvalidType: if an argument has the wrong type.
       MissingDependency: if Pillow is not installed.
 
     >>> rs.decoders.image(open("cat.jpg", "rb").read()).shape  # doctest: +SKIP
     (375, 500, 3)
     """
-    if mode is not None and not isinstance(mode, str):
-        raise InvalidType(f"mode must be a string or None, got {mode!r}")
+    request = PixelRequest(mode, dtype, drop_alpha, apply_exif_orientation, frame)
+    request.check()
     try:
-        from PIL import Image
+        from PIL import ImageMode
     except ImportError:
         raise MissingDependency(
             "images need Pillow: pip install 'resumable-loader[images]'"
         ) from None
     try:
-        with Image.open(io.BytesIO(data)) as opened:
-            return np.array(opened if mode in (None, opened.mode) else opened.convert(mode))
+        ImageMode.getmode(mode or "RGB")
+    except KeyError:
+        raise InvalidArgument(f"mode must be one that Pillow has, or None, got {mode!r}") from None
+    try:
+        return request.decode(data)
+    except MalformedItem:
+        raise
     except Exception as error:  # damaged images raise nearly anything
         raise MalformedItem(f"not an image: {_shown(error)}") from None
 

@@ -28,7 +28,7 @@ from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of
-from .data_files import AnyFile, found_data_files
+from .data_files import AnyFile, found_data_files, location
 from .io.cached_parts import part_uses
 from .io.open_files import DataFile
 from .io.paths import Paths, file_name, without_query
@@ -183,14 +183,16 @@ class Files(WholeFiles[Any]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         del state["_files"]
-        return {**state, "paths": [file.path for file in self._files]}
+        return {**state, "paths": list(map(location, self._files))}
 
     @derived
     def _reads_remote(self) -> bool:
         return self.read and any(isinstance(file, RemoteFile) for file in self._files)
 
     def _items(self, indices: list[int]) -> list[Any]:
-        return self._read(indices) if self.read else [self._files[index].path for index in indices]
+        if self.read:
+            return self._read(indices)
+        return [location(self._files[index]) for index in indices]
 
 
 def _is_cached(file: AnyFile) -> bool:

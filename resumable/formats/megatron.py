@@ -15,7 +15,7 @@ from ..core.arguments import check_choice
 from ..core.block import Indices
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
-from .data_files import AnyFile, found_data_files
+from .data_files import AnyFile, found_data_files, location
 from .io.fetching import map_at_once
 from .io.open_files import DataFile, FileContent
 from .io.paths import given_paths
@@ -92,7 +92,7 @@ class Megatron(RecordFiles[Tokens]):
     def _opened(self) -> tuple[AnyRecords, ...]:
         named = [_of_prefix(path, INDEX) for path in given_paths(self.paths)]
         indexes = found_data_files(named, self.storage_options)
-        beside = [_of_prefix(index.path, TOKENS) for index in indexes]
+        beside = [_of_prefix(location(index), TOKENS) for index in indexes]
         tokens = found_data_files(beside, self.storage_options)
         pairs = list(zip(indexes, tokens, strict=True))
         open_pair = partial(_open, items=self.items)

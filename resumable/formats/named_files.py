@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +13,31 @@ from ..core.block import NO_INDICES, Indices
 from ..core.left_out import AtPlaces
 from ..core.records import Records
 from ..errors import InvalidArgument, shorten
+from ..errors.public_urls import public_name
+from .io.paths import file_name
+
+
+class Sized(Protocol):
+    """A file, as it was found.
+
+    Attributes:
+      path: of it, or its URL.
+      size: in bytes.
+    """
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+def files_in_words(files: Sequence[Sized], counted: str) -> str:
+    """``files``, at least one, and what is ``counted`` in them: equal for the same names and sizes."""
+    described = [f"{file_name(file.path)}:{file.size}" for file in files]
+    digest = hashlib.blake2b("\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{shorten(file_name(files[0].path), 24)}{more}, {counted}, {digest.hexdigest()}"
 
 
 def left_out_of_files(
@@ -47,7 +74,8 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
     for number, path in enumerate(paths):
         by_last_part[_last_part(path)].append(number)
     for name, part in records.named.items():
-        same_end = by_last_part.get(_last_part(name), ())
+        ends = dict.fromkeys((_last_part(name), _last_part(public_name(name))))
+        same_end = [number for end in ends for number in by_last_part.get(end, ())]
         named = [number for number in same_end if is_named(paths[number], name)]
         if not named and records.may_lack:
             continue
@@ -55,7 +83,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             are = f"{len(named)} files are" if named else "no file is"
             raise InvalidArgument(
                 f"records must name a file by its path, or by an end of it that no other has, but {are} called "
-                f"{name!r} among {shorten([paths[number] for number in named] or list(paths))}"
+                f"{public_name(name)!r} among {shorten([paths[number] for number in named] or list(paths))}"
             )
         yield named[0], part
 
@@ -66,4 +94,5 @@ def _last_part(path: str) -> str:
 
 def is_named(path: str, name: str) -> bool:
     """Whether ``name`` is that of the file at ``path``: the path, or the end of it."""
-    return path == name or path.endswith(f"/{name.lstrip('/')}")
+    named = (name, public_name(name))
+    return path in named or any(path.endswith(f"/{one.lstrip('/')}") for one in named)

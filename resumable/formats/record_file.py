@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.block import Indices
-from .data_files import AnyFile
+from .data_files import AnyFile, location
 from .index.names import cache_path, pack_path
 from .index.packs import FEWEST_PACKED, packed_indexes
 from .index.record_index import (
@@ -124,6 +124,6 @@ def _packed_indexes(
 
 
 def _own_index(file: AnyFile, folder: str | None, format: Format) -> RecordIndex:
-    cache = cache_path(file.path, folder, format)
+    cache = cache_path(location(file), folder, format)
     known = known_index(file, cache, format) if is_cached(file) else None
     return known or new_index(file, cache, format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,14 +23,13 @@ from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
-from ..errors import shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import part_uses
 from .io.open_files import ReadingAhead
-from .io.paths import Paths, file_name
+from .io.paths import Paths
 from .io.remote import RemoteFile
-from .named_files import left_out_of_files
+from .named_files import files_in_words, left_out_of_files
 from .record import LocatedRecord
 from .record_file import AnyRecords, RecordFile
 from .remote_records import FewRequests, RemoteRecords, read_remote
@@ -75,7 +73,7 @@ class RecordFiles(LookedUp[T]):
         # Another process reads the indexes again.
         state = super().__getstate__()
         del state["_files"], state["_ends"]
-        state["paths"] = self.file_paths
+        state["paths"] = self.locations
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -111,23 +109,23 @@ class RecordFiles(LookedUp[T]):
     @property
     def files(self) -> str:
         """The files in a few words: equal for the same names, sizes and number of records."""
-        described = [f"{file_name(file.path)}:{file.size}" for file in self._files]
-        digest = hashlib.blake2b(
-            "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
-        )
-        first = file_name(self._files[0].path)
-        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
-        counted = f"{self.length} {self._kind}s"
-        return f"{shorten(first, 24)}{more}, {counted}, {digest.hexdigest()}"
+        return files_in_words(self._files, f"{self.length} {self._kind}s")
 
     @derived
     def contents(self) -> Evidence:
         """What the indexes know of the contents of the files."""
         return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
 
+    @property
+    def locations(self) -> list[str]:
+        """Where the files are, for another process to open them."""
+        return [
+            file.file.url if isinstance(file, RemoteRecords) else file.path for file in self._files
+        ]
+
     @derived
     def file_paths(self) -> list[str]:
-        """The paths of the files, or their URLs."""
+        """The paths of the files, or their URLs as they may be shown."""
         return [file.path for file in self._files]
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut:

@@ -148,9 +148,9 @@ def tensorboard(writer: Any, iterator: HasStats) -> None:
     4 input/inputs/math 2
     4 input/bytes_read 0
     4 input/requests 0
-    4 input/worker_restarts 0
     4 input/cache_hits 0
     4 input/cache_misses 0
+    4 input/worker_restarts 0
     """
     if not callable(getattr(writer, "add_scalar", None)):
         raise InvalidType(f"writer must have add_scalar, as a SummaryWriter, got {shorten(writer)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from campaigns.damaged_records import check_named, damaged_anywhere, lines_of, text_files
+from formats.array_records import OPTIONS, records
+from formats.array_records import write as write_array_record
 from formats.compressing import COMPRESS, IN_PARTS
 from formats.megatron_files import files_of
 from formats.table_files import write_more_parquet, write_tables
@@ -26,8 +29,9 @@ from resumable.core.block import block_items
 from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
+from resumable.workers.fork import fork
 
-__all__ = ["FILES", "CompressedTarget", "TableTarget", "TokenTarget"]
+__all__ = ["FILES", "ArrayRecordTarget", "CompressedTarget", "TableTarget", "TokenTarget"]
 
 
 class CompressedTarget(NamedTuple):
@@ -176,6 +180,52 @@ class TokenTarget:
         return len(found[0]), 0
 
 
+class ArrayRecordTarget:
+    """Files of records that the package `array_record` reads; their checksums tell all damage."""
+
+    damaged = staticmethod(damaged_anywhere)
+
+    def __init__(self) -> None:
+        self._expected = [records(0, 40), [number.to_bytes(2, "big") * 900 for number in range(70)]]
+
+    @cached_property
+    def real(self) -> list[bytes]:
+        """Records one by one, in groups, compressed or not; short ones and long ones."""
+        found = [(each, way) for each in self._expected for way in OPTIONS]
+        with TemporaryDirectory() as folder:
+            paths = [Path(folder) / str(number) for number in range(len(found))]
+            # In a fork, since a process that has written or read some cannot fork children that open
+            # damaged ones: the package kills these by a signal.
+            child = fork()
+            if not child:
+                for path, each in zip(paths, found, strict=True):
+                    write_array_record(path, *each)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            return [path.read_bytes() for path in paths]
+
+    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+        """Read ``data`` as a file: how many records it gave, and whether one was refused.
+
+        Raises:
+          AssertionError: if one is not what was written.
+        """
+        items = list[bytes]()
+        with written(data, folder) as path:
+            try:
+                pipeline = rs.array_record(path)
+                for item in pipeline:
+                    items.append(item)
+                backwards = pipeline.gather(np.arange(len(items))[::-1])
+            except rs.MalformedItem as error:
+                check_named(error, str(path))
+                assert any(items == whole[: len(items)] for whole in self._expected)
+                return len(items), 1
+        assert items in self._expected, "other records than were written"
+        assert backwards == items[::-1], "records that are looked up are others"
+        return len(items), 0
+
+
 @contextmanager
 def written_beside(path: Path, suffix: str, data: bytes) -> Iterator[None]:
     """Another file with ``data`` and the name of ``path`` but for its suffix."""
@@ -217,7 +267,7 @@ def decompress_zstd(data: bytes) -> bytes:
     return content
 
 
-FILES: Final[dict[str, CompressedTarget | TableTarget | TokenTarget]] = {
+FILES: Final[dict[str, ArrayRecordTarget | CompressedTarget | TableTarget | TokenTarget]] = {
     "megatron": TokenTarget(),
     "gz": CompressedTarget(
         ".gz",
@@ -243,6 +293,8 @@ if find_spec("zstandard"):
     FILES["zst"] = CompressedTarget(
         ".zst", compressed(".zst", "m.zst"), decompress_zstd, (zstandard.ZstdError, EOFError)
     )
+if find_spec("array_record"):
+    FILES["array_record"] = ArrayRecordTarget()
 if find_spec("pyarrow"):
     FILES["parquet"] = TableTarget(rs.parquet, "*.parquet")
     FILES["parquet in parts"] = TableTarget(partial(rs.parquet, batch_rows=3), "*.parquet")

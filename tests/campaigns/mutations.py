@@ -266,7 +266,7 @@ MUTATIONS: Final = [
         "del self._stored_starts[:index]",
     ),
     Mutation("formats/io/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
-    Mutation("formats/tables/source.py", '"names": IdentityField(', '"contents": IdentityField('),
+    Mutation("formats/tables/source.py", '"names": NAMES,', '"contents": NAMES,'),
     Mutation("formats/contents.py", 'f"{names.pop()} {place}"', "names.pop()"),
     Mutation("formats/contents.py", "[(0, END), (size - END, size)]", "[(0, END)]"),
     Mutation("formats/contents.py", "[*pages, *digests_of_ends([file])]", "pages"),

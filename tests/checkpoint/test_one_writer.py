@@ -328,7 +328,7 @@ class TestWithoutLocks:
         def refuse(descriptor: int) -> None:
             raise OSError(request.param, os.strerror(request.param))
 
-        monkeypatch.setattr(locking, "_lock", refuse)
+        monkeypatch.setattr(locking, "lock", refuse)
 
     def test_a_loop_runs_after_one_warning_a_folder(self, tmp_path: Path) -> None:
         before = open_descriptors()

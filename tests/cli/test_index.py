@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from formats.http_files import FileServer, serving
+from support.s3_server import s3_server
 
 import resumable as rs
+from resumable.cli import parsers
 from resumable.cli.main import main
 from resumable.formats.index import record_index
+from resumable.formats.io import remote
 
 LINES = 20_000
 
@@ -112,3 +118,94 @@ def test_fewer_than_one_worker_are_refused(
         main(["index", str(folder / "*"), "--workers", str(workers)])
     assert end.value.code == 2
     assert f"--workers: must be at least 1, got {workers}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def http_server() -> Iterator[FileServer]:
+    for package in ("fsspec", "tenacity", "aiohttp"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    with serving() as server:
+        yield server
+
+
+def test_a_server_that_cannot_be_reached_is_named_at_once(
+    http_server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    http_server.faults, http_server.often = ("503",), 1.0
+    url = f"{http_server.address}/a.txt"
+    command = ["index", url, "--index-dir", str(tmp_path)]
+    assert main(command) == 2
+    assert [method for method, _, _ in http_server.requests].count("HEAD") == 1
+    assert f"{url} could not be read: attempt 1 of 1 ended with" in capsys.readouterr().err
+
+    http_server.requests.clear()
+    assert main([*command, "--storage-option", 'retry={"attempts": 3, "wait": 0}']) == 2
+    assert [method for method, _, _ in http_server.requests].count("HEAD") == 3
+
+
+def test_what_fails_for_the_moment_while_a_file_is_read_is_tried_again(
+    http_server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http_server.files["/a.txt"] = b"a line\n" * 2000
+    find = remote.found_remote_files
+
+    def found_then_failing(*arguments: Any) -> Any:
+        found = find(*arguments)
+        http_server.faults, http_server.often = ("503",), 0.5
+        return found
+
+    monkeypatch.setattr("resumable.cli.index.found_remote_files", found_then_failing)
+    options = [
+        "--index-dir",
+        str(tmp_path),
+        "--storage-option",
+        'retry={"attempts": 20, "wait": 0}',
+    ]
+    assert main(["index", f"{http_server.address}/a.txt", *options]) == 0
+
+
+def test_storage_options_reach_the_file_system(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    with s3_server({"x/a.txt": b"a line\n" * 30, "x/b.txt": b"a line\n" * 12}) as address:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        named = {"endpoint_url": address, "key": "key", "secret": "a5ecret", "use_ssl": "false"}
+        options = [f"--storage-option={name}={value}" for name, value in named.items()]
+        where = ["--index-dir", str(tmp_path / "index")]
+        assert main(["index", "s3://bucket/x/*.txt", *where, *options]) == 0
+        assert ["lines", "2", "42"] in [
+            line.split() for line in capsys.readouterr().out.splitlines()
+        ]
+        storage_options = {"endpoint_url": address, "key": "key", "secret": "a5ecret"}
+        urls = "s3://bucket/x/*.txt"
+        assert (
+            len(rs.lines(urls, index_dir=tmp_path / "index", storage_options=storage_options)) == 42
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("anon=true", True),
+        ("anon=False", False),
+        ("profile=mine", "mine"),
+        ('client_kwargs={"region_name": "eu"}', {"region_name": "eu"}),
+        ("timeout=5", 5),
+        ("token=", ""),
+        ("key=a=b", "a=b"),
+    ],
+)
+def test_a_storage_option_is_json_or_a_string(text: str, value: object) -> None:
+    assert parsers._storage_option(text) == (text.partition("=")[0], value)
+
+
+def test_storage_options_without_a_url_or_a_name_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["index", str(folder / "large.txt"), "--storage-option", "anon=true"]) == 2
+    assert "--storage-option needs a URL" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["index", "s3://bucket/a", "--storage-option", "-=a5ecret"])
+    assert "a5ecret" not in capsys.readouterr().err

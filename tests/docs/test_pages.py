@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 from support.pages import DOCS, matches, module_path, run_page
+from support.s3_server import s3_server
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
     "guides/cache": "tenacity",
     "guides/vision": "PIL",
+    "guides/media": "av",
+    "guides/storage": "moto.server",
     "guides/waiting": "prometheus_client",
+    "coming-from/lance": "lance",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/torchtitan": "torchtitan",
@@ -23,6 +27,14 @@ PACKAGES = {
     "frameworks/ray": "ray",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
+
+CORPUS = {
+    f"corpus/{part:02}.jsonl": b"".join(
+        b'{"text": "document %d"}\n' % number for number in range(10 * part, 10 * part + 10)
+    )
+    for part in range(2)
+}
+"""What a bucket holds of which the page on storage reads."""
 
 SLOW = {
     "guides/debugging.md",
@@ -49,6 +61,11 @@ def test_every_block_of_a_page_runs(
             pytest.importorskip(package, reason=f"{package} is not installed")
             monkeypatch.setenv("PYTHONPATH", module_path())  # it may start interpreters itself
     monkeypatch.chdir(tmp_path)
+    if page == "guides/storage.md":
+        with s3_server(CORPUS) as address:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+            run_page(DOCS / page, tmp_path)
+        return
     run_page(DOCS / page, tmp_path)
 
 

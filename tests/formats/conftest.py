@@ -22,5 +22,6 @@ def http_server(one_http_server: FileServer) -> FileServer:
     one_http_server.faults, one_http_server.often = FAULTS, 0.0
     one_http_server.sizes = one_http_server.ranges = True
     one_http_server.requests.clear()
+    one_http_server.authorizations.clear()
     one_http_server.dice.seed(0)
     return one_http_server

@@ -41,6 +41,7 @@ class FileServer(ThreadingHTTPServer):
       faults: which ones happen, each as likely as the others.
       often: how likely a request fails, from 0 to 1.
       requests: what was asked for: method, path, and range.
+      authorizations: the headers of that name.
       sizes: whether it tells the size of files.
       ranges: whether it knows what a range is.
     """
@@ -55,6 +56,7 @@ class FileServer(ThreadingHTTPServer):
         self.faults: tuple[str, ...] = FAULTS
         self.often = 0.0
         self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
+        self.authorizations = set[str | None]()
         self.sizes = self.ranges = True
         self.dice = random.Random(0)
 
@@ -82,6 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         span = (int(asked[1]), int(asked[2]) + 1) if asked and server.ranges else None
+        server.authorizations.add(self.headers.get("Authorization"))
         server.requests.append((self.command, self.path, span))
         fault = ""
         if server.dice.random() < server.often:

@@ -8,7 +8,6 @@ import json
 import struct
 import sys
 import tracemalloc
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,23 +120,6 @@ def test_damaged_arrays_are_malformed_or_arrays(data: st.DataObject) -> None:
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(rs.MalformedItem):
         assert rs.decoders.npy(bytes(damaged)).nbytes == 48
-
-
-@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "WebP"])
-def test_images_come_back(kind: str) -> None:
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
-    file = io.BytesIO()
-    options = {"lossless": True} if kind == "WebP" else {}
-    image.fromarray(pixels).save(file, kind, **options)
-    assert np.array_equal(rs.decoders.image(file.getvalue()), pixels)
-    assert rs.decoders.image(file.getvalue(), mode="L").shape == (5, 7)
-    assert partial(rs.decoders.image, mode=None)(file.getvalue()).shape == (5, 7, 3)
-    for damaged in (b"", b"no image", file.getvalue()[:60]):
-        with pytest.raises(rs.MalformedItem, match="not an image"):
-            rs.decoders.image(damaged)
-    with pytest.raises(rs.InvalidType, match="mode must be a string or None, got 3"):
-        rs.decoders.image(file.getvalue(), mode=3)  # type: ignore[arg-type]
 
 
 def test_without_pillow_an_image_is_refused_with_the_name_of_the_extra(

@@ -197,7 +197,7 @@ def test_whole_files_are_read_whatever_fails_for_the_moment(
     assert list(files.batch(9, collate=list).unbatch()) == list(FILES.values())
     http_server.faults, http_server.often = ("503",), 1.0
 
-    with pytest.raises(rs.ReadError, match=r"/x/03\.bin\?signed=1 could not be read: attempt 12"):
+    with pytest.raises(rs.ReadError, match=r"/x/03\.bin\?hidden=\w+ could not be read: attempt 12"):
         files[3]
 
 
@@ -206,7 +206,7 @@ def test_a_whole_file_that_changed_is_refused(whole: list[str], http_server: Fil
     http_server.files["/x/05.bin"] = b"longer"
     with iter(files) as iterator:
         assert [next(iterator) for _ in range(5)] == list(FILES.values())[:5]
-        with pytest.raises(rs.MalformedItem, match=r"05\.bin\?signed=1 changed since"):
+        with pytest.raises(rs.MalformedItem, match=r"05\.bin\?hidden=\w+ changed since"):
             next(iterator)
 
 
@@ -246,7 +246,7 @@ def test_bad_urls_and_options_are_refused() -> None:
         rs.lines("nothing://x")
     with pytest.raises(rs.InvalidArgument, match="storage_options must be None for local files"):
         rs.lines(__file__, storage_options={})
-    with pytest.raises(rs.InvalidType, match="storage_options must be a dict, got 3"):
+    with pytest.raises(rs.InvalidType, match="storage_options must be a dict, got int"):
         rs.lines(f"{folder}/x.txt", storage_options=3)  # type: ignore[arg-type]
     for retry, message in (
         ({"attempts": 0}, "attempts must be at least 1, got 0"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from formats.laws_of_sources import items_of_two_ranks_then_three
 from formats.table_files import NAMES, sources, write_arrow, write_parquet, write_tables
 from support.tiers import is_deep, thinned
 
@@ -72,13 +72,7 @@ def test_rows_resume_in_a_fresh_process(name: str, data: Path) -> None:
 
 def test_two_ranks_are_resumed_by_three(data: Path) -> None:
     pipeline = rs.parquet(data / "mixed-*.parquet", ["id"]).shuffle(5, block=4).repeat(2)
-    seen = []
-    for rank in range(2):
-        with iter(pipeline.shard(rank, 2, uneven="keep")) as iterator:
-            seen += list(islice(iterator, 7))
-            state = iterator.get_state()
-    for rank in range(3):
-        seen += pipeline.shard(rank, 3, uneven="keep").resume(rs.loads(rs.dumps(state)))
+    seen = items_of_two_ranks_then_three(pipeline)
     assert sorted(row["id"] for row in seen) == sorted([*range(24)] * 2)
 
 

@@ -292,6 +292,17 @@ def write_tables(folder: Path) -> None:
         file.write_table(rows(), max_chunksize=6)
 
 
+def write_records(folder: Path) -> None:
+    """The files that only the packages of others read."""
+    import lance
+    from formats.array_records import records
+    from formats.array_records import write as write_array_records
+
+    write_array_records(folder / "a.array_record", records(0, 20))
+    dataset: Any = lance.write_dataset(rows(), folder / "rows.lance", max_rows_per_file=7)
+    dataset.delete("id = 5")
+
+
 parquet, arrow = FOLDER / "rows.parquet", [FOLDER / "rows.arrow", FOLDER / "stream.arrow"]
 
 TABLES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
@@ -300,6 +311,9 @@ TABLES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "parquet in parts": lambda: rs.parquet([parquet] * 2, ["id"], batch_rows=4).shuffle(1).batch(3),
     "arrow": lambda: rs.arrow(arrow).skip(17),
     "arrow shuffled": lambda: rs.arrow(arrow, ["id", "tokens"]).shuffle(2).repeat(2),
+    "array_record": lambda: rs.array_record(FOLDER / "a.array_record").shuffle(2).repeat(2),
+    "lance": lambda: rs.lance(FOLDER / "rows.lance").shuffle(2).repeat(2),
+    "lance columns": lambda: rs.lance(FOLDER / "rows.lance", ["text", "id"], version=1).batch(3),
 }
 
 

@@ -50,8 +50,8 @@ def test_prometheus_gets_the_stats() -> None:
         'resumable_skipped{stage="pipeline"} 0.0',
         "resumable_requests_total 0.0",
         "resumable_worker_restarts_total 0.0",
+        "resumable_cache_hits_total 0.0",
     } <= found
-    assert not any("cache" in line for line in found), "nothing is invented"
 
 
 def test_a_port_is_free_again_once_its_server_is_closed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def s3_server(content: Mapping[str, bytes] | None = None) -> Iterator[str]:
-    """The address of a server with a bucket called `bucket`, which holds ``content`` by its keys."""
+    """The address of a server with a bucket called `bucket`, which holds ``content`` by its keys, for all to read."""
     pytest.importorskip("s3fs", reason="s3fs is not installed")
     server_module = pytest.importorskip("moto.server", reason="moto[server] is not installed")
     import boto3
@@ -25,9 +25,9 @@ def s3_server(content: Mapping[str, bytes] | None = None) -> Iterator[str]:
     server._thread.name = "s3 server"
     address = "http://{}:{}".format(*server.get_host_and_port())
     client = boto3.client("s3", endpoint_url=address)
-    client.create_bucket(Bucket="bucket")
+    client.create_bucket(Bucket="bucket", ACL="public-read")
     for key, body in (content or {}).items():
-        client.put_object(Bucket="bucket", Key=key, Body=body)
+        client.put_object(Bucket="bucket", Key=key, Body=body, ACL="public-read")
     client.close()
     try:
         yield address

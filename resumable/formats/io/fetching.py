@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...core.process_counts import process_counts
 from ...errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
+from ...errors.public_urls import public_errors
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -119,6 +120,7 @@ def fetch(request: Request, patience: Patience) -> Any:
     return fetch_all([request], patience)[0]
 
 
+@public_errors
 def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     """What the calls of ``requests`` return, some of which are made at once.
 

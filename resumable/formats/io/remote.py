@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any, Final, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
+from ...errors.public_urls import public_errors, public_url
 from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .fetching import Patience, Request, fetch, fetch_all
@@ -77,6 +78,7 @@ class RemoteSystem:
             opened = self._opened = (os.getpid(), *self._found())
         return opened[1:]
 
+    @public_errors
     def _found(self) -> tuple[Any, str]:
         try:
             import fsspec
@@ -84,7 +86,7 @@ class RemoteSystem:
             system, path = fsspec.url_to_fs(self.url, **self._options)
         except ImportError as error:
             raise MissingDependency(
-                f"{self.url!r} needs fsspec and its backend: pip install "
+                f"{public_url(self.url)!r} needs fsspec and its backend: pip install "
                 f"'resumable-loader[remote]' ({error})"
             ) from error
         except ValueError as error:
@@ -107,16 +109,21 @@ class RemoteFile(NamedTuple):
     Attributes:
       system: which it belongs to.
       key: its path there.
-      path: its URL.
+      url: where it is. It may hold a secret, so it is never shown.
+      path: its URL as it may be shown.
       size: in bytes.
       tag: what tells another content apart, and what the file system calls that; None if nothing.
     """
 
     system: RemoteSystem
     key: str
+    url: str
     path: str
     size: int
     tag: tuple[str, str] | None
+
+    def __repr__(self) -> str:
+        return f"RemoteFile({self.path!r}, size={self.size}, tag={self.tag})"
 
     @property
     def name(self) -> str:
@@ -209,8 +216,8 @@ def found_remote_files(
     """The files that each of ``urls`` names, at least one; the matches of a pattern are sorted.
 
     Raises:
-      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, or a size
-        cannot be learned.
+      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, a size cannot be
+        learned, or two URLs differ in user and password alone.
       FileNotFoundError: if there is no such file.
       ReadError: if the file system cannot be asked.
       MissingDependency: if fsspec or the backend is not installed.
@@ -224,8 +231,23 @@ def found_remote_files(
         for system, answer in zip(systems, answers, strict=True)
     ]
     sized = iter(_with_sizes(list(chain.from_iterable(found))))
-    files = iter([[_file(next(sized)) for _ in matches] for matches in found])
+    files = iter(_told_apart([[_file(next(sized)) for _ in matches] for matches in found]))
     return [list(chain.from_iterable(islice(files, len(pattern)))) for pattern in patterns]
+
+
+def _told_apart(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
+    """``found``, in which no two files are shown alike.
+
+    Raises:
+      InvalidArgument: if some differ in nothing but what is never shown.
+    """
+    urls: dict[str, str] = {}
+    for file in chain.from_iterable(found):
+        if urls.setdefault(file.path, file.url) != file.url:
+            raise InvalidArgument(
+                f"paths must not differ in user and password alone, got {file.path!r} with two"
+            )
+    return found
 
 
 def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], bool]) -> list[_Match]:
@@ -243,7 +265,7 @@ def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], boo
         if info["type"] == "file" and not is_left_out(key)
     ]
     if not matches:
-        raise InvalidArgument(f"paths must match at least one file, got {system.url!r}")
+        raise InvalidArgument(f"paths must match at least one file, got {public_url(system.url)!r}")
     return matches
 
 
@@ -273,13 +295,14 @@ def _with_sizes(matches: list[_Match]) -> list[_Match]:
 def _file(match: _Match) -> RemoteFile:
     system, key, info = match
     if info["type"] != "file":
-        raise InvalidArgument(f"paths must name files, got the folder {match.url!r}")
+        raise InvalidArgument(f"paths must name files, got the folder {public_url(match.url)!r}")
     if info.get("size") is None:
         raise InvalidArgument(
-            f"paths must name files of known size, but nobody tells it of {match.url!r}"
+            f"paths must name files of known size, but nobody tells it of {public_url(match.url)!r}"
         )
     tag = next(((name, _tag_text(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
-    return RemoteFile(system, key, match.url, int(info["size"]), tag)
+    url = match.url
+    return RemoteFile(system, key, url, public_url(url), int(info["size"]), tag)
 
 
 @lru_cache(1 << 16)

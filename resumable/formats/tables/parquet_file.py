@@ -16,7 +16,7 @@ from ..io.clock_cache import ClockCache, Shelved
 from .damage import malformed_if_damaged
 from .file_access import TableFileAccess
 from .rows import Rows
-from .values import stackable
+from .values import joined_chunks, stackable
 
 FOOTER_BUDGET: Final = 1 << 26
 """Bytes of decoded footers that a process keeps."""
@@ -114,7 +114,7 @@ class ParquetFile(Shelved[Any]):
             else:
                 at_end = group + 1 == len(self.rows) or self._first[group + 1] == 0
                 table = self._read_part(row_group, first, count, columns, at_end)
-            arrays = [_joined(table.column(name)) for name in columns]
+            arrays = [joined_chunks(table.column(name)) for name in columns]
         self.access.check_unchanged()
         if table.num_rows != count:
             raise MalformedItem(
@@ -201,15 +201,3 @@ class _PartReader:
         if not taken:
             raise pa.ArrowInvalid(f"it ends after {self.next_row} rows")
         return pa.Table.from_batches(taken)
-
-
-def _joined(chunks: Any) -> Any:
-    """A column as one array, if one array can hold so many bytes."""
-    import pyarrow as pa
-
-    if chunks.num_chunks == 1:
-        return chunks.chunk(0)
-    try:
-        return chunks.combine_chunks()
-    except pa.ArrowInvalid:
-        return chunks

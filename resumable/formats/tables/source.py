@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -18,24 +17,25 @@ from ...core.block import (
 )
 from ...core.derived import derived
 from ...core.evidence import Evidence
-from ...core.identity import IdentityField, IdentityFields
+from ...core.identity import IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
 from ...core.left_out import LeftOut
-from ...core.lookup import LookedUp
 from ...core.origin import Origin
 from ...core.prepared_items import grouped
 from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...core.stage import MOST_ITEMS
-from ...errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
+from ...errors import MalformedItem, MissingDependency
 from ..ahead import ReadAheadItems
 from ..contents import FILES, evidence_of
-from ..data_files import found_data_files
+from ..data_files import found_data_files, location
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
-from ..io.paths import Paths, file_name
-from ..named_files import left_out_of_files
+from ..io.paths import Paths
+from ..named_files import files_in_words, left_out_of_files
+from ..parts import FoundInParts
+from .columns import NAMES, check_names, checked_columns
 from .file_access import TableFileAccess
 from .rows import Rows
 
@@ -114,35 +114,28 @@ class RowGroup(Shelved[Rows]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableFiles(LookedUp[dict[str, Any]]):
+class TableFiles(FoundInParts[dict[str, Any]]):
     """What the sources of rows share: the files, the order of their groups, and the reading."""
 
     identity: ClassVar[IdentityFields] = {
         "files": FILES,
         "contents": ALWAYS,
-        "names": IdentityField(
-            ALWAYS,
-            shown_as="columns",
-            hint="were inputs renamed, added, removed or put in another order?",
-        ),
+        "names": NAMES,
     }
-    state_cost = "the position"
-
     paths: Paths
     columns: Sequence[str] | None = None
     _: KW_ONLY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     names: tuple[str, ...] = field(init=False, repr=False)
     _files: tuple[TableFile, ...] = field(init=False, repr=False)
-    # For each group: where its items end, its file, and its number there; shape (groups,), int64.
-    _ends: Indices = field(init=False, repr=False)
+    # For each group, which is a part: its file, and its number there; shape (groups,), int64.
     _file_of: Indices = field(init=False, repr=False)
     _number_of: Indices = field(init=False, repr=False)
     _groups: dict[int, RowGroup] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        chosen = _checked_columns(self.columns)
+        chosen = checked_columns(self.columns)
         try:
             import pyarrow  # noqa: F401
         except ImportError as error:
@@ -154,7 +147,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
         files = map_at_once(self._open, accesses) if remote else list(map(self._open, accesses))
         names = files[0].names if chosen is None else chosen
         for file in files:
-            _check_names(file, names)
+            check_names(file.access.path, file.names, names)
         counts = np.concatenate([file.rows for file in files])
         if sum(counts.tolist()) > MOST_ITEMS:
             raise MalformedItem(f"{files[0].access.path}: the files claim more than 2**62 rows")
@@ -176,31 +169,16 @@ class TableFiles(LookedUp[dict[str, Any]]):
         """The file that ``access`` reads; only its headers are read."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process reads the headers of the files again.
         state = super().__getstate__()
-        for name in ("_files", "_ends", "_file_of", "_number_of", "_groups", "names"):
+        for name in ("_files", "_file_of", "_number_of", "_groups", "names"):
             del state[name]
-        return state | {"paths": [file.access.path for file in self._files]}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
-
-    @property
-    def length(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return state | {"paths": [location(file.access.file) for file in self._files]}
 
     @property
     def files(self) -> str:
         """The files in a few words: equal for the same names, sizes and number of rows."""
         accesses = [file.access for file in self._files]
-        described = [f"{file_name(access.path)}:{access.size}" for access in accesses]
-        digest = hashlib.blake2b(
-            "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
-        )
-        more = f" and {len(accesses) - 1} more" if len(accesses) > 1 else ""
-        first = shorten(file_name(accesses[0].path), 24)
-        return f"{first}{more}, {self.length} rows, {digest.hexdigest()}"
+        return files_in_words(accesses, f"{self.length} rows")
 
     @derived
     def contents(self) -> Evidence:
@@ -296,32 +274,3 @@ class TableFiles(LookedUp[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"
-
-
-def _checked_columns(columns: Any) -> tuple[str, ...] | None:
-    if columns is None:
-        return None
-    if isinstance(columns, (list, tuple)) and all(isinstance(name, str) for name in columns):
-        if not columns:
-            raise InvalidArgument("columns must name at least one column, got none")
-        if len(set(columns)) < len(columns):
-            raise InvalidArgument(f"columns must be different, got {shorten(columns)}")
-        return tuple(columns)
-    raise InvalidType(f"columns must be a list of names, got {shorten(columns)}")
-
-
-def _check_names(file: TableFile, wanted: Sequence[str]) -> None:
-    """Refuse a file that lacks a column, or has two of one name."""
-    path, names = file.access.path, list(file.names)
-    for name in wanted:
-        if name not in names:
-            raise InvalidArgument(
-                f"columns must be in every file, got {name!r}, which {path} lacks: it has "
-                f"{shorten(names)}"
-            )
-        if names.count(name) > 1:
-            raise InvalidArgument(
-                f"columns must have different names, got {name!r} twice in {path}"
-            )
-    if not wanted:
-        raise InvalidArgument(f"files must have at least one column, got {path} without any")

@@ -203,3 +203,15 @@ def _numbers(array: ArrowArray) -> npt.NDArray[Any]:
         return since.astype(f"m8[{array.type.unit}]")
     numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def joined_chunks(chunks: ArrowArray) -> ArrowArray:
+    """A column as one array, if one array can hold so many bytes."""
+    import pyarrow as pa
+
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0)
+    try:
+        return chunks.combine_chunks()
+    except pa.ArrowInvalid:
+        return chunks

@@ -6,8 +6,12 @@ expect for the same mistake, so that `except ValueError` keeps working.
 
 from __future__ import annotations
 
+import functools
 import re
 import reprlib
+from typing import Any, Final
+
+from .public_urls import public_text
 
 
 class ResumableError(Exception):
@@ -126,8 +130,35 @@ class IteratorClosed(ResumableError, ValueError):
     """An iterator or a checkpointer was used after `close()`."""
 
 
+OPTIONS: Final = "storage_options"
+MOST_CHARACTERS: Final = 10_000
+
+
 class _Shown(reprlib.Repr):
-    """As `reprlib`, but an object without a `repr` of its own is shown by its class, not its address."""
+    """As `reprlib`, but an object without a `repr` of its own is shown by its class, not its address.
+
+    What may be a secret is left out: in URLs, and in storage options.
+    """
+
+    def repr_str(self, x: str, level: int) -> str:
+        # A longer one is no URL, and looking for some in it would take long.
+        is_url = len(x) <= MOST_CHARACTERS and "://" in x
+        return super().repr_str(public_text(x) if is_url else x, level)
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if isinstance(x.get(OPTIONS), dict):
+            x = x | {OPTIONS: ...}
+        return super().repr_dict(x, level)
+
+    def repr_partial(self, x: functools.partial[Any], level: int) -> str:
+        name = getattr(x.func, "__qualname__", None) or self.repr1(x.func, level - 1)
+        options = [
+            f"{key}="
+            + ("..." if key == OPTIONS or isinstance(value, dict) else self.repr1(value, level - 1))
+            for key, value in x.keywords.items()
+        ]
+        given = [self.repr1(argument, level - 1) for argument in x.args]
+        return f"partial({', '.join([name, *given, *options])})"
 
     def repr_instance(self, x: object, level: int) -> str:
         kind = type(x)

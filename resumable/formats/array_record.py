@@ -1,0 +1,142 @@
+"""Read the records of ArrayRecord files by index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
+
+from ..core.block import Block, Indices
+from ..core.derived import derived
+from ..core.evidence import Evidence
+from ..core.identity import IdentityFields
+from ..core.left_out import LeftOut
+from ..core.origin import Origin
+from ..core.records import Records
+from ..core.reliance import ALWAYS
+from ..errors import MissingDependency
+from .array_record_file import ArrayRecordFile
+from .contents import FILES, evidence_of
+from .data_files import found_data_files, location
+from .io.fetching import map_at_once
+from .io.open_files import DataFile
+from .io.paths import Paths
+from .named_files import files_in_words, left_out_of_files
+from .parts import ItemsInParts
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrayRecord(ItemsInParts[bytes]):
+    """The records of ArrayRecord files, as bytes, in the order of the files.
+
+    The package ``array_record`` reads them, as it does for Grain. Records are read many at a time: those of
+    a batch, and those that are asked for one by one up to 256 ahead, or those in 1 MiB of files. Files that
+    were written with ``group_size:1`` suit a global `shuffle`; with larger groups, each record is read with
+    its group.
+
+    Opening reads the list of records of each file. Up to 64 files of a process are open at a time. The
+    package's readers keep 8 bytes a group for each of them. A process that is forked, or gets the pipeline
+    pickled, opens the files anew. The package starts threads, so a process with another start method than fork
+    is the safer one.
+
+    The package reads only files that have a path. So a remote file is copied to the folder of temporary files,
+    as a whole, when the pipeline is built; every process that builds or unpickles it does that, while forks of
+    that process share its copies. They are removed when it ends; if it is killed, they stay. There must be
+    room for all files there. With a cache, copies are made out of it, so the network is asked once.
+
+    State: O(1), the position. Random access. A resume reads the list of records, and the first and last
+    4 KiB of each file (of at most 10,000).
+
+    Args:
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as ``"s3://bucket/*.array_record"``, or
+        several of them; matches of a pattern are sorted.
+      storage_options: of the file system of a URL.
+
+    Raises:
+      MissingDependency: if array_record, or for a URL fsspec or its backend, is not installed.
+      InvalidArgument: if no file matches, or one is not a regular file.
+      InvalidType: if an argument has the wrong type.
+      MalformedItem: if a file is not an ArrayRecord file; while iterating, with file and number of the
+        record, if it is damaged, or if a file has changed since the pipeline was built.
+      OSError: if a file cannot be read.
+
+    >>> import os, tempfile
+    >>> from array_record.python.array_record_module import ArrayRecordWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.array_record")
+    ...     writer = ArrayRecordWriter(path, "group_size:1")
+    ...     for record in (b"one", b"two"):
+    ...         writer.write(record)
+    ...     writer.close()
+    ...     list(rs.array_record(path))
+    [b'one', b'two']
+    """
+
+    identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
+    most_ahead = 256
+    ahead_bytes = 1 << 20
+
+    paths: Paths
+    _: KW_ONLY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    _files: tuple[ArrayRecordFile, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            import array_record.python.array_record_module  # noqa: F401
+        except ImportError as error:
+            raise MissingDependency(
+                "ArrayRecord needs array_record: pip install 'resumable-loader[array-record]' "
+                f"({error})"
+            ) from error
+        found = found_data_files(self.paths, self.storage_options)
+        remote = not all(isinstance(file, DataFile) for file in found)
+        files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)
+        object.__setattr__(self, "_files", tuple(files))
+        self._set_counts([file.records for file in self._files], found[0].path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_files"]
+        return state | {"paths": [location(file.file) for file in self._files]}
+
+    @property
+    def files(self) -> str:
+        """The files in a few words: equal for the same names, sizes and number of records."""
+        return files_in_words([file.file for file in self._files], f"{self.length} records")
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the files."""
+        return evidence_of([file.file for file in self._files])
+
+    @derived
+    def _paths(self) -> list[str]:
+        return [file.file.path for file in self._files]
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        return left_out_of_files(records, self.length, self._paths, self._items_of)
+
+    def _items_of(self, place: int, records: Records) -> Indices:
+        """The items of ``records`` of the file at ``place``."""
+        numbers = records.below(self._files[place].records, self._paths[place])
+        items: Indices = numbers + self._begins[place]
+        return items
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        files = self._parts_of(numbers)
+        records = (numbers - self._begins[files]).tolist()
+        paths = [self._paths[place] for place in files.tolist()]
+        return [Origin(type(self).__name__, *pair) for pair in zip(records, paths, strict=True)]
+
+    @property
+    def _size(self) -> int:
+        return sum(file.file.size for file in self._files)
+
+    def _read(self, place: int, numbers: Indices) -> Block:
+        return self._files[place].read(numbers)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"

@@ -1,0 +1,125 @@
+"""An ArrayRecord file, read by the package `array_record` through a reader that may be closed at any time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from ..core.block import Indices
+from ..errors import MalformedItem
+from .data_files import AnyFile
+from .io.clock_cache import ClockCache, Shelved
+from .io.fork_gate import UnforkableCall
+from .io.local_copies import local_copy
+from .io.open_files import DataFile
+
+OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"
+"""For random access. A reader then waits for no thread of the package: a forked process has none of them."""
+
+BUFFER: Final = 1 << 15
+"""Bytes that are read from a file at once."""
+
+MOST_READERS: Final = 64
+
+Reader: TypeAlias = Any
+"""An ``ArrayRecordReader``. It closes its file when nobody has it any longer."""
+
+# With the process that opened them.
+open_readers: ClockCache[tuple[int, Reader]] = ClockCache(MOST_READERS)
+
+
+@final
+class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
+    """A file of records, which is open as long as a cache has room for its reader.
+
+    Args:
+      file: on a disk, or behind a URL; of that, a copy is made on a disk.
+
+    Attributes:
+      file: as found when the pipeline was built.
+      records: their number.
+
+    Raises:
+      MalformedItem: if it is no ArrayRecord file, or has changed.
+      OSError: if it cannot be read.
+    """
+
+    def __init__(self, file: AnyFile) -> None:
+        self.file = file
+        self.records = int(self._reader().num_records())
+
+    def read(self, numbers: Indices) -> list[bytes]:
+        """The records with these ``numbers``, shape (n,), at least one.
+
+        Raises:
+          MalformedItem: if one is damaged, or the file has changed since the pipeline was built.
+          OSError: if it cannot be read.
+        """
+        first, last = int(numbers[0]), int(numbers[-1])
+        if last - first == len(numbers) - 1 and (np.diff(numbers) == 1).all():
+            return self.read_range(first, last + 1)
+        listed = numbers.tolist()
+        try:
+            return self._called("read", listed)
+        except MalformedItem:
+            # Which one it is, the package does not say.
+            return [self.read_range(number, number + 1)[0] for number in listed]
+
+    def read_range(self, start: int, stop: int) -> list[bytes]:
+        """The records from ``start`` to ``stop``, which is larger; it raises what `read` raises."""
+        try:
+            return self._called("read", start, stop)
+        except MalformedItem:
+            if stop - start == 1:
+                raise
+            return [self.read_range(number, number + 1)[0] for number in range(start, stop)]
+
+    def _called(self, method: str, *arguments: Any) -> list[bytes]:
+        reader = self._reader()
+        with self._malformed_if_damaged(f"record {arguments[0]}"), UnforkableCall():
+            found: list[bytes] = getattr(reader, method)(*arguments)
+        return found
+
+    def _reader(self) -> Reader:
+        kept = self.kept
+        if isinstance(self.file, DataFile):
+            self.file.check_unchanged(os.stat(self.file.path))
+        if kept is not None and kept[0] == os.getpid():
+            self.used = True
+            return kept[1]
+        if not isinstance(self.file, DataFile):
+            with local_copy(self.file) as path:
+                return self._opened(path)
+        reader = self._opened(self.file.path)
+        self.file.check_unchanged(os.stat(self.file.path))
+        return reader
+
+    def _opened(self, path: str) -> Reader:
+        from array_record.python.array_record_module import ArrayRecordReader
+
+        # The package's errors do not tell a damaged file from a system that opens no more.
+        with open(path, "rb"):
+            pass
+        with self._malformed_if_damaged("list of records"), UnforkableCall():
+            reader = ArrayRecordReader(path, options=OPTIONS, file_reader_buffer_size=BUFFER)
+            if not reader.ok():
+                reader.read([0])  # raises an error that says why
+                raise RuntimeError("it cannot be read")
+        open_readers.put(self, (os.getpid(), reader))
+        return reader
+
+    @contextmanager
+    def _malformed_if_damaged(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, ValueError, IndexError) as error:
+            # Exact classes: a signal handler may raise a derived one.
+            if type(error) not in (RuntimeError, ValueError, IndexError):
+                raise
+            if isinstance(self.file, DataFile):
+                self.file.check_unchanged(os.stat(self.file.path))
+            raise MalformedItem(f"{self.file.path}, {where}: {error}") from error

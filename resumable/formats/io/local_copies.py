@@ -1,0 +1,103 @@
+"""Copy remote files to a local disk, for packages that read only what has a path there."""
+
+# A copy belongs to the process that made it, and to what that forks: it is removed when the process ends.
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing.util
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, RLock
+from typing import Final, NamedTuple
+
+from .remote import RemoteFile
+from .remote_content import LARGEST_RANGE, Span, read_spans
+
+PIECE: Final = 4 * LARGEST_RANGE
+"""Bytes that are asked for at the same time, and held in memory until they are written."""
+
+
+class _Folder(NamedTuple):
+    """Where the copies of a process lie.
+
+    Attributes:
+      path: of the folder.
+      process: which made it.
+      locks: for each copy, by its path, a lock that whoever makes it holds.
+    """
+
+    path: str
+    process: int
+    locks: dict[str, Lock]
+
+
+# The folder of this process, or of one that forked it, which may be gone.
+_folder: _Folder | None = None
+_lock = RLock()
+
+
+def _in_child() -> None:
+    global _lock, _folder
+    _lock = RLock()
+    if _folder is not None:
+        _folder = _folder._replace(locks={})
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+@contextmanager
+def local_copy(file: RemoteFile) -> Iterator[str]:
+    """The path of a whole copy of ``file`` on a local disk, for as long as the context lasts.
+
+    The first use in a process copies the file, into the folder of `tempfile`, and checks that it is what
+    it was when it was found. Later ones return the same copy without a request.
+
+    Raises:
+      MalformedItem: if the file has changed since it was found.
+      ReadError: if it cannot be read.
+      FileNotFoundError: if it is no longer there.
+      OSError: if the copy cannot be written.
+    """
+    folder = _folder_of_process()
+    known = f"{file.path}\n{file.size}\n{file.tag}"
+    path = os.path.join(folder.path, hashlib.blake2b(known.encode(), digest_size=16).hexdigest())
+    with folder.locks.setdefault(path, Lock()):
+        if not os.path.exists(path):
+            _copy(file, path)
+    yield path
+
+
+def _copy(file: RemoteFile, path: str) -> None:
+    descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path))
+    with open(descriptor, "wb") as opened:
+        for start in range(0, file.size, PIECE):
+            end = min(start + PIECE, file.size)
+            cuts = range(start, end, LARGEST_RANGE)
+            spans = [Span(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]
+            for data in read_spans(spans, checked=False, whole=True):
+                opened.write(data)
+    # After the last byte, so that what was read is of one version.
+    file.check_unchanged()
+    os.rename(unfinished, path)
+
+
+def _folder_of_process() -> _Folder:
+    global _folder
+    with _lock:
+        if _folder is None or not os.path.isdir(_folder.path):
+            path = tempfile.mkdtemp(prefix="resumable-copies-")
+            _folder = _Folder(path, os.getpid(), {})
+            # Unlike `atexit`, this also runs at the end of processes of `multiprocessing`.
+            multiprocessing.util.Finalize(None, _remove, (_folder,), exitpriority=0)
+        return _folder
+
+
+def _remove(folder: _Folder) -> None:
+    if folder.process == os.getpid():
+        shutil.rmtree(folder.path, ignore_errors=True)

@@ -1,0 +1,201 @@
+"""Read rows of a version of a Lance dataset, by index."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..core.block import Block, Indices
+from ..core.derived import derived
+from ..core.evidence import Evidence
+from ..core.identity import IdentityField, IdentityFields
+from ..core.layout import LISTS, STACKED, Layout
+from ..core.left_out import LeftOut
+from ..core.origin import Origin
+from ..core.records import Records
+from ..core.reliance import ALWAYS
+from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
+from .io.paths import is_remote
+from .named_files import left_out_of_files
+from .parts import ItemsInParts
+from .tables.columns import NAMES, check_names, checked_columns
+from .tables.lance_version import LanceVersion
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Lance(ItemsInParts[dict[str, Any]]):
+    """The rows of a Lance dataset, as dicts, in the order in which a scan of it gives them.
+
+    The package ``pylance`` reads them, by many row numbers at once, and only the columns that are asked for.
+    A global `shuffle` suits them. Values and blocks are as in `parquet`. Deleted rows are no items.
+
+    A pipeline reads one version of the dataset: the latest one when it was built, or the one that
+    ``dataset_version`` names. What is appended, deleted or changed meanwhile makes new versions, and is not seen. The number of
+    the version is part of the identity: a resume on another one is refused, and goes on if the pipeline
+    is built with the saved ``dataset_version``. Lance keeps a version until it is cleaned up; a tag keeps it for ever.
+
+    Lance has threads of its own, and warns when a process that has imported it forks. A child opens the dataset
+    anew, and a fork waits until no thread of the process is reading; start processes by ``spawn`` or
+    ``forkserver`` where you can. Pickled, a pipeline is its URI, version and options.
+
+    Lance keeps no checksums of values. So a damaged dataset may give other values without an error, and
+    numbers in it that make no sense can end the process, since Lance aborts where memory is lacking. Files
+    that are cut short are refused.
+
+    State: O(1), the position. Random access. A resume reads the manifest of the version.
+
+    Args:
+      uri: the folder of the dataset, or its URI as Lance knows it, such as ``"s3://bucket/train.lance"``.
+      columns: names of those to read, in the order of the keys of an item; all by default.
+      dataset_version: number of the version, or a tag; the latest by default.
+      storage_options: strings for Lance's own object store, which is not fsspec: for S3 they are called
+        ``"endpoint"``, ``"region"``, ``"access_key_id"``, ``"secret_access_key"``, ``"allow_http"`` and so on.
+
+    Raises:
+      MissingDependency: if pylance is not installed.
+      InvalidArgument: if the dataset lacks a column, two columns have one name, or Lance does not know the
+        scheme of ``uri``.
+      InvalidType: if an argument has the wrong type.
+      FileNotFoundError: if there is no such dataset or version, or, while iterating, if one of its files is
+        no longer there.
+      MalformedItem: if the dataset is damaged, as far as Lance notices.
+      ReadError: if a remote one cannot be read.
+      OSError: if a file cannot be read.
+
+    >>> import os, tempfile, lance, pyarrow
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.lance")
+    ...     _ = lance.write_dataset(pyarrow.table({"id": [1, 2], "text": ["a", "b"]}), path)
+    ...     list(rs.lance(path))
+    [{'id': 1, 'text': 'a'}, {'id': 2, 'text': 'b'}]
+    """
+
+    identity: ClassVar[IdentityFields] = {
+        "dataset": IdentityField(
+            ALWAYS,
+            hint="was the dataset written to since the save? Build the pipeline with the saved version=",
+        ),
+        "contents": ALWAYS,
+        "names": NAMES,
+    }
+    most_ahead = 4096
+    ahead_bytes = 1 << 21
+
+    uri: str | os.PathLike[str]
+    columns: Sequence[str] | None = None
+    _: KW_ONLY
+    dataset_version: int | str | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+    _found: LanceVersion = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = checked_columns(self.columns)
+        uri = _checked_uri(self.uri)
+        version = _checked_version(self.dataset_version)
+        _check_options(self.storage_options)
+        try:
+            import lance  # noqa: F401
+        except ImportError as error:
+            raise MissingDependency(
+                f"Lance needs pylance: pip install 'resumable-loader[lance]' ({error})"
+            ) from error
+        found = LanceVersion(uri, version, self.storage_options)
+        names = found.names if chosen is None else chosen
+        check_names(uri, found.names, names)
+        values: dict[str, Any] = {
+            "uri": uri,
+            "columns": chosen,
+            "names": tuple(names),
+            "dataset_version": found.number,
+            "_found": found,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._set_counts(found.rows, uri)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The version is in it by its number.
+        state = super().__getstate__()
+        del state["_found"], state["names"]
+        return state
+
+    @property
+    def dataset(self) -> str:
+        """The dataset in a few words: equal for the same name, version and number of rows."""
+        name = self._found.uri.rstrip("/").rpartition("/")[2]
+        return f"{shorten(name, 40)}, version {self._found.number}, {self.length} rows"
+
+    @derived
+    def contents(self) -> Evidence:
+        """What tells the fragments apart: the names of their files, which Lance gives at random."""
+        described = self._found.fragments
+        digests = [hashlib.blake2b(one.encode(), digest_size=16).digest() for one in described]
+        return Evidence("fragments", digests, described) if digests else Evidence()
+
+    @derived
+    def block_layout(self) -> Layout:
+        return STACKED if frozenset(self.names) <= self._found.stackable else LISTS
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        return left_out_of_files(
+            records,
+            self.length,
+            [self._found.uri],
+            lambda _, named: named.below(self.length, self._found.uri),
+        )
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        name = type(self).__name__
+        return [Origin(name, number, self._found.uri) for number in numbers.tolist()]
+
+    @property
+    def _size(self) -> int:
+        return self._found.size
+
+    def _read(self, place: int, numbers: Indices) -> Block:
+        return self._found.take(place, numbers, self.names)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dataset})"
+
+
+def _checked_uri(uri: Any) -> str:
+    if not isinstance(uri, (str, os.PathLike)) or not isinstance(os.fspath(uri), str):
+        raise InvalidType(f"uri must be a path or a URI, got {shorten(uri)}")
+    text = os.fspath(uri)
+    if not text:
+        raise InvalidArgument(f"uri must name a dataset, got {text!r}")
+    return text if is_remote(text) else os.path.abspath(os.path.expanduser(text))
+
+
+def _checked_version(version: Any) -> int | str | None:
+    if version is None or isinstance(version, str):
+        return version
+    if not isinstance(version, (int, np.integer)) or isinstance(version, bool):
+        raise InvalidType(f"version must be a number or a tag, got {shorten(version)}")
+    if not 1 <= version < 1 << 63:
+        raise InvalidArgument(
+            f"version must be at least 1, and below 2**63, got {shorten(version)}"
+        )
+    return int(version)
+
+
+def _check_options(options: Any) -> None:
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise InvalidType(f"storage_options must be a dict, got {shorten(options)}")
+    for key, value in options.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidType(
+                f"storage_options must have strings for Lance's object store, got {shorten(key)}: "
+                f"{shorten(value)}"
+            )

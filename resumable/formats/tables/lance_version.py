@@ -1,0 +1,165 @@
+"""One version of a Lance dataset, opened in each process that reads it."""
+
+# Rows are taken fragment by fragment. With rows deleted, `take` of a whole dataset finds the place of each
+# row by going over the deleted ones, which takes longer by hundreds of times.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from errno import ENOENT
+from typing import Any, Final, final
+
+import numpy as np
+
+from ...core.block import Block, Indices
+from ...errors import InvalidArgument, MalformedItem, ReadError
+from ..io.fork_gate import UnforkableCall
+from ..io.paths import is_remote
+from .rows import Rows
+from .values import joined_chunks, stackable
+
+FEW: Final = 64
+"""Below so many neighbouring rows, a scan costs more to begin than it saves."""
+
+REFUSED: Final = (OSError, ValueError, RuntimeError, KeyError, OverflowError, NotImplementedError)
+"""Exact classes: a signal handler may raise a derived one."""
+
+
+@final
+class LanceVersion:
+    """A version of a dataset, as it was found.
+
+    Args:
+      uri: of the dataset, or its absolute path.
+      version: its number, or a tag; None for the latest one.
+      storage_options: of Lance's object store.
+
+    Attributes:
+      uri: as it was given.
+      number: of the version.
+      names: of the columns.
+      stackable: the columns whose values can be stacked, whichever are in a batch.
+      rows: how many of each fragment are not deleted.
+      fragments: what tells each fragment apart: names and sizes of its files, and what is deleted of it.
+      size: bytes of the files of all fragments, as far as they are known.
+
+    Raises:
+      FileNotFoundError: if there is no such dataset, version or tag.
+      InvalidArgument: if Lance does not know the scheme of ``uri``.
+      MalformedItem: if the dataset is damaged.
+      ReadError: if a remote one cannot be read.
+    """
+
+    def __init__(
+        self, uri: str, version: int | str | None, storage_options: Mapping[str, str] | None
+    ) -> None:
+        self.uri = uri
+        self._options = dict(storage_options or {})
+        # The process, and the fragments as it has opened them. A child must not use those of its parent.
+        self._opened: tuple[int, list[Any]] | None = None
+        with self._told("its versions", opening=True), UnforkableCall():
+            dataset = self._dataset(version)
+            self.number = int(dataset.version)
+            fragments = dataset.get_fragments()
+            self._opened = (os.getpid(), fragments)
+            schema = dataset.schema
+            self.rows = [int(one.count_rows()) for one in fragments]
+            found = [one.metadata.to_json() for one in fragments]
+        self.names: Sequence[str] = schema.names
+        self.stackable = stackable(schema)
+        self._ids = [int(one["id"]) for one in found]
+        self.fragments = [_in_words(one) for one in found]
+        self.size = sum(file["file_size_bytes"] or 0 for one in found for file in one["files"])
+
+    def take(self, place: int, numbers: Indices, columns: Sequence[str]) -> Block:
+        """Rows of the fragment at ``place``, by their ``numbers`` in it, shape (n,), at least one.
+
+        Raises:
+          MalformedItem: if they cannot be decoded.
+          FileNotFoundError: if a file of the fragment is no longer there.
+          ReadError: if a remote one cannot be read.
+          OSError: if one cannot be read.
+        """
+        # Lance wants them ascending.
+        wanted, places = np.unique(numbers, return_inverse=True)
+        first, last = int(wanted[0]), int(wanted[-1])
+        if len(wanted) >= FEW and last - first == len(wanted) - 1:
+            rows = self._rows(place, columns, first, len(wanted))
+        else:
+            rows = self._rows(place, columns, wanted.tolist())
+        if len(wanted) == len(numbers) and (np.diff(numbers) > 0).all():
+            return rows.gather_range(0, len(numbers))
+        return rows.gather(places)
+
+    def _rows(self, place: int, columns: Sequence[str], *which: Any) -> Rows:
+        """The rows with some numbers, a list, or from a first one on so many."""
+        where = f"fragment {self._ids[place]}"
+        with self._told(where):
+            fragment = self._fragments()[place]
+            with UnforkableCall():
+                if len(which) == 1:
+                    count = len(which[0])
+                    table = fragment.take(which[0], columns=list(columns))
+                else:
+                    first, count = which
+                    table = fragment.to_table(columns=list(columns), offset=first, limit=count)
+            arrays = [joined_chunks(table.column(name)) for name in columns]
+        if table.num_rows != count:
+            raise MalformedItem(f"{self._place(where)}: {table.num_rows} rows instead of {count}")
+        return Rows(self._place(where), columns, arrays, 0)
+
+    def _fragments(self) -> list[Any]:
+        opened = self._opened
+        if opened is None or opened[0] != os.getpid():
+            with UnforkableCall():
+                opened = (os.getpid(), self._dataset(self.number).get_fragments())
+            self._opened = opened
+        return opened[1]
+
+    def _dataset(self, version: int | str | None) -> Any:
+        import lance
+
+        return lance.dataset(self.uri, version=version, storage_options=self._options or None)
+
+    def _place(self, where: str) -> str:
+        return f"{self.uri}, version {self.number}, {where}"
+
+    @contextmanager
+    def _told(self, where: str, opening: bool = False) -> Iterator[None]:
+        """Turn errors of Lance, which has few classes of them, into ours."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, MalformedItem, ReadError):
+            raise
+        except BaseException as error:
+            # A panic of Rust is no `Exception`.
+            if not (type(error) in REFUSED or type(error).__module__ == "pyo3_runtime"):
+                raise
+            if isinstance(error, OSError) and error.errno:
+                raise
+            place = self.uri if opening else self._place(where)
+            raise _explained(place, str(error), is_remote(self.uri)) from error
+
+
+def _explained(place: str, text: str, remote: bool) -> Exception:
+    """The error that says at ``place`` what Lance says by ``text``."""
+    # What follows is where Lance's own code stands.
+    reason = text.partition(", /home/")[0]
+    if "No object store provider found" in text:
+        return InvalidArgument(f"uri must be one that Lance knows, got {place!r}: {reason}")
+    if "Not found" in text or "not found: " in text or "Ref not found" in text:
+        return FileNotFoundError(
+            ENOENT, f"{place}: {reason}; was the dataset removed, or an old version cleaned up?"
+        )
+    if remote and "Generic " in text:
+        return ReadError(f"{place} could not be read: {reason}")
+    return MalformedItem(f"{place}: {reason}")
+
+
+def _in_words(fragment: Mapping[str, Any]) -> str:
+    files = [f"{file['path']}:{file['file_size_bytes']}" for file in fragment["files"]]
+    deleted = fragment["deletion_file"] or {}
+    marks = [f"{key}={deleted[key]}" for key in sorted(deleted)] if deleted else []
+    return " ".join([*files, *marks])

@@ -118,7 +118,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.litdata(".", block_size=True), TypeError, "block_size must be an integer, got True"),
     (lambda: rs.litdata(".", tensors="jax"), ValueError, "tensors must be one of 'numpy', 'torch', got 'jax'"),
     (lambda: rs.litdata(".", allow_pickle=None), TypeError, "allow_pickle must be True or False, got None"),  # type: ignore[arg-type]
-    (lambda: rs.mds(".", storage_options={}), ValueError, "storage_options must be None for local files, got {}"),
+    (lambda: rs.mds(".", storage_options={}), ValueError, r"storage_options must be None for local files, got those called \[\]"),
     (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
     (lambda: rs.from_sequence(Table()), TypeError, r"a pyarrow Table are columns; use from_sequence\(table.to_pylist\(\)\)"),
     (lambda: rs.from_iterable(Table()), TypeError, "must give rows, but those of a pyarrow Table are columns"),  # type: ignore[call-overload]

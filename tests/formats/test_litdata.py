@@ -229,7 +229,7 @@ def with_tree(kind: str | None, context: Any, children: int = 2) -> Change:
 REFUSED: list[tuple[Change, type[Exception], str]] = [
     (lambda index: index.pop("config"), rs.MalformedItem, r"must have 'config', got \['chunks'\]"),
     (lambda index: index.update(chunks=[]), rs.MalformedItem, "at least one chunk"),
-    (lambda index: index.update(chunks=None, shards=[]), rs.InvalidArgument, "which is MDS; use rs.mds"),
+    (lambda index: index.update(chunks=None, shards=[]), rs.InvalidArgument, "got one of MDS, .*; use rs.mds"),
     (lambda index: index["chunks"][0].update(chunk_size=0.5), rs.MalformedItem, r"chunks\[0\].chunk_size must be an integer"),
     (lambda index: index["chunks"][0].update(chunk_size=2**30), rs.MalformedItem, "too few for 1073741824 items"),
     (lambda index: index["chunks"][0].update(chunk_bytes=999), rs.MalformedItem, r"bytes, and 999 by chunks\[0\]"),

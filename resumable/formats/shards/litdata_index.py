@@ -55,7 +55,7 @@ def found_litdata(
     """
     if index.has("shards") and not index.has("chunks"):
         raise InvalidArgument(
-            f"path must name a dataset of LitData, got {folder!r}, which is MDS; use rs.mds"
+            f"path must name a dataset of LitData, got one of MDS, {index.file}; use rs.mds"
         )
     config = index.part("config")
     _check_read(config)

@@ -86,7 +86,7 @@ def found_mds(
     """
     if index.has("chunks"):
         raise InvalidArgument(
-            f"path must name an MDS dataset, got {folder!r}, which is one of LitData; use rs.litdata"
+            f"path must name an MDS dataset, got one of LitData, {index.file}; use rs.litdata"
         )
     version = index.integer("version")
     if version != VERSION:

@@ -154,7 +154,7 @@ python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
-python -m pytest --require-packages tests/docs -k "files.md or vision.md"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md or cache.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
 """),

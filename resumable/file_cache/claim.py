@@ -32,7 +32,7 @@ class Claim:
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
         self.size = size
-        self._path = path
+        self.path = path
         self._descriptor = descriptor
         self._ended = False
 
@@ -70,8 +70,8 @@ class Claim:
         """
         os.ftruncate(self._descriptor, HEADER.size + self.size)
 
-    def commit(self, content: bytes) -> None:
-        """Write the content, and give the file its name.
+    def commit(self, content: bytes) -> os.stat_result:
+        """Write the content, and give the file its name; returns its status then.
 
         Raises:
           OSError: if that fails; then nothing is left of it.
@@ -83,11 +83,13 @@ class Claim:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
             os.ftruncate(self._descriptor, HEADER.size + len(content))
-            os.replace(self._unfinished, self._path)
+            status = os.fstat(self._descriptor)
+            os.replace(self._unfinished, self.path)
         except BaseException:
             self.give_up()
             raise
         self._close()
+        return status
 
     def give_up(self) -> bool:
         """Let another one fetch the part; whether it was not ended before."""
@@ -100,7 +102,7 @@ class Claim:
 
     @property
     def _unfinished(self) -> str:
-        return self._path.removesuffix(ENDING) + UNFINISHED
+        return self.path.removesuffix(ENDING) + UNFINISHED
 
     def _close(self) -> None:
         self._ended = True

@@ -61,6 +61,11 @@ class ForeignFile(Exception):
     """Something else lies where a part would be."""
 
 
+def identity_of(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from another one at its place, and from itself with another content."""
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def header_of(content: bytes) -> bytes:
     """What stands before the ``content`` of a part."""
     return HEADER.pack(MAGIC, blake2b(content, digest_size=16).digest(), len(content))
@@ -78,7 +83,7 @@ class PartFile:
         self._path = path
         self._descriptor = descriptor
         self._used_ns = status.st_atime_ns
-        self.identity = (status.st_ino, status.st_mtime_ns, status.st_size)
+        self.identity = identity_of(status)
 
     @classmethod
     def opened(cls, path: str) -> PartFile | None:

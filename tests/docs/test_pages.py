@@ -9,6 +9,7 @@ from support.pages import DOCS, matches, module_path, run_page
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
+    "guides/cache": "tenacity",
     "guides/vision": "PIL",
     "guides/waiting": "prometheus_client",
     "frameworks/pytorch": "torch",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -73,36 +74,45 @@ class Network:
 
 
 class Order:
-    """An iterator that reads whole parts of files, in an order that changes from epoch to epoch."""
+    """Reads whole parts of files, in an order that changes from epoch to epoch."""
 
     def __init__(self, cache: FileCache, files: Sequence[File], epochs: Sequence[Indices]) -> None:
-        self._cache, self._files, self._epochs = cache, files, epochs
+        self.cache, self.files = cache, files
+        self._epochs = epochs
         self._ends = np.cumsum([-(-file.size // PART) for file in files])
-        self.epoch = self.position = 0
-        foreseeing.add(self)
 
     def spans(self) -> Iterator[Span]:
         """What it reads; it moves on before each."""
-        for epoch, numbers in enumerate(self._epochs):
-            self.epoch = epoch
-            for position, number in enumerate(numbers.tolist()):
-                self.position = position
-                yield self._span(number)
+        for epoch in range(len(self._epochs)):
+            self._iterator = OneEpoch(self, np.concatenate(self._epochs[epoch : epoch + 2]))
+            for position, number in enumerate(self._epochs[epoch].tolist()):
+                self._iterator.position = position
+                yield self.span(number)
 
-    def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        coming = np.concatenate([np.empty(0, np.int64), *self._epochs[self.epoch : self.epoch + 2]])
-        numbers = coming[self.position + start : self.position + stop]
-        file_of = np.searchsorted(self._ends, numbers, side="right")
-        spans = [self._span(number) for number in numbers.tolist()]
-        parts = np.array([span.start // PART for span in spans], np.int64)
-        sizes = np.array([span.end - span.start for span in spans], np.int64)
-        yield PartUses(self._cache, self._files, file_of, parts, sizes, np.arange(len(numbers)))
-
-    def _span(self, number: int) -> Span:
+    def span(self, number: int) -> Span:
+        """The part with this number among those of all files."""
         place = int(np.searchsorted(self._ends, number, side="right"))
-        file, first = self._files[place], int(self._ends[place - 1]) if place else 0
+        file, first = self.files[place], int(self._ends[place - 1]) if place else 0
         start = (number - first) * PART
         return Span(file, start, min(start + PART, file.size))
+
+
+class OneEpoch:
+    """An iterator that reads the parts ``coming`` one by one."""
+
+    def __init__(self, order: Order, coming: Indices) -> None:
+        self.position = 0
+        self._order, self._coming = order, coming
+        foreseeing.add(self)
+
+    def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
+        numbers = self._coming[self.position + start : self.position + stop].tolist()
+        spans = [self._order.span(number) for number in numbers]
+        file_of = np.array([self._order.files.index(span.file) for span in spans], np.int64)
+        parts = np.array([span.start // PART for span in spans], np.int64)
+        sizes = np.array([span.end - span.start for span in spans], np.int64)
+        at = np.arange(len(numbers))
+        yield PartUses(self._order.cache, self._order.files, file_of, parts, sizes, at)
 
 
 def some_files(*sizes: int) -> list[File]:
@@ -115,7 +125,11 @@ def some_files(*sizes: int) -> list[File]:
 
 def kept_bytes(folder: Path) -> int:
     """What all files of parts take, also those that are being written."""
-    return sum(path.lstat().st_size for path in folder.rglob("*.part*"))
+    total = 0
+    for path in folder.rglob("*.part*"):
+        with suppress(FileNotFoundError):  # another process has removed it
+            total += path.lstat().st_size
+    return total
 
 
 def opened(cache: FileCache) -> CacheReader:

@@ -1,0 +1,163 @@
+"""Remote files of every kind through a cache: the same items, and fewer bytes over the network."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from formats.http_files import FileServer
+
+import resumable as rs
+from resumable.core.process_counts import process_counts
+from resumable.testing.laws import resumes_at_every_position
+
+for package in ("fsspec", "tenacity", "aiohttp"):
+    pytest.importorskip(
+        package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
+    )
+
+PART = 1 << 16
+LINES = [f"{number:07} {'x' * 992}" for number in range(256)]  # four parts
+TEXT = "".join(f"{line}\n" for line in LINES).encode()
+
+
+@pytest.fixture
+def server(http_server: FileServer) -> FileServer:
+    http_server.files = {f"/{name}.txt": TEXT.replace(b"x", name.encode()) for name in "abcd"}
+    http_server.tags = {path: f'"{path}"' for path in http_server.files}
+    return http_server
+
+
+def urls(server: FileServer) -> list[str]:
+    return [server.address + path for path in sorted(server.files)]
+
+
+def read_bytes(server: FileServer) -> int:
+    return sum(span[1] - span[0] for method, _, span in server.requests if method == "GET" and span)
+
+
+def cache_in(folder: Path, parts: int = 100, **options: Any) -> rs.FileCache:
+    return rs.FileCache(folder / "parts", parts * (PART + 40), PART, **options)
+
+
+def kinds(server: FileServer, folder: Path, cache: rs.FileCache | None) -> dict[str, Any]:
+    """A pipeline of each way to read remote files."""
+    indexed = rs.lines(urls(server), index_dir=folder / "index", cache=cache)
+    return {
+        "stream": lambda: rs.lines(urls(server), cache=cache),
+        "index": lambda: indexed.shuffle(3),
+        "blocks": lambda: indexed.shuffle(3, block=64).batch(7),
+        "files": lambda: rs.files(urls(server), read=True, cache=cache).shuffle(1).repeat(2),
+        "ranks": lambda: indexed.shuffle(3).shard(1, 2),
+    }
+
+
+@pytest.mark.parametrize("kind", ["stream", "index", "blocks", "files", "ranks"])
+@pytest.mark.parametrize("parts", [4, 100])
+def test_the_items_are_those_without_a_cache(
+    server: FileServer, tmp_path: Path, kind: str, parts: int
+) -> None:
+    expected = list(kinds(server, tmp_path, None)[kind]())
+    make = kinds(server, tmp_path, cache_in(tmp_path, parts, read_ahead=3 * PART))[kind]
+    for _ in range(2):
+        got = list(make())
+        assert [repr(item) for item in got] == [repr(item) for item in expected]
+
+
+def test_a_resume_through_a_cache_is_exact_at_every_position(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.files = {path: text[: 6 * 1001] for path, text in list(server.files.items())[:2]}
+    for make in kinds(server, tmp_path, cache_in(tmp_path)).values():
+        resumes_at_every_position(make())
+
+
+def test_what_was_read_once_needs_no_request_again(server: FileServer, tmp_path: Path) -> None:
+    pipelines = kinds(server, tmp_path, cache_in(tmp_path))
+    before = process_counts.now()
+    assert len(list(pipelines["index"]())) == 4 * len(LINES)
+    assert read_bytes(server) <= 1.1 * 4 * len(TEXT) + 2 * 4 * len(TEXT)  # the index reads them too
+    server.requests.clear()
+    for kind in ("index", "blocks", "ranks"):
+        list(pipelines[kind]())
+    assert not read_bytes(server)
+    after = process_counts.now()
+    assert after["cache_hits"] > before["cache_hits"]
+    assert list(pipelines["index"]()) == list(pickle.loads(pickle.dumps(pipelines["index"]())))
+
+
+def test_an_index_is_built_through_the_cache(server: FileServer, tmp_path: Path) -> None:
+    list(kinds(server, tmp_path, cache_in(tmp_path))["index"]())
+    assert read_bytes(server) <= 1.1 * 4 * len(TEXT)
+
+
+def test_a_file_that_changed_is_refused_where_it_is_not_in_the_cache(
+    server: FileServer, tmp_path: Path
+) -> None:
+    pipeline = rs.lines(urls(server), index_dir=tmp_path / "index")
+    cached = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path))
+    assert list(cached) == list(pipeline)
+    path = "/a.txt"
+    server.files[path] = server.files[path].upper()
+    server.tags[path] = '"another"'
+    assert next(iter(cached)) == LINES[0].replace("x", "a"), (
+        "what it was when the pipeline was built"
+    )
+    with pytest.raises(rs.MalformedItem, match="changed since the pipeline was built"):
+        list(pipeline)
+    new = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path))
+    assert next(iter(new)) == LINES[0].replace("x", "A")
+
+
+def test_threads_share_a_cache(server: FileServer, tmp_path: Path) -> None:
+    pipeline = kinds(server, tmp_path, cache_in(tmp_path))["index"]()
+    expected = list(pipeline)
+    server.requests.clear()
+    assert list(pipeline.prefetch(2)) == expected
+    workers = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path))
+    parts = workers.partition(4, lambda part: part.map(str.upper), workers=2, executor="thread")
+    assert sorted(parts) == sorted(map(str.upper, workers))
+    assert not read_bytes(server)
+
+
+def test_the_environment_names_a_cache(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESUMABLE_CACHE_DIR", str(tmp_path / "parts"))
+    with pytest.raises(rs.InvalidArgument, match="must both be set"):
+        rs.lines(urls(server))
+    monkeypatch.setenv("RESUMABLE_CACHE_BYTES", "64GB")
+    with pytest.raises(
+        rs.InvalidArgument, match=r"RESUMABLE_CACHE_BYTES .* number of bytes, got '64GB'"
+    ):
+        rs.lines(urls(server))
+    monkeypatch.setenv("RESUMABLE_CACHE_BYTES", str(1 << 30))
+    expected = list(rs.lines(urls(server)))
+    server.requests.clear()
+    assert list(rs.lines(urls(server))) == expected
+    assert not [span for _, _, span in server.requests if span]
+
+
+def test_a_cache_does_nothing_for_local_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    assert list(rs.lines(tmp_path / "a.txt", cache=cache_in(tmp_path))) == ["one", "two"]
+    assert not (tmp_path / "parts").exists()
+
+
+def test_a_file_that_nothing_tells_apart_is_read_without_the_cache(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.tags = {}
+    expected = list(rs.lines(urls(server)))
+    assert list(rs.lines(urls(server), cache=cache_in(tmp_path))) == expected
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_the_cache_is_given_once(tmp_path: Path) -> None:
+    cache = cache_in(tmp_path)
+    with pytest.raises(rs.InvalidArgument, match="got both"):
+        rs.lines("http://a/b", storage_options={"cache": cache}, cache=cache)
+    with pytest.raises(rs.InvalidType, match=r"cache must be a rs.FileCache or None, got '/tmp'"):
+        rs.lines("http://a/b", cache="/tmp")  # type: ignore[arg-type]

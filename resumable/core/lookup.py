@@ -145,7 +145,10 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))
-        if indexed.needs is not None:
+        self._needs = (
+            indexed.needs
+        )  # knows what of the files is in memory, unlike those of another start
+        if self._needs is not None:
             foreseeing.add(self)
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
@@ -277,7 +280,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         while begin < end and length:
             later, first = divmod(begin, length)
             last = min(first + end - begin, length)
-            needs = by_index(self._stage, self._epoch + later).needs
+            needs = by_index(self._stage, self._epoch + later).needs if later else self._needs
             if needs is not None:
                 indices = np.arange(first, last, dtype=np.int64)
                 yield from needs(indices, indices + (later * length - self.position))

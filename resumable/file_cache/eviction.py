@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -25,6 +27,7 @@ class Eviction:
 
     Attributes:
       has_unused: whether there were parts of files that no living process reads.
+      passing: bytes in which parts of an unknown next use stay for a while.
 
     Args:
       folder: of the cache.
@@ -35,7 +38,7 @@ class Eviction:
     def __init__(self, folder: str, room: int, foresight: Foresight) -> None:
         self.has_unused = True
         self._folder = folder
-        self._passing = room // PASSING
+        self.passing = room // PASSING
         self._foresight = foresight
         self._plan_file = PlanFile(folder)
         self._contents: dict[str, int] = {}
@@ -54,15 +57,11 @@ class Eviction:
         now = time.monotonic()
         if len(self._contents) > known or now - self._published > OFTEN:
             self._published = now
-            self._plan_file.write(self._own_uses())
+            self._plan_file.write(self.own_uses)
 
-    def only_unused(self, parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
-        """Of ``parts``, those of files that no living process reads; see `Victims`."""
-        return self._in_order(parts, np.iinfo(np.int64).max, unknown=False)
-
-    def needed_after(self, at: int) -> Victims:
-        """Parts that are needed later than in ``at`` items, those needed last first."""
-        return lambda parts: self._in_order(parts, at, unknown=True)
+    def look(self) -> Ranking:
+        """What is needed when, as far as it is known now."""
+        return Ranking(self)
 
     def close(self) -> None:
         """Need nothing any longer."""
@@ -72,31 +71,77 @@ class Eviction:
         """Let go of what a fork has inherited."""
         self._plan_file.abandon()
 
-    def _own_uses(self) -> NextUses:
+    @property
+    def own_uses(self) -> NextUses:
+        """What this process needs."""
         uses = self._foresight.next_uses()
         contents = np.array(list(self._contents.values()), np.uint64)
         return uses._replace(contents=np.union1d(uses.contents, contents))
 
-    def _in_order(self, parts: Sequence[KeptPart], at: int, *, unknown: bool) -> Sequence[KeptPart]:
-        others = plans_of_others(self._folder, self._plan_file.name)
-        uses = NextUses.joined([self._own_uses(), *others])
+    @property
+    def uses_of_others(self) -> list[NextUses]:
+        """What the other living processes need."""
+        return plans_of_others(self._folder, self._plan_file.name)
+
+
+@final
+class Ranking:
+    """Ranks parts by when they are needed, as far as it was known at the first question."""
+
+    def __init__(self, eviction: Eviction) -> None:
+        self._eviction = eviction
+
+    def only_unused(self, parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
+        """Of ``parts``, those of files that no living process reads; see `Victims`."""
+        return self._ranked(parts)[0]
+
+    def needed_after(self, at: float) -> Victims:
+        """Parts that are needed later than in ``at`` items, those needed last first."""
+
+        def victims(parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
+            unused, last_used, later = self._ranked(parts, at)
+            return [*unused, *last_used, *later]
+
+        return victims
+
+    def next_use(self, code: int) -> float:
+        """In how many items the part with this code is needed, apart from now; infinite if nobody knows.
+
+        If other processes use the cache, one of them may need it at any time.
+        """
+        if self._others:
+            return 0
+        (at,) = self._uses.of(np.array([code], np.uint64)).tolist()
+        return math.inf if at < 0 else float(at)
+
+    @cached_property
+    def _others(self) -> list[NextUses]:
+        return self._eviction.uses_of_others
+
+    @cached_property
+    def _uses(self) -> NextUses:
+        return NextUses.joined([self._eviction.own_uses, *self._others])
+
+    def _ranked(
+        self, parts: Sequence[KeptPart], at: float = math.inf
+    ) -> tuple[list[KeptPart], list[KeptPart], list[KeptPart]]:
+        """Parts that nobody uses, those of an unknown next use, and those needed after ``at``; the first go first."""
+        uses = self._uses
         needed_at = uses.of(np.array([part.name.code for part in parts], np.uint64))
         contents = np.array([part.name.content_code for part in parts], np.uint64)
         read = np.isin(contents, uses.contents)
         used = np.array([part.used_ns for part in parts], np.int64)
         unused = [parts[place] for place in _sorted_by(used, ~read)]
-        self.has_unused = bool(unused)
-        if not unknown:
-            return unused
+        self._eviction.has_unused = bool(unused)
         # Of an unknown next use: the last used first. If others read the same files in order, they may
         # come to the very last ones in a moment.
         last_used = [parts[place] for place in _sorted_by(-used, read & (needed_at < 0))]
-        if others:
+        if self._others:
             sizes = np.cumsum([part.size for part in last_used])
-            few = int(np.searchsorted(sizes, self._passing, side="right"))
+            few = int(np.searchsorted(sizes, self._eviction.passing, side="right"))
             last_used = last_used[few:] + last_used[:few]
         later = [parts[place] for place in _sorted_by(-needed_at, read & (needed_at > at))]
-        return [*unused, *last_used, *later]
+        return unused, last_used, later
 
 
 def _sorted_by(key: Any, chosen: Any) -> list[int]:

@@ -55,6 +55,62 @@ class _Uses(NamedTuple):
     sizes: Indices
     at: Indices
 
+    @property
+    def total(self) -> Indices:
+        """How many bytes of its part each use and those before it need, shape (n,)."""
+        order = np.argsort(self.codes, kind="stable")
+        codes, sums = self.codes[order], np.cumsum(self.sizes[order])
+        firsts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+        before = sums[firsts] - self.sizes[order][firsts]
+        total = np.empty_like(sums)
+        total[order] = sums - np.repeat(before, np.diff([*firsts, len(codes)]))
+        return total
+
+
+@final
+class _Outlook:
+    """What is known of the future at one look, and how much of it has come since.
+
+    Args:
+      iterators: that were asked.
+      horizon: items that each was asked for.
+      uses: of parts.
+    """
+
+    def __init__(self, iterators: Sequence[Any], horizon: int, uses: _Uses) -> None:
+        self.uses = uses
+        self._positions = WeakKeyDictionary({each: each.position for each in iterators})
+        self._horizon = horizon
+        # The codes of the parts that are used, shape (parts,); which of them each use is of, shape (n,).
+        self._codes, self._part_of = np.unique(uses.codes, return_inverse=True)
+        self._total = uses.total if len(uses.at) else uses.at
+        # Bytes of each part that were read since, shape (parts,).
+        self._read = np.zeros(len(self._codes), np.int64)
+
+    @property
+    def elapsed(self) -> int:
+        """How many items the fastest iterator has gone since."""
+        return max((each.position - was for each, was in list(self._positions.items())), default=0)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether other iterators are in use, or a good part of the horizon is reached."""
+        reached = not 0 <= self.elapsed <= self._horizon // RENEWED
+        return reached or set(_all_foreseeing()) != set(self._positions)
+
+    def note_read(self, code: int, size: int) -> None:
+        """So many bytes of the part with this code were read, by those who use them first."""
+        place = int(np.searchsorted(self._codes, np.uint64(code)))
+        if place < len(self._codes) and self._codes[place] == code:
+            self._read[place] += size
+
+    def left(self) -> Indices:
+        """The places of the uses that are still to come: whatever was read serves the first ones."""
+        start = int(np.searchsorted(self.uses.at, self.elapsed))
+        served = self._total[start:] <= self._read[self._part_of[start:]]
+        left: Indices = np.flatnonzero(~served) + start
+        return left
+
 
 @final
 class Foresight:
@@ -66,58 +122,48 @@ class Foresight:
 
     def __init__(self, cache: object) -> None:
         self._cache = cache
-        self._uses: _Uses | None = None
-        self._horizon = HORIZON
-        self._positions: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        # Several threads read through a cache. Each goes on with the outlook that it has found.
+        self._outlook: _Outlook | None = None
 
     def next_uses(self) -> NextUses:
         """When each part is needed next."""
-        uses = self._known()
+        outlook = self._look()
+        uses, left = outlook.uses, outlook.left()
         contents = np.array([code_of(file) for file in uses.files], np.uint64)
-        start = int(np.searchsorted(uses.at, self._elapsed))
-        at = uses.at[start:] - self._elapsed
-        return NextUses.first_of(uses.codes[start:], at, contents)
+        return NextUses.first_of(uses.codes[left], uses.at[left] - outlook.elapsed, contents)
+
+    def note_read(self, code: int, size: int) -> None:
+        """So many bytes of the part with this code were read, by those who use them first."""
+        if self._outlook is not None:
+            self._outlook.note_read(code, size)
 
     def upcoming(self, most: int) -> Iterator[NeededPart]:
         """The parts that the next ``most`` bytes are in, each once, in the order of time."""
-        uses = self._known()
-        start = int(np.searchsorted(uses.at, self._elapsed))
-        stop = start + int(np.searchsorted(np.cumsum(uses.sizes[start:]), most, side="right"))
-        soon = slice(start, stop)
+        outlook = self._look()
+        uses, left, elapsed = outlook.uses, outlook.left(), outlook.elapsed
+        soon = left[: int(np.searchsorted(np.cumsum(uses.sizes[left]), most, side="right"))]
         _, places, inverse = np.unique(uses.codes[soon], return_index=True, return_inverse=True)
         needed = np.bincount(inverse, uses.sizes[soon]).astype(np.int64)
         order = np.argsort(places)
         for place, size in zip(places[order].tolist(), needed[order].tolist(), strict=True):
-            use = start + place
+            use = int(soon[place])
             file = uses.files[int(uses.file_of[use])]
-            yield NeededPart(file, int(uses.parts[use]), int(uses.at[use]) - self._elapsed, size)
+            yield NeededPart(file, int(uses.parts[use]), int(uses.at[use]) - elapsed, size)
 
-    def _known(self) -> _Uses:
-        """The uses that are known, looked at anew from time to time."""
-        if self._uses is None or self._is_old():
+    def _look(self) -> _Outlook:
+        """What is known, looked at anew from time to time."""
+        outlook = self._outlook
+        if outlook is None or outlook.is_old:
             iterators = _all_foreseeing()
             horizon = HORIZON // max(len(iterators), 1)
-            self._positions = WeakKeyDictionary({each: each.position for each in iterators})
-            found = []
+            found: list[PartUses] = []
             # An error of a later item, such as a damaged index, is raised when the item is asked for.
             with suppress(OSError, ResumableError):
                 for iterator in iterators:
-                    found += [
-                        uses for uses in iterator.foreseen(0, horizon) if uses.cache == self._cache
-                    ]
-            self._uses, self._horizon = _in_order(found), horizon
-        return self._uses
-
-    def _is_old(self) -> bool:
-        return (
-            set(_all_foreseeing()) != set(self._positions)
-            or not 0 <= self._elapsed <= self._horizon // RENEWED
-        )
-
-    @property
-    def _elapsed(self) -> int:
-        """How many items the fastest iterator has gone since the uses were looked at."""
-        return max((each.position - was for each, was in list(self._positions.items())), default=0)
+                    coming = iterator.foreseen(0, horizon)
+                    found += [uses for uses in coming if uses.cache == self._cache]
+            outlook = self._outlook = _Outlook(iterators, horizon, _in_order(found))
+        return outlook
 
 
 def code_of(file: CachedFile) -> int:

@@ -37,6 +37,14 @@ class WantedBytes(Protocol):
     def end(self) -> int: ...
 
 
+class ByteRange(NamedTuple):
+    """Bytes of a file, from ``start`` to ``end``."""
+
+    file: Any
+    start: int
+    end: int
+
+
 class FilePart(NamedTuple):
     """A part of a file.
 
@@ -114,15 +122,38 @@ class PartCutter:
                 )
         return found
 
-    def joined(self, span: WantedBytes, pieces: Mapping[FilePart, Piece]) -> bytes | None:
-        """The bytes of ``span``, out of pieces of the parts that it is in; None if one is missing."""
-        size, found = self.part_bytes, list[bytes]()
+    def gaps(self, span: WantedBytes, pieces: Mapping[FilePart, Piece]) -> list[ByteRange]:
+        """The bytes of ``span`` that are in parts of which there is no piece; neighbours as one."""
+        found: list[ByteRange] = []
         for number in self._numbers(span):
+            if FilePart(span.file.content_name, number) in pieces:
+                continue
+            start = max(number * self.part_bytes, span.start)
+            end = min((number + 1) * self.part_bytes, span.end)
+            if found and found[-1].end == start:
+                found[-1] = found[-1]._replace(end=end)
+            else:
+                found.append(ByteRange(span.file, start, end))
+        return found
+
+    def joined(
+        self, span: WantedBytes, pieces: Mapping[FilePart, Piece], gaps: Mapping[ByteRange, bytes]
+    ) -> bytes:
+        """The bytes of ``span``, out of pieces of the parts that it is in, and of its ``gaps``."""
+        size, found, at = self.part_bytes, list[bytes](), span.start
+        starts = {gap.start: data for gap, data in gaps.items()}
+        for number in self._numbers(span):
+            end = min((number + 1) * size, span.end)
+            if at >= end:  # within a gap
+                continue
             piece = pieces.get(FilePart(span.file.content_name, number))
             if piece is None:
-                return None
-            start = max(span.start - number * size, 0) - piece.start
-            found.append(piece.data[start : min(span.end - number * size, size) - piece.start])
+                found.append(starts[at])
+                at += len(found[-1])
+            else:
+                start = at - number * size - piece.start
+                found.append(piece.data[start : start + end - at])
+                at = end
         return found[0] if len(found) == 1 else b"".join(found)
 
     def _numbers(self, span: WantedBytes) -> range:

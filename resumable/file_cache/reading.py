@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from threading import Event
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
+from typing import Final, NamedTuple, Protocol, TypeAlias, final
 
 from ..core.process_counts import process_counts
 from ..errors import ReadError
@@ -22,7 +22,7 @@ from .contents import note_file
 from .eviction import Eviction
 from .foresight import Foresight
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
-from .parts import CachedFile, FilePart, PartCutter, Piece, WantedBytes, WantedPart
+from .parts import ByteRange, CachedFile, FilePart, PartCutter, Piece, WantedBytes, WantedPart
 
 LARGEST_REQUEST: Final = 1 << 23
 """Bytes of neighbouring parts that are asked for at once."""
@@ -33,14 +33,6 @@ WAIT: Final = 30.0
 
 FULL_FOR: Final = 5.0
 """Seconds for which a cache that had no room is taken to have none."""
-
-
-class ByteRange(NamedTuple):
-    """Bytes of a file, from ``start`` to ``end``."""
-
-    file: Any
-    start: int
-    end: int
 
 
 Done: TypeAlias = Callable[[int, "bytes | None"], None]
@@ -104,10 +96,13 @@ class CacheReader:
                 self._fetch_ahead(reader)
             except DiskFailure as failure:
                 self._refuse(failure.__cause__)
-        found = [self._cutter.joined(span, pieces) for span in wanted]
-        lacking = [span for span, data in zip(wanted, found, strict=True) if data is None]
-        rest = iter(reader.read(lacking))
-        return [next(rest) if data is None else data for data in found]
+        gaps = [self._cutter.gaps(span, pieces) for span in wanted]
+        rest = iter(reader.read([gap for of_span in gaps for gap in of_span]))
+        filled = [{gap: next(rest) for gap in of_span} for of_span in gaps]
+        return [
+            self._cutter.joined(span, pieces, gaps_of_span)
+            for span, gaps_of_span in zip(wanted, filled, strict=True)
+        ]
 
     def close(self) -> None:
         """Need nothing any longer."""
@@ -145,6 +140,7 @@ class CacheReader:
         pieces: dict[FilePart, Piece] = {}
         missing: dict[FilePart, WantedPart] = {}
         for part, needed in self._cutter.wanted_parts(wanted).items():
+            self._foresight.note_read(part.name.code, needed.total)
             ahead = self._in_flight.get(part)
             if ahead is not None:
                 ahead.wait(WAIT)
@@ -178,12 +174,13 @@ class CacheReader:
         patient: bool,
     ) -> dict[FilePart, WantedPart]:
         """Fetch what is ``missing`` into ``pieces``; returns what others fetch meanwhile."""
-        fetches: list[_Fetch] = []
+        fetches, ranking = list[_Fetch](), self._eviction.look()
         elsewhere: dict[FilePart, WantedPart] = {}
         try:
             for part, needed in missing.items():
                 dense = 2 * needed.total >= needed.size
-                victims = self._eviction.needed_after(0) if dense else self._eviction.only_unused
+                again = ranking.next_use(part.name.code) if dense else 0
+                victims = ranking.needed_after(again) if dense else ranking.only_unused
                 claim = self._store.claim(part, needed.size, victims)
                 if isinstance(claim, Claim):
                     fetches.append(_Fetch(part, needed.file, claim))
@@ -245,12 +242,14 @@ class CacheReader:
 
     def _fetch_ahead(self, reader: UncachedReader) -> None:
         """Begin to fetch the parts that are needed next and are not there."""
-        most = self._cache.read_ahead - len(self._in_flight) * self._cache.part_bytes
-        if 2 * most < self._cache.read_ahead or not most:
+        # What is fetched ahead takes the place of what would be kept.
+        ahead = min(self._cache.read_ahead, self._cache.max_bytes // 4)
+        most = ahead - len(self._in_flight) * self._cache.part_bytes
+        if 2 * most < ahead or not most:
             return
-        fetches: list[_Fetch] = []
+        fetches, ranking = list[_Fetch](), self._eviction.look()
         try:
-            for needed in self._foresight.upcoming(self._cache.read_ahead):
+            for needed in self._foresight.upcoming(ahead):
                 size = self._cutter.size_of(needed.file, needed.number)
                 part = FilePart(needed.file.content_name, needed.number)
                 few = 2 * needed.bytes < size
@@ -258,7 +257,7 @@ class CacheReader:
                     continue
                 if most < size:
                     break
-                claim = self._store.claim(part, size, self._eviction.needed_after(needed.at))
+                claim = self._store.claim(part, size, ranking.needed_after(needed.at))
                 if claim is Refusal.NO_ROOM:
                     break
                 if isinstance(claim, Claim):

@@ -165,7 +165,7 @@ class RecordFiles(LookedUp[T]):
                 prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, turns),
                 every_epoch=True,
                 plans_far=True,
-                needs=self._needs if self._is_cached else None,
+                needs=partial(self._needs, ahead) if self._is_cached else None,
             )
         return Indexed(
             self._gather,
@@ -244,8 +244,11 @@ class RecordFiles(LookedUp[T]):
         """Whether a cache keeps parts of any file."""
         return any(isinstance(file, RemoteRecords) and file.file.is_cached for file in self._files)
 
-    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the items at ``indices`` need of files in a cache, used at the times ``at``."""
+    def _needs(self, ahead: KeptRuns, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the items at ``indices`` need of files in a cache, used at the times ``at``.
+
+        What ``ahead`` keeps of them is not needed.
+        """
         order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
         gather, files, columns = object(), list[RemoteFile](), list[tuple[Indices, ...]]()
         for place, first, last in groups:
@@ -254,6 +257,8 @@ class RecordFiles(LookedUp[T]):
                 numbers = indices[chosen] - self._begins[place]
                 if self._passes_over:
                     numbers = file.positions.among_all(numbers)
+                lacking = ~ahead.are_kept(numbers + self._layout.remote_keys[file.path])
+                numbers, chosen = numbers[lacking], chosen[lacking]
                 columns.append((
                     np.full(len(chosen), len(files)), *file.bounds(numbers, gather), at[chosen],
                 ))  # fmt: skip

@@ -155,6 +155,16 @@ class KeptRuns:
             return None
         return self._kept[place]
 
+    def are_kept(self, keys: Indices) -> Flags:
+        """Which of the records with ``keys``, shape (n,), are kept, of the same shape."""
+        kept = list(self._kept)  # another thread may ask
+        if not kept:
+            return np.zeros(len(keys), np.bool_)
+        places = np.searchsorted([one.first for one in kept], keys, side="right") - 1
+        lasts = np.array([one.last for one in kept], np.int64)
+        found: Flags = (places >= 0) & (lasts[places] >= keys)
+        return found
+
     @property
     def free(self) -> int:
         """Bytes that may be kept further."""

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from errno import ENOENT
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -273,7 +274,8 @@ def begin(requests: Sequence[Request], timeout: float, done: Callable[[int, Any]
         except Exception:  # whoever needs it asks again, and gets the error
             pass
         finally:
-            await asyncio.to_thread(done, place, answer)
+            with suppress(RuntimeError):  # the interpreter ends
+                await asyncio.to_thread(done, place, answer)
 
     def start() -> None:
         for place, request in enumerate(requests):

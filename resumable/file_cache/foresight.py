@@ -105,7 +105,7 @@ class _Outlook:
             self._read[place] += size
 
     def left(self) -> Indices:
-        """The places of the uses that are still to come: whatever was read serves the first ones."""
+        """The places of the uses still to come, shape (left,): whatever was read serves the first ones."""
         start = int(np.searchsorted(self.uses.at, self.elapsed))
         served = self._total[start:] <= self._read[self._part_of[start:]]
         left: Indices = np.flatnonzero(~served) + start

@@ -1,6 +1,6 @@
 """How many bytes the caches of MosaicML Streaming and LitData fetch for shuffled epochs, with a limit of their size.
 
-Run as `python -m benchmarks.workloads.scripts.caches_of_others mosaicml` or `... litdata`, with that package installed. The
+Run as `PYTHONPATH=tests:. python -m benchmarks.workloads.scripts.caches_of_others mosaicml` or `... litdata`, with that package installed. The
 data are those of `remote_cache.py bytes`: 200 shards of random bytes, written by the package itself. What is
 printed is the bytes that each epoch copies from the folder that stands for the store, divided by the size of the data.
 """
@@ -47,11 +47,13 @@ def samples(items: int, size: int) -> Iterator[bytes]:
 
 def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[str, Any]]:
     """The epochs of a `StreamingDataset` with a ``cache_limit``."""
-    from streaming import MDSWriter, StreamingDataset
+    from formats.of_mosaicml import mosaicml as imported
+
+    streaming = imported()
     from streaming.base.storage import download
 
     store = folder / "mds"
-    with MDSWriter(
+    with streaming.MDSWriter(
         out=str(store), columns={"data": "bytes"}, size_limit=items * (size + 8) + 4096
     ) as writer:
         for data in samples(items, size):
@@ -63,7 +65,7 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
     for algorithm in ("naive", "py1s", "py1e"):
         for share in (0.1, 0.25, 0.5):
             cache = tempfile.mkdtemp()
-            dataset = StreamingDataset(
+            dataset = streaming.StreamingDataset(
                 remote=str(store), local=cache, shuffle=True, shuffle_algo=algorithm, batch_size=1, num_canonical_nodes=1,
                 cache_limit=int(share * total), predownload=8,
             )  # fmt: skip

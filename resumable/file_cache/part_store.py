@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Final, final
 
 from .claim import Claim
-from .part_file import ForeignFile, PartFile, identity_of
-from .parts import FilePart
+from .part_file import ForeignFile, PartFile, PartName, identity_of
 from .room import NoRoom, Room, Victims
 
 
@@ -52,13 +51,13 @@ class PartStore:
         # What is known to be whole, by path.
         self._checked: dict[str, tuple[int, int, int]] = {}
 
-    def read(self, part: FilePart, size: int, start: int, end: int) -> bytes | None:
+    def read(self, part: PartName, size: int, start: int, end: int) -> bytes | None:
         """The bytes of a part of ``size`` bytes from ``start`` to ``end``; None if it is not there, or damaged.
 
         Raises:
           DiskFailure: if it cannot be read.
         """
-        path = part.name.path(self._folder)
+        path = part.path(self._folder)
         with on_disk():
             try:
                 opened = PartFile.opened(path)
@@ -81,21 +80,21 @@ class PartStore:
                 opened.close()
         return data
 
-    def has(self, part: FilePart) -> bool:
+    def has(self, part: PartName) -> bool:
         """Whether a file is where ``part`` would be."""
-        return os.path.exists(part.name.path(self._folder))
+        return os.path.exists(part.path(self._folder))
 
     def has_room(self, size: int) -> bool:
         """Whether there seems to be room for a part of ``size`` bytes."""
         return self._room.has_room(size)
 
-    def claim(self, part: FilePart, size: int, victims: Victims) -> Claim | Refusal:
+    def claim(self, part: PartName, size: int, victims: Victims) -> Claim | Refusal:
         """Claim a part that was not there; ``victims`` are removed if there is no room.
 
         Raises:
           DiskFailure: if its file cannot be made.
         """
-        path = part.name.path(self._folder)
+        path = part.path(self._folder)
         with on_disk():
             try:
                 if PartFile.is_foreign(path):

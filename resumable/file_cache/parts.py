@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 from .part_file import PartName
@@ -43,23 +43,6 @@ class ByteRange(NamedTuple):
     file: Any
     start: int
     end: int
-
-
-class FilePart(NamedTuple):
-    """A part of a file.
-
-    Attributes:
-      content: names the file and its version.
-      number: of the part, from 0.
-    """
-
-    content: str
-    number: int
-
-    @property
-    def name(self) -> PartName:
-        """The name of its file."""
-        return PartName(self.content, self.number)
 
 
 class Piece(NamedTuple):
@@ -103,14 +86,14 @@ class PartCutter:
         """Bytes of a part."""
         return min(self.part_bytes, file.size - number * self.part_bytes)
 
-    def wanted_parts(self, wanted: Sequence[WantedBytes]) -> dict[FilePart, WantedPart]:
+    def wanted_parts(self, wanted: Sequence[WantedBytes]) -> dict[PartName, WantedPart]:
         """The parts that ``wanted`` bytes are in."""
-        size, found = self.part_bytes, dict[FilePart, WantedPart]()
+        size, found = self.part_bytes, dict[PartName, WantedPart]()
         for span in wanted:
             for number in self._numbers(span):
                 start = max(span.start - number * size, 0)
                 end = min(span.end - number * size, size)
-                part = FilePart(span.file.content_name, number)
+                part = PartName(span.file.content_name, number)
                 before = found.get(part)
                 if before is not None:
                     total = before.total + end - start
@@ -122,11 +105,11 @@ class PartCutter:
                 )
         return found
 
-    def gaps(self, span: WantedBytes, pieces: Mapping[FilePart, Piece]) -> list[ByteRange]:
+    def gaps(self, span: WantedBytes, pieces: Mapping[PartName, Piece]) -> list[ByteRange]:
         """The bytes of ``span`` that are in parts of which there is no piece; neighbours as one."""
         found: list[ByteRange] = []
         for number in self._numbers(span):
-            if FilePart(span.file.content_name, number) in pieces:
+            if PartName(span.file.content_name, number) in pieces:
                 continue
             start = max(number * self.part_bytes, span.start)
             end = min((number + 1) * self.part_bytes, span.end)
@@ -137,23 +120,21 @@ class PartCutter:
         return found
 
     def joined(
-        self, span: WantedBytes, pieces: Mapping[FilePart, Piece], gaps: Mapping[ByteRange, bytes]
+        self, span: WantedBytes, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
     ) -> bytes:
-        """The bytes of ``span``, out of pieces of the parts that it is in, and of its ``gaps``."""
+        """The bytes of ``span``, out of pieces of the parts that it is in; its `gaps` come from the iterator."""
         size, found, at = self.part_bytes, list[bytes](), span.start
-        starts = {gap.start: data for gap, data in gaps.items()}
         for number in self._numbers(span):
             end = min((number + 1) * size, span.end)
             if at >= end:  # within a gap
                 continue
-            piece = pieces.get(FilePart(span.file.content_name, number))
+            piece = pieces.get(PartName(span.file.content_name, number))
             if piece is None:
-                found.append(starts[at])
-                at += len(found[-1])
+                found.append(next(gaps))
             else:
                 start = at - number * size - piece.start
                 found.append(piece.data[start : start + end - at])
-                at = end
+            at += len(found[-1])
         return found[0] if len(found) == 1 else b"".join(found)
 
     def _numbers(self, span: WantedBytes) -> range:

@@ -21,8 +21,9 @@ from .claim import Claim
 from .contents import note_file
 from .eviction import Eviction
 from .foresight import Foresight
+from .part_file import PartName
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
-from .parts import ByteRange, CachedFile, FilePart, PartCutter, Piece, WantedBytes, WantedPart
+from .parts import ByteRange, CachedFile, PartCutter, Piece, WantedBytes, WantedPart
 
 LARGEST_REQUEST: Final = 1 << 23
 """Bytes of neighbouring parts that are asked for at once."""
@@ -55,7 +56,7 @@ class UncachedReader(Protocol):
 class _Fetch(NamedTuple):
     """A part that was claimed, to be fetched."""
 
-    part: FilePart
+    part: PartName
     file: CachedFile
     claim: Claim
 
@@ -70,7 +71,7 @@ class CacheReader:
         self._store = PartStore(cache.path, cache.max_bytes)
         self._foresight = Foresight(cache)
         self._eviction = Eviction(cache.path, cache.max_bytes, self._foresight)
-        self._in_flight: dict[FilePart, Event] = {}
+        self._in_flight: dict[PartName, Event] = {}
         self._noted: set[str] = set()
         self._full_until = 0.0
         self._is_off = False
@@ -88,7 +89,7 @@ class CacheReader:
         Raises:
           ReadError: if the disk cannot be used, and that is to be an error.
         """
-        pieces: dict[FilePart, Piece] = {}
+        pieces: dict[PartName, Piece] = {}
         if not self._is_off:
             try:
                 self._prepare(wanted)
@@ -96,13 +97,9 @@ class CacheReader:
                 self._fetch_ahead(reader)
             except DiskFailure as failure:
                 self._refuse(failure.__cause__)
-        gaps = [self._cutter.gaps(span, pieces) for span in wanted]
-        rest = iter(reader.read([gap for of_span in gaps for gap in of_span]))
-        filled = [{gap: next(rest) for gap in of_span} for of_span in gaps]
-        return [
-            self._cutter.joined(span, pieces, gaps_of_span)
-            for span, gaps_of_span in zip(wanted, filled, strict=True)
-        ]
+        gaps = [gap for span in wanted for gap in self._cutter.gaps(span, pieces)]
+        filled = iter(reader.read(gaps))
+        return [self._cutter.joined(span, pieces, filled) for span in wanted]
 
     def close(self) -> None:
         """Need nothing any longer."""
@@ -135,12 +132,12 @@ class CacheReader:
 
     def _pieces(
         self, wanted: Sequence[WantedBytes], reader: UncachedReader, whole: bool
-    ) -> dict[FilePart, Piece]:
+    ) -> dict[PartName, Piece]:
         """What is on the disk, or is fetched now; the rest is to be read without the cache."""
-        pieces: dict[FilePart, Piece] = {}
-        missing: dict[FilePart, WantedPart] = {}
+        pieces: dict[PartName, Piece] = {}
+        missing: dict[PartName, WantedPart] = {}
         for part, needed in self._cutter.wanted_parts(wanted).items():
-            self._foresight.note_read(part.name.code, needed.total)
+            self._foresight.note_read(part.code, needed.total)
             ahead = self._in_flight.get(part)
             if ahead is not None:
                 ahead.wait(WAIT)
@@ -168,18 +165,18 @@ class CacheReader:
 
     def _fetched(
         self,
-        missing: dict[FilePart, WantedPart],
-        pieces: dict[FilePart, Piece],
+        missing: dict[PartName, WantedPart],
+        pieces: dict[PartName, Piece],
         reader: UncachedReader,
         patient: bool,
-    ) -> dict[FilePart, WantedPart]:
+    ) -> dict[PartName, WantedPart]:
         """Fetch what is ``missing`` into ``pieces``; returns what others fetch meanwhile."""
         fetches, ranking = list[_Fetch](), self._eviction.look()
-        elsewhere: dict[FilePart, WantedPart] = {}
+        elsewhere: dict[PartName, WantedPart] = {}
         try:
             for part, needed in missing.items():
                 dense = 2 * needed.total >= needed.size
-                again = ranking.next_use(part.name.code) if dense else 0
+                again = ranking.next_use(part.code) if dense else 0
                 victims = ranking.needed_after(again) if dense else ranking.only_unused
                 claim = self._store.claim(part, needed.size, victims)
                 if isinstance(claim, Claim):
@@ -196,10 +193,10 @@ class CacheReader:
         return self._still_missing(elsewhere, pieces, waits=not fetches)
 
     def _still_missing(
-        self, elsewhere: dict[FilePart, WantedPart], pieces: dict[FilePart, Piece], waits: bool
-    ) -> dict[FilePart, WantedPart]:
+        self, elsewhere: dict[PartName, WantedPart], pieces: dict[PartName, Piece], waits: bool
+    ) -> dict[PartName, WantedPart]:
         """Look for the parts that others fetch; returns those that are not there yet."""
-        missing: dict[FilePart, WantedPart] = {}
+        missing: dict[PartName, WantedPart] = {}
         for part, needed in elsewhere.items():
             data = self._store.read(part, needed.size, needed.start, needed.end)
             if data is None:
@@ -251,7 +248,7 @@ class CacheReader:
         try:
             for needed in self._foresight.upcoming(ahead):
                 size = self._cutter.size_of(needed.file, needed.number)
-                part = FilePart(needed.file.content_name, needed.number)
+                part = PartName(needed.file.content_name, needed.number)
                 few = 2 * needed.bytes < size
                 if few or part in self._in_flight or self._store.has(part):
                     continue

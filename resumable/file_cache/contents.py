@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from .part_file import ForeignFile, PartFile
 from .parts import CachedFile
 from .plan import PLANS, plans_of_others
-from .room import IN_USE, KeptPart, kept_parts
+from .room import IN_USE, KeptPart, kept_parts, part_folders
 
 ENDING: Final = ".file.json"
 NAME: Final = re.compile(r"[0-9a-f]{32}\.file\.json")
@@ -86,7 +86,7 @@ def clear(folder: str) -> int:
             if not PartFile.is_foreign(part.path):
                 os.unlink(part.path)
                 removed += part.size
-    for path in {os.path.dirname(part.path) for part in parts} | set(_folders(folder)):
+    for path in part_folders(folder):
         for name in os.listdir(path):
             if NAME.fullmatch(name):
                 os.unlink(os.path.join(path, name))
@@ -98,15 +98,6 @@ def clear(folder: str) -> int:
         with suppress(OSError):
             os.rmdir(os.path.join(folder, PLANS))
     return removed
-
-
-def _folders(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [
-            entry.path
-            for entry in entries
-            if re.fullmatch("[0-9a-f]{2}", entry.name) and entry.is_dir()
-        ]
 
 
 def _kept_file(folder: str, content: str, parts: list[KeptPart]) -> KeptFile:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from .part_file import HEADER, PartFile, PartName, found_name
 
 FLAGS: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 IN_USE: Final = ".in-use"
+FOLDER: Final = re.compile("[0-9a-f]{2}")
 DIGITS: Final = 20
 
 SPARE: Final = 64
@@ -158,15 +160,19 @@ def _wait_for(descriptor: int) -> None:
             pause = min(2 * pause, 0.02)
 
 
+def part_folders(folder: str) -> list[str]:
+    """The folders in which parts lie."""
+    with os.scandir(folder) as entries:
+        return [entry.path for entry in entries if FOLDER.fullmatch(entry.name) and entry.is_dir()]
+
+
 def kept_parts(folder: str) -> tuple[list[KeptPart], int]:
     """The parts in ``folder``, and the bytes of those that are being fetched.
 
     What processes that have ended left unfinished is removed.
     """
     parts, unfinished = list[KeptPart](), 0
-    with os.scandir(folder) as entries:
-        folders = [entry.path for entry in entries if len(entry.name) == 2 and entry.is_dir()]
-    for path in folders:
+    for path in part_folders(folder):
         with suppress(FileNotFoundError), os.scandir(path) as entries:
             for entry in entries:
                 found = found_name(entry.name)

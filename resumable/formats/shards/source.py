@@ -20,7 +20,6 @@ from ...core.foreseen import PartUses
 from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.left_out import LeftOut
-from ...core.lookup import LookedUp
 from ...core.origin import Origin
 from ...core.prepared_items import PreparedItems, grouped
 from ...core.records import Records
@@ -33,6 +32,7 @@ from ..io.cached_parts import part_uses
 from ..io.paths import file_name
 from ..io.remote import RemoteFile
 from ..named_files import left_out_of_files
+from ..parts import FoundInParts
 from ..remote_records import MOST_BYTES_AHEAD, FewRequests
 from .decoding import decoded
 from .index_json import dataset_folder, read_index
@@ -72,22 +72,18 @@ class FoundShards(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShardedFiles(LookedUp[Any]):
+class ShardedFiles(FoundInParts[Any]):
     """A dataset of shards, an item a record.
 
     A subclass finds the shards by the index, and makes items of records.
     """
 
     identity: ClassVar[IdentityFields] = {"files": SHARDS, "contents": ALWAYS}
-    state_cost = "the position"
-
     path: str | os.PathLike[str]
     _: KW_ONLY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     _index: AnyFile = field(init=False, repr=False)
     _found: FoundShards = field(init=False, repr=False)
-    # Item numbers at which each shard ends: shape (shards,), int64.
-    _ends: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,17 +111,9 @@ class ShardedFiles(LookedUp[Any]):
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the index again.
         state = super().__getstate__()
-        for name in ("_index", "_found", "_ends"):
+        for name in ("_index", "_found"):
             state.pop(name, None)
         return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
-
-    @property
-    def length(self) -> int:
-        return int(self._ends[-1])
 
     @derived
     def files(self) -> str:

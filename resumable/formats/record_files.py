@@ -26,10 +26,9 @@ from ..core.records import Records
 from ..core.reliance import ALWAYS
 from .ahead import ReadAheadItems, Turns
 from .contents import FILES, evidence_of_indexes
-from .io.cached_parts import part_uses
+from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
-from .io.remote import RemoteFile
 from .named_files import files_in_words, left_out_of_files
 from .record import LocatedRecord
 from .record_file import AnyRecords, RecordFile
@@ -249,22 +248,20 @@ class RecordFiles(LookedUp[T]):
 
         What ``ahead`` keeps of them is not needed.
         """
-        order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
-        gather, files, columns = object(), list[RemoteFile](), list[tuple[Indices, ...]]()
-        for place, first, last in groups:
-            file, chosen = self._files[place], order[first:last]
-            if isinstance(file, RemoteRecords) and file.file.is_cached:
-                numbers = indices[chosen] - self._begins[place]
-                if self._passes_over:
-                    numbers = file.positions.among_all(numbers)
-                lacking = ~ahead.are_kept(numbers + self._layout.remote_keys[file.path])
-                numbers, chosen = numbers[lacking], chosen[lacking]
-                columns.append((
-                    np.full(len(chosen), len(files)), *file.bounds(numbers, gather), at[chosen],
-                ))  # fmt: skip
-                files.append(file.file)
-        if files:
-            yield part_uses(files, *map(np.concatenate, zip(*columns, strict=True)))
+        gather = object()
+
+        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
+            file = self._files[place]
+            if not isinstance(file, RemoteRecords) or not file.file.is_cached:
+                return None
+            numbers = indices[chosen] - self._begins[place]
+            if self._passes_over:
+                numbers = file.positions.among_all(numbers)
+            lacking = ~ahead.are_kept(numbers + self._layout.remote_keys[file.path])
+            numbers, chosen = numbers[lacking], chosen[lacking]
+            return FileRanges(file.file, chosen, *file.bounds(numbers, gather))
+
+        return part_uses_of(np.searchsorted(self._ends, indices, side="right"), at, ranges_of)
 
     @derived
     def _begins(self) -> Indices:

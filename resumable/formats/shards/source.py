@@ -21,14 +21,14 @@ from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.left_out import LeftOut
 from ...core.origin import Origin
-from ...core.prepared_items import PreparedItems, grouped
+from ...core.prepared_items import PreparedItems
 from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
 from ..ahead import ReadAheadItems, Turns
 from ..contents import evidence_of
 from ..data_files import AnyFile
-from ..io.cached_parts import part_uses
+from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.paths import file_name
 from ..io.remote import RemoteFile
 from ..named_files import left_out_of_files
@@ -163,16 +163,15 @@ class ShardedFiles(FoundInParts[Any]):
 
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
-        order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
-        files, columns = list[RemoteFile](), list[tuple[Indices, ...]]()
-        for place, first, last in groups:
-            shard, chosen = self._found.shards[place], order[first:last]
-            if isinstance(shard.file, RemoteFile) and shard.file.is_cached:
-                ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
-                columns.append((np.full(len(chosen), len(files)), *ranges, at[chosen]))
-                files.append(shard.file)
-        if files:
-            yield part_uses(files, *map(np.concatenate, zip(*columns, strict=True)))
+
+        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
+            shard = self._found.shards[place]
+            if not isinstance(shard.file, RemoteFile) or not shard.file.is_cached:
+                return None
+            ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
+            return FileRanges(shard.file, chosen, *ranges)
+
+        return part_uses_of(np.searchsorted(self._ends, indices, side="right"), at, ranges_of)
 
     def _prepared(self, turns: Turns, indices: Indices) -> PreparedItems[Any]:
         mean = max(sum(self._found.sizes) // max(self.length, 1), 1)

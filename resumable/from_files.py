@@ -66,6 +66,7 @@ def arrow(  # noqa: D417  # the others stand below
     return Pipeline(Arrow(paths, columns, storage_options=with_cache(storage_options, cache)))
 
 
+@explained_by()
 def csv(
     paths: Paths,
     *,
@@ -198,6 +199,7 @@ def files(  # noqa: D417  # the others stand below
     return Pipeline(Files(paths, read=read, storage_options=with_cache(storage_options, cache)))
 
 
+@explained_by()
 def image_folder(
     folder: str | os.PathLike[str],
     *,
@@ -251,6 +253,7 @@ def image_folder(
     )
 
 
+@explained_by()
 def jsonl(
     paths: Paths,
     *,
@@ -358,6 +361,7 @@ def megatron(  # noqa: D417  # the others stand below
     )
 
 
+@explained_by()
 def tar(
     paths: Paths,
     *,
@@ -451,6 +455,7 @@ def parquet(  # noqa: D417  # the others stand below
     )
 
 
+@explained_by()
 def tfrecord(
     paths: Paths,
     *,

@@ -228,6 +228,10 @@ class Pipeline(Generic[T]):
         """
         return to_mermaid(self.stage)
 
+    def __dir__(self) -> list[str]:
+        # Completion offers what users call; `stage` is for those who write stages.
+        return sorted({*super().__dir__()} - {"stage"})
+
     def __repr__(self) -> str:
         return f"Pipeline({self.stage!r})"
 
@@ -372,8 +376,8 @@ class Pipeline(Generic[T]):
     ) -> Pipeline[T]:
         """Shuffle all items, or blocks of neighbours, or a stream through a window of ``window`` items.
 
-        See `resumable.stages.shuffle.Shuffle`, which comes first here, and
-        `resumable.stages.window_shuffle.WindowShuffle`, for a window.
+        See `resumable.stages.shuffle.Shuffle`, and `resumable.stages.window_shuffle.WindowShuffle`
+        for a window.
         """
         if window is None:
             if carry:
@@ -457,8 +461,8 @@ class Pipeline(Generic[T]):
     ) -> Pipeline[dict[str, Any]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
-        See `resumable.stages.pack.BestFitPack`, which comes first here, and
-        `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
+        See `resumable.stages.pack.BestFitPack`, and `resumable.stages.pack.ConcatenatePack` for
+        ``how="concatenate"``.
         """
         options: dict[str, Any] = {
             "window": window,
@@ -530,6 +534,7 @@ class Pipeline(Generic[T]):
             )
         )
 
+    @explained_by()
     def rebatch(self, batch_size: int, *, drop_last: bool = False) -> Pipeline[Any]:
         """Cut batches to another size: ``unbatch().batch(batch_size)``.
 
@@ -604,8 +609,8 @@ class Pipeline(Generic[T]):
     def shard(self, index: int, count: int, *, uneven: str | None = None) -> Pipeline[T]:
         """One rank's part of the global order; see `resumable.stages.shard.Shard`.
 
-        After a `partition` it is the partitions of the rank, and ``uneven`` is ``"keep"`` by default, and
-        else ``"drop"``; see `resumable.stages.partition.Partition`.
+        After a `partition` it is the partitions of the rank, as explained there. Then ``uneven`` is
+        ``"keep"`` by default, and elsewhere ``"drop"``.
         """
         partitions = dealt(self.stage, index, count, uneven)
         chosen = "drop" if uneven is None else uneven
@@ -706,8 +711,8 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     >>> [sum(number < 100 for number in items[first : first + 8]) for first in (0, 8, 16)]
     [2, 2, 2]
 
-    A part that ``fn`` uses twice delivers its items in both places. See `Pipeline.partition` for the parts
-    of one pipeline, and `resumable.stages.partition.Partition`:
+    A part that ``fn`` uses twice delivers its items in both places. `Pipeline.partition` divides the work
+    on one pipeline.
 
     Args:
       sources: a dict of pipelines, or a list or tuple of them, all with random access.
@@ -720,8 +725,9 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     return Pipeline(partitioning.partition(checked, count, fn, Pipeline, **options))
 
 
+@explained_by()
 def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
-    """In each epoch the items of the last pipeline that begins by then; see `resumable.core.epochs.ByEpoch`.
+    """In each epoch the items of the last pipeline that begins by then.
 
     With a single pipeline it is that pipeline. So a run that never planned a change can be changed.
 

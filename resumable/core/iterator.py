@@ -69,6 +69,21 @@ TIMED = 200
 
 NOTHING_COUNTED = RunCounters()
 
+# Public, but only for those who write stages and adapters; completion does not offer them to users.
+FOR_AUTHORS = frozenset(
+    [
+        "count_from",
+        "counters",
+        "digests",
+        "inputs",
+        "items",
+        "origin",
+        "pull_as_moved",
+        "state_after",
+        "state_at",
+    ]
+)
+
 # The next items, each with its step. While none can be taken, one of the three below stands in their
 # place: items must be prepared first, a call is in progress, or a call failed.
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
@@ -498,6 +513,9 @@ class PipelineIterator(StageIterator[T]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - FOR_AUTHORS)
 
     def __repr__(self) -> str:
         closed = "closed " if self._closed else ""

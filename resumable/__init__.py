@@ -50,6 +50,7 @@ stages, ``rs.consumed`` is for authors of adapters. The command ``resumable`` ch
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +171,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{_MODULES[name]}")
     module = _MODULE_OF.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        told = import_module(f"{__name__}.errors.foreign_words")
+        message = told.no_attribute(f"module {__name__!r}", name, told.FUNCTIONS)
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .core.lookup import countable
 from .core.origin import ItemOrigin
 from .core.stage import Length, Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
+from .errors.foreign_words import METHODS, no_attribute
 from .order.weights import Weights
 from .shadows.shadow import Origins
 from .sources.arrays import FromArrays
@@ -231,6 +232,12 @@ class Pipeline(Generic[T]):
     def __dir__(self) -> list[str]:
         # Completion offers what users call; `stage` is for those who write stages.
         return sorted({*super().__dir__()} - {"stage"})
+
+    if not TYPE_CHECKING:  # or any name would pass
+
+        def __getattr__(self, name: str) -> None:
+            message = no_attribute("'Pipeline' object", name, METHODS)
+            raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.stage!r})"

@@ -105,7 +105,7 @@ def refusals(called: Callable[..., Any]) -> set[str]:
         return set().union(*(refusals(each) for each in constructors if is_ours(each)))
     nodes = [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(called))))]
     raised = {called_name(node.exc) for node in nodes if isinstance(node, ast.Raise)}
-    known = (called.__globals__.get(called_name(node)) for node in nodes)
+    known = (inspect.unwrap(called).__globals__.get(called_name(node)) for node in nodes)
     makes = [one for one in known if is_check(one) or is_stage(one)]
     return (raised & vars(errors).keys()).union(*map(refusals, makes))
 
@@ -118,7 +118,9 @@ def called_name(node: ast.AST | None) -> str:
 
 def is_ours(function: object) -> bool:
     """Whether its source can be read: a dataclass writes an ``__init__`` without one."""
-    return inspect.isfunction(function) and function.__code__.co_filename.startswith(str(ROOT))
+    if not inspect.isfunction(function):
+        return False
+    return inspect.getfile(inspect.unwrap(function)).startswith(str(ROOT))
 
 
 def is_check(value: object) -> bool:

@@ -16,6 +16,7 @@ from ..core.arguments import check_bool, check_callable, check_int
 from ..core.iterator import PipelineIterator
 from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
+from ..errors.foreign_words import with_our_words
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
@@ -49,6 +50,7 @@ T = TypeVar("T")
 
 
 @final
+@with_our_words
 class Checkpointer:
     """Saves the state of an input when ``trigger`` is due; a context manager around the loop.
 

@@ -1,4 +1,4 @@
-"""The docstring of a stage, shown in the help of the method that builds it."""
+"""The help of the method that builds a stage, and its answer to arguments that it does not have."""
 
 # What a stage does with its arguments is written once, next to its code. Users call `help()` on the
 # builder. It has a sentence of its own, and below it the examples, because most who ask need no more.
@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import cleandoc
 from typing import Any, Final, TypeVar
+
+from ..errors.foreign_words import with_our_words
 
 B = TypeVar("B", bound=Callable[..., Any])
 
@@ -31,6 +33,8 @@ built_by: Final[dict[type, Callable[..., Any]]] = {}
 def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
     """Append the docstrings of the stages that a builder makes to its own docstring, and put examples first.
 
+    An argument that the builder does not have is answered with our word for it (`with_our_words`).
+
     Args:
       stages: their classes; none, if the docstring of the builder says everything.
       renamed: arguments with another name in the builder, as ``name_of_the_stage="name_of_the_builder"``.
@@ -45,7 +49,7 @@ def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
             texts = [_in_words_of_the_user(stage.__doc__ or "", renamed) for stage in stages]
             parameters = builder.__code__.co_varnames
             builder.__doc__ = _joined([sentence, rest], texts, parameters)
-        return builder
+        return with_our_words(builder)
 
     return explain
 

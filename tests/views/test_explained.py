@@ -94,7 +94,7 @@ def test_help_joins_what_builder_and_stages_say() -> None:
           TypeError: if it is none.
         """
     )
-    assert built_by.pop(Double) is built_by.pop(Halve) is build
+    assert built_by.pop(Double) is built_by.pop(Halve) is inspect.unwrap(build)
 
 
 @pytest.mark.parametrize("name", USED_MOST)

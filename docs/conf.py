@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "folded",
     "overview",
 ]
 exclude_patterns = ["build", "extensions", "inventories"]
@@ -75,10 +76,12 @@ myst_enable_extensions = ["colon_fence", "attrs_inline", "deflist"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
-html_title = "resumable"
+pygments_dark_style = "github-dark"
+html_title = f"resumable {release}"
 html_static_path = ["_static"]
 html_css_files = ["resumable.css"]
 html_theme_options = {"navigation_with_keys": True}
+html_search_scorer = str(Path(__file__).parent / "extensions/scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

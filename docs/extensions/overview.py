@@ -15,7 +15,19 @@ from sphinx import addnodes
 
 from resumable.views.explained import built_by
 
-HERE = ("py:function", "py:method", "py:class", "py:property", "py:attribute", "py:exception")
+HERE = {
+    f"py:{kind}"
+    for kind in (
+        "function",
+        "method",
+        "class",
+        "property",
+        "attribute",
+        "exception",
+        "data",
+        "type",
+    )
+}
 
 
 class Overview(nodes.General, nodes.Element):
@@ -107,8 +119,9 @@ def line_of(description: addnodes.desc) -> list[nodes.Node] | None:
     content = description.next_node(addnodes.desc_content)
     if signature is None or content is None or not signature["ids"]:
         return None
-    paragraph = next(iter(content.findall(nodes.paragraph)), None)
-    if paragraph is None or paragraph.parent is not content:
+    own = (each for each in content.children if isinstance(each, nodes.paragraph))
+    paragraph = next((each for each in own if not each.astext().startswith("Bases: ")), None)
+    if paragraph is None:
         return None
     inside = isinstance(description.parent, addnodes.desc_content)
     name = signature.next_node(addnodes.desc_name)

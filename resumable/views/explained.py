@@ -24,6 +24,7 @@ POINTER: Final = re.compile(r"; see `[\w.]+`|\n\nSee `[\w.]+`[^.]*(?:\.\w+[^.]*)
 SECTIONS: Final = ("Args", "Returns", "Raises")
 SECTION: Final = re.compile(rf"^({'|'.join(SECTIONS)}):\n((?:(?:  .*)?\n)*)", re.MULTILINE)
 ENTRY: Final = re.compile(r"^  \S.*\n(?:(?:    .*)?\n)*", re.MULTILINE)
+FIRST_LINE: Final = re.compile(r"\A\S.*\.\n(?=\n)")
 PROMPT: Final = ">>> "
 
 built_by: Final[dict[type, Callable[..., Any]]] = {}
@@ -47,6 +48,8 @@ def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
             own = POINTER.sub("", cleandoc(builder.__doc__))
             sentence, _, rest = own.partition("\n\n")
             texts = [_in_words_of_the_user(stage.__doc__ or "", renamed) for stage in stages]
+            if len(texts) == 1:  # the sentence of the builder says what that of the stage does
+                texts = [FIRST_LINE.sub("", texts[0])]
             parameters = builder.__code__.co_varnames
             builder.__doc__ = _joined([sentence, rest], texts, parameters)
         return with_our_words(builder)

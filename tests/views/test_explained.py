@@ -97,6 +97,17 @@ def test_help_joins_what_builder_and_stages_say() -> None:
     assert built_by.pop(Double) is built_by.pop(Halve) is inspect.unwrap(build)
 
 
+def test_the_sentence_of_a_builder_stands_for_that_of_its_only_stage() -> None:
+    @explained_by(Halve)
+    def build(times: int, last: int) -> None:
+        """Build it."""
+
+    text = inspect.getdoc(build) or ""
+    assert text.startswith("Build it.\n\nSo they may be odd:\n\n>>> Halve(3)\n1.5\n\nArgs:\n")
+    assert "Half of each item" not in text
+    del built_by[Halve]
+
+
 @pytest.mark.parametrize("name", USED_MOST)
 def test_help_begins_with_a_sentence_and_an_example(name: str) -> None:
     text = inspect.getdoc(getattr(rs.Pipeline, name)) or ""

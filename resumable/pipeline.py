@@ -72,6 +72,10 @@ AnyWeights: TypeAlias = Weights | Mapping[str, float]
 class Pipeline(Generic[T]):
     """A composition of stages; every method returns a new pipeline and changes nothing.
 
+    >>> pipeline = rs.range(10).shuffle(seed=0).batch(4)
+    >>> len(pipeline)
+    3
+
     ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
     Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
     last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists of items. ``p + q`` is
@@ -82,10 +86,6 @@ class Pipeline(Generic[T]):
 
     Raises:
       InvalidType: if ``stage`` is not a stage or a pipeline.
-
-    >>> pipeline = rs.range(10).shuffle(seed=0).batch(4)
-    >>> len(pipeline)
-    3
     """
 
     stage: Stage[T]

@@ -147,6 +147,10 @@ class _RunningRoot(Generic[T]):
 class PipelineIterator(StageIterator[T]):
     """The items of a pipeline, one after the other.
 
+    >>> iterator = iter(rs.range(9))
+    >>> next(iterator), next(iterator), iterator.step
+    (0, 1, 2)
+
     A loop over it begins at its position. After a ``break`` or an interrupt, a new loop continues
     with the item after the last one handed out.
 
@@ -168,10 +172,6 @@ class PipelineIterator(StageIterator[T]):
       step: number of items handed out since the very first start, across resumes. After a resume from the
         joined states of several ranks, it counts on from the step of the rank that was furthest; it never
         counts the items of all ranks.
-
-    >>> iterator = iter(rs.range(9))
-    >>> next(iterator), next(iterator), iterator.step
-    (0, 1, 2)
     """
 
     _stage: Stage[T]

@@ -296,7 +296,6 @@ MUTATIONS: Final = [
     Mutation("file_cache/working_set.py", "at[lasts] + 1", "at[lasts]"),
     Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
     Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
-    Mutation("formats/io/conditional.py", "servers_without_tags.add(_server(file))", "pass"),
     Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -118,14 +119,19 @@ def test_bytes_beyond_the_end_of_a_part_are_none(path: Path) -> None:
 
 def test_a_part_tells_when_it_was_used_last(path: Path) -> None:
     claimed(path).commit(CONTENT)
-    os.utime(path, ns=(5, 7))
+    now = time.time_ns()
+    used, written = now - 2 * 10**9, now - 10**10
+    os.utime(path, ns=(used, written))
     opened = PartFile.opened(str(path))
     assert opened is not None
+    os.utime(
+        path, ns=(used, written)
+    )  # opening may have told it already, by the system's own rules
     opened.note_use()
     opened.close()
     status = path.stat()
-    assert status.st_atime_ns > 5
-    assert status.st_mtime_ns == 7, "its content did not change"
+    assert status.st_atime_ns > used
+    assert status.st_mtime_ns == written, "its content did not change"
 
 
 def test_what_is_being_fetched_takes_room_and_gives_it_back(tmp_path: Path, path: Path) -> None:
@@ -146,6 +152,14 @@ def test_what_is_being_fetched_takes_room_and_gives_it_back(tmp_path: Path, path
     assert room.has_room(size)
     for claim in (second, third):
         claim.give_up()
+
+
+def test_what_a_dead_process_was_fetching_takes_no_room(tmp_path: Path, path: Path) -> None:
+    path.parent.mkdir()
+    dead = path.with_suffix(".part.tmp")
+    dead.write_bytes(bytes(1000))
+    assert kept_parts(str(tmp_path)) == ([], 0)
+    assert not dead.exists()
 
 
 def test_a_number_of_bytes_that_is_none_is_counted_anew(tmp_path: Path, path: Path) -> None:

@@ -15,6 +15,7 @@ PACKAGES = {
     "guides/media": "av",
     "guides/storage": "moto.server",
     "guides/waiting": "prometheus_client",
+    "coming-from/dataloader": "torch",
     "coming-from/lance": "lance",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
@@ -25,6 +26,7 @@ PACKAGES = {
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",
     "frameworks/ray": "ray",
+    "recipes/": "torch",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 

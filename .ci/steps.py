@@ -201,7 +201,8 @@ done
 """),
     Step("docs", "the pages, strictly, with all their links", DOCS, """
 sphinx-build -W --keep-going -q -b dirhtml docs "$WORK/pages"
-test -f "$WORK/pages/index.html"
+grep -q '<details open><summary class="caption">' "$WORK/pages/index.html"  # the sidebar folds
+grep -q 'class="overview' "$WORK/pages/reference/stages/index.html"
 ! grep -rlE '<(script|link|img)[^>]+(src|href)="https?:' "$WORK/pages" --include=*.html
 """),
     Step("remote", "the remote store against a server that speaks S3", REMOTE, """

@@ -160,7 +160,9 @@ def measured(options: Options) -> dict[Grown, dict[int, float]]:
     }
     for key, each in every.items():
         epochs = {size: each.make(size) for size in each.sizes}
-        seconds = take_turns(epochs, options.rounds, INSTANT if options.quick else LONGEST)
+        longest = INSTANT if options.quick else LONGEST
+        what = " / ".join(key)
+        seconds = take_turns(epochs, options.rounds, longest, options.journal, what)
         found[key] = {
             size: 1e9 * statistics.median(taken) / each.shared(size)
             for size, taken in seconds.items()

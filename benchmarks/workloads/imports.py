@@ -5,8 +5,12 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+from functools import partial
+from typing import Final
 
 from benchmarks.result import Options, Result, Table, at_most
+
+MINUTES: Final = 1
 
 IMPORTS = {"numpy and msgpack": "numpy, msgpack", "resumable": "resumable"}
 PROGRAM = "import time; began = time.perf_counter(); import {}; print(time.perf_counter() - began)"
@@ -15,10 +19,12 @@ PROGRAM = "import time; began = time.perf_counter(); import {}; print(time.perf_
 def run(options: Options) -> Result:
     """Run four times as many rounds as elsewhere, since an import is short."""
     seconds: dict[str, list[float]] = {name: [] for name in IMPORTS}
-    for turn in range(options.rounds if options.quick else 4 * options.rounds):
+    journal = options.journal
+    for turn in journal.turns(options.rounds if options.quick else 4 * options.rounds):
         order = list(IMPORTS) if turn % 2 else list(reversed(IMPORTS))
         for name in order:
-            seconds[name].append(_seconds(IMPORTS[name]))
+            taken = journal.once(name, turn, measure=partial(_seconds, IMPORTS[name]))
+            seconds[name].append(taken)
     needed, whole = seconds.values()
     ratio = statistics.median(mine / theirs for mine, theirs in zip(whole, needed, strict=True))
     rows = [(name, f"{1e3 * statistics.median(each):.0f}") for name, each in seconds.items()]

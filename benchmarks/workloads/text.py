@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, Table, at_least, at_most
 from benchmarks.timings import Timings
 from benchmarks.work import SEED, JsonLines, Work
+
+MINUTES: Final = 12
 
 MEGABYTE = 10**6
 
@@ -82,7 +84,7 @@ def run(options: Options) -> Result:
     result = race(options, __name__, claims)
     speed = float(np.median([_index_speed(path, options, turn) for turn in range(options.rounds)]))
     small, large = (
-        in_fresh_process(_memory_of_an_epoch, each, options.folder / f"memory-{each.stem}")
+        options.journal.once("memory", each.stem, measure=partial(_memory, each, options.folder))
         for each in (tenth, path)
     )
     rows: list[tuple[Any, ...]] = [
@@ -102,7 +104,8 @@ def run(options: Options) -> Result:
 
 
 def _index_speed(path: Path, options: Options, turn: int) -> float:
-    seconds = in_fresh_process(_seconds_to_index, path, options.folder / f"index-{turn}")
+    measure = partial(in_fresh_process, _seconds_to_index, path, options.folder / f"index-{turn}")
+    seconds = options.journal.once("index", turn, measure=measure)
     return path.stat().st_size / seconds / MEGABYTE
 
 
@@ -116,6 +119,10 @@ def _seconds_to_index(path: Path, folder: Path) -> float:
     began = time.perf_counter()
     assert len(lines(path, index_dir=folder)) > 0
     return time.perf_counter() - began
+
+
+def _memory(path: Path, place: Path) -> int:
+    return in_fresh_process(_memory_of_an_epoch, path, place / f"memory-{path.stem}")
 
 
 def _memory_of_an_epoch(path: Path, folder: Path) -> int:

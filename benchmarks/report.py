@@ -61,7 +61,8 @@ def write_markdown(path: Path, runs: list[Measured]) -> None:
     ]
     for run in runs:
         lines += [", ".join(f"{name} {value}" for name, value in run.machine.items()) + ".", ""]
-        lines += [f"Measured {run.date}, in up to {run.rounds} rounds; code {run.code}.", ""]
+        code = f"; code {run.code}" if run.code else ""
+        lines += [f"Measured {run.date}, in up to {run.rounds} rounds{code}.", ""]
         if run.quick:
             lines += ["Small sizes (`--quick`): the figures mean nothing.", ""]
         for result in run.results:

@@ -42,6 +42,7 @@ from benchmarks.workloads import (  # noqa: E402
     language_model,
     operators,
     partitions,
+    resume_time,
     token_file,
 )
 
@@ -146,7 +147,7 @@ def test_a_quick_run_without_peers_writes_json_markdown_and_plots(tmp_path: Path
     assert set(result["ratios"]["text"]) == {"bare", "resumable"}
     assert "## text" in (tmp_path / "results.md").read_text()
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "text.png").read_bytes().startswith(b"\x89PNG")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -362,12 +363,21 @@ def test_lost_and_repeated_items_are_counted(
     assert str(elastic.Outcome.of(change([*range(ITEMS)]), "ValueError: no")) == "ValueError: no"
 
 
-def test_the_costs_of_a_state_are_drawn_against_the_buffer(tmp_path: Path) -> None:
+def test_each_work_has_a_picture_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    lines = [Series("window of a shuffle", [10, 100], [200.0, 210.0])]
-    result = Result("state", "Costs", series={"bytes": lines, "take (µs)": lines})
-    assert write_plots(tmp_path, [result]) == [tmp_path / "state.png"]
-    assert (tmp_path / "state.png").read_bytes().startswith(b"\x89PNG")
+    lines = [Series("resumable", [10, 100], [200.0, 210.0]), Series("Grain", [10, 100], [9.0, 8.0])]
+    exact = {"resumable": "yes", "Grain": "no"}
+    results = [
+        Result("state_size", "Bytes", series={"bytes": lines[:1]}, raw={"exact": exact}),
+        Result("resume_time", "Seconds", series=dict.fromkeys(resume_time.WORKS, lines)),
+        Result("columns", "", ratios={"columns": {"bare": (1, 1, 1), "X, lean": (3, 2, 4)}}),
+        Result("another", "", ratios={"another": {"bare": (1, 1, 1)}}, series={"seconds": lines}),
+    ]
+    drawn = write_plots(tmp_path, results)
+    assert {path.stem for path in drawn} == {
+        "columns", "resume_time", "resume_time_buffer", "state_size",
+    }  # fmt: skip
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
 def test_operators_are_drawn_beside_the_same_by_hand(tmp_path: Path) -> None:

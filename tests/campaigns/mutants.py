@@ -45,6 +45,7 @@ TESTS: Final = {
     "tests/test_what_others_get_wrong_about_state.py tests/workers tests/sources",
     "sources": f"tests/sources {FOR_ITEMS} tests/test_what_others_get_wrong_about_state.py",
     "formats": f"tests/formats {FOR_ITEMS}",
+    "file_cache": "tests/file_cache tests/formats/test_file_cache.py",
     "core": f"{FOR_ITEMS} tests/stages tests/sources tests/workers tests/test_work_counts.py "
     "tests/state tests/test_what_others_get_wrong_about_state.py",
     "state": "tests/state tests/test_laws.py tests/core tests/checkpoint/test_hostile_files.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.journal import Journal
 
-__all__ = ["Claim", "Options", "Result", "Series", "Table", "at_least", "at_most"]
+__all__ = ["Claim", "Options", "Result", "Series", "Table", "at_least", "at_most", "skipped"]
 
 TIMES = "times"
 
@@ -108,6 +108,11 @@ class Result:
         }
         claims = [Claim(**each) for each in written["claims"]]
         return cls(**{**written, "tables": tables, "claims": claims, "series": series})
+
+
+def skipped(name: str, title: str, reason: str) -> Result:
+    """The result of a workload that cannot run here."""
+    return Result(name, title, [Table("not measured", ("because",), [(reason,)])])
 
 
 def at_most(text: str, figure: float | None, limit: float, unit: str = TIMES) -> Claim:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from benchmarks.result import Options, Result, Table, at_most
+from benchmarks.timings import shown
 
 MINUTES: Final = 1
 
@@ -26,13 +27,14 @@ def run(options: Options) -> Result:
             taken = journal.once(name, turn, measure=partial(_seconds, IMPORTS[name]))
             seconds[name].append(taken)
     needed, whole = seconds.values()
-    ratio = statistics.median(mine / theirs for mine, theirs in zip(whole, needed, strict=True))
-    rows = [(name, f"{1e3 * statistics.median(each):.0f}") for name, each in seconds.items()]
+    ratios = [mine / theirs for mine, theirs in zip(whole, needed, strict=True)]
+    ratio = statistics.median(ratios)
+    rows = [(name, shown([1e3 * each for each in taken], 1)) for name, taken in seconds.items()]
     claims = [at_most("import resumable ÷ import numpy, msgpack", ratio, 1.3)]
     return Result(
         "imports",
         (__doc__ or "").strip(),
-        [Table("imports", ("import", "ms"), [*rows, ("ratio", f"{ratio:.2f}")])],
+        [Table("imports", ("import", "ms"), [*rows, ("ratio", shown(ratios, 2))])],
         [] if options.quick else claims,
         raw=seconds,
     )

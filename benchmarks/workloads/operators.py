@@ -31,7 +31,7 @@ from benchmarks.by_hand.operator import (
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.journal import Journal
 from benchmarks.result import Claim, Options, Result, Table, at_most
-from benchmarks.timings import spread
+from benchmarks.timings import shown, spread
 from benchmarks.work import Start
 from resumable.testing.comparing import assert_same
 
@@ -173,14 +173,14 @@ def _table(way: str, costs: dict[Key, Cost], rows: dict[Key, Row], outermost: li
     each = BATCH if way == BATCHES else 1
     for key, cost in costs.items():
         median, lower, upper = _ratio(key, cost, outermost)
-        ours, by_hand = (1e9 * statistics.median(seconds) / each for seconds in cost)
+        ours, by_hand = (shown([1e9 * one / each for one in seconds], 1) for seconds in cost)
         most = rows[key].most
         made.append(
             (
                 key.label,
                 key.over,
-                f"{by_hand:,.1f}",
-                f"{ours:,.1f}",
+                by_hand,
+                ours,
                 f"{median:.2f}",
                 f"{lower:.2f} to {upper:.2f}",
                 "" if most == math.inf else f"{most:g}",

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import resumable as rs
 from benchmarks.result import Claim, Options, Result, Table, at_most
+from benchmarks.timings import shown
 from benchmarks.work import SEED
 
 MINUTES: Final = 7
@@ -154,17 +155,21 @@ def _wait() -> None:
 
 def _overhead(seconds: dict[str, list[float]], label: str) -> float:
     """The time beyond that without saves, in percent: the median over the rounds."""
+    return statistics.median(_overheads(seconds, label))
+
+
+def _overheads(seconds: dict[str, list[float]], label: str) -> list[float]:
     pairs = zip(seconds[label], seconds[NONE], strict=True)
-    return 100 * (statistics.median(mine / none for mine, none in pairs) - 1)
+    return [100 * (mine / none - 1) for mine, none in pairs]
 
 
 def _table(title: str, seconds: dict[str, list[float]], steps: int) -> Table:
     rows = [
         (
             label,
-            f"{1e3 * statistics.median(each):.1f}",
-            f"{1e6 * statistics.median(each) / steps:.1f}",
-            "" if label == NONE else f"{_overhead(seconds, label):.1f}",
+            shown([1e3 * one for one in each], 1),
+            shown([1e6 * one / steps for one in each], 1),
+            "" if label == NONE else shown(_overheads(seconds, label), 1),
         )
         for label, each in seconds.items()
     ]

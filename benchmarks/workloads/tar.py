@@ -20,6 +20,7 @@ import numpy as np
 import resumable as rs
 from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
+from benchmarks.timings import shown
 from benchmarks.work import SEED
 
 MINUTES: Final = 4
@@ -37,8 +38,11 @@ def run(options: Options) -> Result:
     scans = []
     for number, (size, count) in enumerate(sizes.items(), 1):
         shards = _written(options.folder / f"tar-{size}", count, size)
-        scan = options.journal.once(size, "scan", measure=partial(scan_seconds, rs.tar, shards))
-        scans.append((f"{size:,}", f"{1e6 * scan / count:.1f}"))
+        scan = [
+            options.journal.once(size, "scan", turn, measure=partial(scan_seconds, rs.tar, shards))
+            for turn in range(options.rounds)
+        ]
+        scans.append((f"{size:,}", shown([1e6 * each / count for each in scan], 1)))
         title = f"{count:,} samples of {size:,} bytes"
         seconds = race(_ways(shards), options, count, _look_at, title, until=number / len(sizes))
         add_table(result, title, "sample", seconds, IN_ORDER, count)

@@ -20,6 +20,7 @@ import numpy as np
 import resumable as rs
 from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
+from benchmarks.timings import shown
 from benchmarks.work import SEED
 
 MINUTES: Final = 6
@@ -40,8 +41,13 @@ def run(options: Options) -> Result:
     scans = []
     for number, (size, count) in enumerate(sizes.items(), 1):
         paths = _written(options.folder / f"tfrecord-{size}", count, size)
-        scan = options.journal.once(size, "scan", measure=partial(scan_seconds, rs.tfrecord, paths))
-        scans.append((f"{size:,}", f"{1e6 * scan / count:.2f}"))
+        scan = [
+            options.journal.once(
+                size, "scan", turn, measure=partial(scan_seconds, rs.tfrecord, paths)
+            )
+            for turn in range(options.rounds)
+        ]
+        scans.append((f"{size:,}", shown([1e6 * each / count for each in scan], 2)))
         title = f"{count:,} records of {size:,} bytes"
         seconds = race(_ways(paths), options, count, _look_at, title, until=number / len(sizes))
         add_table(result, title, "record", seconds, IN_ORDER, count)

@@ -51,7 +51,7 @@ def main() -> int:
 
 def _say(where: dict[str, str], options: Options) -> None:
     print("\n".join(f"{name}: {value}" for name, value in where.items()), flush=True)
-    for peer in OWN:
+    for peer in {*OWN} & {*names("peers")}:
         if (options.peers is None or peer in options.peers) and not is_installed(peer):
             print(f"{peer} is left out; it is installed by: {command_that_makes(peer)}", flush=True)
 

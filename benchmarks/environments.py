@@ -2,7 +2,7 @@
 
 # A peer whose requirements conflict with those of others has a file `requirements-PEER.txt` here, and an
 # environment of these packages in a folder PEER. All others are in `requirements.txt`, and run with the
-# interpreter that runs the benchmark.
+# interpreter that runs the benchmark. A framework that only one workload needs has such a file too.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN: Final = tuple(
         for path in Path(__file__).parent.glob("requirements-*.txt")
     )
 )
-"""Peers that have an environment of their own."""
+"""Peers and frameworks that have an environment of their own."""
 VERSIONS: Final = """
 import importlib.util, importlib.metadata, json, sys
 distribution, *packages = sys.argv[1:]

@@ -531,6 +531,97 @@ def parquet(found: Published) -> str:
     return "400,000 rows of a Parquet file come in batches of 256:\n\n" + table_of(header, rows)
 
 
+def more(found: Published) -> str:
+    """What the newest workloads have measured, as far as they are published."""
+    said = [
+        passage(found)
+        for workload, passage in MORE.items()
+        if any(
+            result.raw
+            for run in found.runs_of(workload)
+            for result in run.results
+            if result.name == workload
+        )
+    ]
+    if not said:
+        return (
+            "The same run measures a cache of remote files, stats, origins and `device_prefetch` of the JAX adapter. "
+            "The published results are older than that."
+        )
+    return "\n\n".join(said)
+
+
+def _remote_cache(found: Published) -> str:
+    rows = [
+        (
+            {"global": "everything"}.get(row["shuffle"], "blocks, each of a shard"),
+            f"{row['cache']:.0%}".replace("%", " %"),
+            *(f"{each:.2f}" for each in (row["fetched"][-1], row["by last use"][-1])),
+        )
+        for row in found.raw("remote_cache", "bytes")
+    ]
+    header = (
+        "shuffled",
+        "room for",
+        "fetched in the second epoch, parts of the data",
+        "by a cache of last use",
+    )
+    speeds = [*found.raw("remote_cache", "speeds").values()]
+    ratios = [
+        with_quartiles(spread([a / b for a, b in zip(each["remote"], each["local"], strict=True)]))
+        for each in speeds
+    ]
+    return (
+        "200 MB in 200 files lie in a store, and a cache has room for a part of them:\n\n"
+        f"{table_of(header, rows)}\n\n"
+        "From a store that answers after 20 ms, with 100 MB a second for each connection, the first epoch comes at "
+        f"{ratios[0]} times the speed of local files, and at {ratios[-1]} times where each item is worked on."
+    )
+
+
+def _stats(found: Published) -> str:
+    every = found.raw("stats", "found")
+    worst = max(spread([each[1] for each in runs])[0] for runs in every.values())
+    noise = max(abs(spread([each[2] for each in runs])[0] - 1) for runs in every.values())
+    return (
+        f"The [stats](guides/waiting.md) of a loop add at most {100 * (worst - 1):.1f} % to a step, where two loops "
+        f"without them differ by up to {100 * noise:.1f} %."
+    )
+
+
+def _origins(found: Published) -> str:
+    ahead, behind = (
+        with_quartiles(spread([1e3 * each for each in found.raw("origins", key)]))
+        for key in ("ahead", "behind")
+    )
+    return (
+        f"To ask where the items of step 10⁹ came from takes {ahead} ms for what is looked up by index. Behind a "
+        f"`pack`, {found.raw('origins', 'read'):,} documents are read again, in {behind} ms."
+    )
+
+
+def _device_prefetch(found: Published) -> str:
+    steps = found.raw("device_prefetch", "found")
+    said = [
+        f"{with_quartiles(_times(taken, 'device_prefetch'))} times with {step} of work a step"
+        for step, taken in steps.items()
+        if step != "none"
+    ]
+    return f"`device_prefetch` of the JAX adapter takes, beside the same loop by hand, {', '.join(said)}."
+
+
+def _times(taken: dict[str, list[float]], way: str) -> tuple[float, float, float]:
+    return spread([a / b for a, b in zip(taken[way], taken["by hand"], strict=True)])
+
+
+MORE: Final[dict[str, Callable[[Published], str]]] = {
+    "remote_cache": _remote_cache,
+    "stats": _stats,
+    "origins": _origins,
+    "device_prefetch": _device_prefetch,
+}
+
+
 def two_processes(found: Published) -> str:
     """How many times as fast two processes compress as one."""
     one, two = (
@@ -546,6 +637,6 @@ PASSAGES: Final[dict[str, Callable[[Published], str]]] = {
     for function in (
         comparison, tar_in_words, where, versions, speeds, memory_and_imports, language_models, token_file, tar,
         tfrecord, many_files, large_files, state_bytes, six_stages, resumes, other_ranks, partitions, saves,
-        noise, parquet, two_processes,
+        more, noise, parquet, two_processes,
     )
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.discovery import load, names, version
+from benchmarks.environments import OWN, python_of, versions_in
 
 __all__ = ["machine"]
 
@@ -35,6 +36,9 @@ def machine(peers: tuple[str, ...] | None) -> dict[str, str]:
         if peers is not None and peer not in (*peers, "resumable"):
             continue
         found[title] = version(peer) or "not installed"
+    for framework in sorted({*OWN} - {*names("peers")}) if peers is None else ():
+        if versions := versions_in(python_of(framework), framework, framework):
+            found[framework] = f"{versions['']} (with NumPy {versions['NumPy']})"
     for title, distribution in OTHERS.items():
         with suppress(metadata.PackageNotFoundError):
             found[title] = metadata.version(distribution)

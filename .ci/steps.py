@@ -160,7 +160,7 @@ python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
-python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
+python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord or remote_cache"
 """),
     Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
 export PYTHONPATH=.

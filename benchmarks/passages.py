@@ -502,7 +502,7 @@ def noise(found: Published) -> str:
     """What else ran on the machine."""
     if len(found.measured_in()) == 1:
         return (
-            "All figures are from one run, on a machine that had nothing else to do. Times vary by a tenth and more "
+            "All figures are from one run. Times vary by a tenth and more "
             "between runs on such machines. Compare ratios, and only large ones."
         )
     return (

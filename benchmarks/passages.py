@@ -90,8 +90,8 @@ def comparison(found: Published) -> str:
             "4 ranks at the save, 3 on the resume",
             lambda name: _after_change(found, "4 ranks, then 3", name),
         ),
-        (f"{IMAGES.says}: time beside a plain loop", lambda name: _speed(found, IMAGES, name)),
-        (f"{LINES.says}: time beside a plain loop", lambda name: _speed(found, LINES, name)),
+        (f"{IMAGES.says}: time ÷ that of a plain loop", lambda name: _speed(found, IMAGES, name)),
+        (f"{LINES.says}: time ÷ that of a plain loop", lambda name: _speed(found, LINES, name)),
     ]
     rows = [(says, *(cell(name) for name in COLUMNS)) for says, cell in passages]
     return table_of(("", *COLUMNS.values()), rows).replace(f"| {OURS} |", f"| `{OURS}` |")

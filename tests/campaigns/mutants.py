@@ -116,7 +116,14 @@ def _check_found(mutation: Mutation) -> None:
 def _copied_tree(tree: Path) -> Path:
     for name in ("resumable", "adapters", "benchmarks", "docs", "examples", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "README.md"):
+    for name in (
+        "pyproject.toml",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "README.md",
+        "hatch_build.py",
+    ):
         shutil.copy(ROOT / name, tree)
     return tree
 

@@ -28,7 +28,7 @@ def far_ahead(steps: int) -> list[float]:
     seconds = []
     for number in range(AGAIN):
         began = time.perf_counter()
-        (found,) = traced_step(rs.Memory(), pipeline.stage, steps + number, 3)
+        (found,) = traced_step(rs.Memory(), lambda _: pipeline.stage, steps + number, 3)
         seconds.append(time.perf_counter() - began)
         assert sum(1 for _ in found.origin.records()) == 64
     return seconds
@@ -54,7 +54,7 @@ def behind_pack(steps: int) -> tuple[int, list[float]]:
     for _ in range(AGAIN):
         read = 0
         began = time.perf_counter()
-        traced_step(store, pipeline.stage, steps + 1)
+        traced_step(store, lambda _: pipeline.stage, steps + 1)
         seconds.append(time.perf_counter() - began)
     return read, seconds
 

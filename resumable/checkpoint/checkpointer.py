@@ -271,7 +271,7 @@ class Checkpointer:
         """
         step = check_int("step", step, minimum=1)
         stage = check_pipeline(pipeline).stage
-        found = traced_step(self.store, stage, step, self.rank if rank is None else rank)
+        found = traced_step(self.store, lambda _: stage, step, self.rank if rank is None else rank)
         if not found:
             raise InvalidArgument(f"step must be one of the run, which ends before, got {step}")
         return found[0].origin

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..core.graph import walk
 from ..core.origin import ItemOrigin
@@ -26,6 +26,9 @@ from .envelope import Checkpoint
 from .opening import start_at
 from .ranks.parts import WholeSteps
 from .store import Store
+
+StageOfRanks: TypeAlias = Callable[["int | None"], Stage[Any]]
+"""The pipeline as any of so many ranks has it; with None, as it is by itself."""
 
 
 class TracedStep(NamedTuple):
@@ -63,7 +66,11 @@ class _StepRange(NamedTuple):
 
 
 def traced_step(
-    store: Store, stage: Stage[Any], step: int, rank: int | None = None, ranks: int | None = None
+    store: Store,
+    stage_of: StageOfRanks,
+    step: int,
+    rank: int | None = None,
+    ranks: int | None = None,
 ) -> list[TracedStep]:
     """Where the items of ``step`` came from, on each rank or on ``rank`` alone.
 
@@ -71,7 +78,7 @@ def traced_step(
 
     Args:
       store: of the run; its checkpoints are only read.
-      stage: the pipeline as any rank has it.
+      stage_of: gives the pipeline as any of so many ranks has it, since a batch may depend on their number.
       step: from 1.
       rank: only this one.
       ranks: how many there were; by default what the checkpoints say, or the pipeline.
@@ -83,43 +90,50 @@ def traced_step(
     if step < 1:
         raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
     steps = WholeSteps(store)
-    spans = _spans(steps, stage, ranks)
+    spans = _spans(steps, stage_of, ranks)
     counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
-    span = next(span for span in spans if span.before < step <= span.last)
-    span = _with_known_ranks(steps, stage, span, counts)
+    number, span = next(
+        (number, span) for number, span in enumerate(spans) if span.before < step <= span.last
+    )
+    if span.last == math.inf and number and spans[number - 1].ranks == span.ranks:
+        # Nothing follows that would show a wrong pipeline, so what the same ranks did before must.
+        _with_known_ranks(steps, stage_of, spans[number - 1], counts)
+    span = _with_known_ranks(steps, stage_of, span, counts)
     return [
         traced
-        for number in _chosen(rank, span.ranks)
-        for traced in _from(steps, stage, span, number, step)
+        for chosen in _chosen(rank, span.ranks)
+        for traced in _from(steps, stage_of, span, chosen, step)
     ]
 
 
-def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> Iterator[TracedStep]:
+def steps_of_run(
+    store: Store, stage_of: StageOfRanks, ranks: int | None = None
+) -> Iterator[TracedStep]:
     """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
 
     They come checkpoint by checkpoint, of one rank after another. A warning tells which are left out because it is
     not known how many ranks there were.
     """
-    is_endless = any(one.length == math.inf for one, _ in walk(stage))
+    is_endless = any(one.length == math.inf for one, _ in walk(stage_of(None)))
     steps = WholeSteps(store)
-    spans = _spans(steps, stage, ranks)
+    spans = _spans(steps, stage_of, ranks)
     counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
     for span in spans:
         if is_endless and span.last == math.inf:
             break
         try:
-            span = _with_known_ranks(steps, stage, span, counts)
+            span = _with_known_ranks(steps, stage_of, span, counts)
         except _RanksUnknown as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             continue
         for rank in range(span.ranks):
-            yield from _all_in(steps, stage, span, rank)
+            yield from _all_in(steps, stage_of, span, rank)
 
 
 def _all_in(
-    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int
+    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int
 ) -> Iterator[TracedStep]:
-    found = _steps(steps, stage, span, rank)
+    found = _steps(steps, stage_of, span, rank)
     if span.last != math.inf:
         yield from takewhile(lambda one: one.step <= span.last, found)
         return
@@ -131,17 +145,18 @@ def _all_in(
 
 
 def _from(
-    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, step: int
+    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int, step: int
 ) -> Iterator[TracedStep]:
-    found = next(_steps(steps, stage, span, rank, step - span.before - 1), None)
+    found = next(_steps(steps, stage_of, span, rank, step - span.before - 1), None)
     if found is not None:
         yield found._replace(is_past=span.last != math.inf)
 
 
 def _steps(
-    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
+    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int, passed: int = 0
 ) -> Iterator[TracedStep]:
     """The steps after the first ``passed`` of a span, and on."""
+    stage = stage_of(span.ranks)
     one = for_rank(stage, rank, span.ranks)
     if one is None:
         raise InvalidArgument(
@@ -164,19 +179,33 @@ class _RanksUnknown(StateMismatch):
 
 
 def _with_known_ranks(
-    steps: WholeSteps, stage: Stage[Any], span: _StepRange, counts: Sequence[int]
+    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, counts: Sequence[int]
 ) -> _StepRange:
     """``span`` with the number of ranks by which the next checkpoint is come to, one of ``counts``.
+
+    If several ranks saved that checkpoint, there is no other number.
 
     Raises:
       StateMismatch: if there is none.
     """
-    if span.last == math.inf or not is_dealt(stage) or _arrives(steps, stage, span):
+    if (
+        span.last == math.inf
+        or not is_dealt(stage_of(span.ranks))
+        or _arrives(steps, stage_of, span)
+    ):
         return span
+    saved_by = steps.saved_as(int(span.last)).ranks
+    if saved_by == span.ranks > 1:
+        raise _RanksUnknown(
+            f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: with this pipeline their "
+            f"{saved_by} ranks do not come from the checkpoint before them to the one after them; give it the batches "
+            f"that each of {saved_by} ranks had, such as by a function with the argument ranks; or did the number of "
+            "ranks change at a checkpoint that is gone?"
+        )
     for ranks in counts:
         other = span._replace(ranks=ranks)
         with suppress(StateMismatch, InvalidArgument):
-            if _arrives(steps, stage, other):
+            if _arrives(steps, stage_of, other):
                 return other
     raise _RanksUnknown(
         f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: {span.ranks} ranks do not come "
@@ -185,13 +214,11 @@ def _with_known_ranks(
     )
 
 
-def _arrives(steps: WholeSteps, stage: Stage[Any], span: _StepRange) -> bool:
+def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange) -> bool:
     """Whether rank 0 of as many comes to the place of the next checkpoint."""
     # Before anything is read: what is listed may be removed meanwhile.
     saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
-    if len(saved) == 2 and saved[0] == saved[1] and saved[0].ranks == span.ranks > 1:
-        return True  # of one run
-    one = for_rank(stage, 0, span.ranks)
+    one = for_rank(stage_of(span.ranks), 0, span.ranks)
     if one is None:
         return True  # which is refused later
     began, checkpoint, of_rank = _beginning(steps, span, 0)
@@ -244,8 +271,9 @@ def _back_from(step: int, steps: WholeSteps) -> Iterator[int]:
         yield from (before for before in reversed(steps.steps()) if 0 < before < step)
 
 
-def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_StepRange]:
+def _spans(steps: WholeSteps, stage_of: StageOfRanks, ranks: int | None) -> list[_StepRange]:
     """What came between the checkpoints, in the order of the steps."""
+    stage = stage_of(None)
     saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
     # If no step was saved by several ranks, one may have saved for all to which the pipeline deals.
     one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1

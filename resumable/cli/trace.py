@@ -9,13 +9,13 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from ..checkpoint.memory import Memory
 from ..checkpoint.store import Store
-from ..checkpoint.tracing import TracedStep, steps_of_run, traced_step
+from ..checkpoint.tracing import StageOfRanks, TracedStep, steps_of_run, traced_step
 from ..core.origin import Origin
 from ..core.stage import Stage
 from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
@@ -42,8 +42,9 @@ def run(options: argparse.Namespace) -> int:
         with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             store = _run_at(options.run, options.name)
-            stage = target_of(options).load().stage
-            found = (_of_step if options.find is None else _with_record)(store, stage, options)
+            target = target_of(options)
+            stage_of = cache(lambda ranks: target.load(ranks).stage)
+            found = (_of_step if options.find is None else _with_record)(store, stage_of, options)
     except (TargetError, ResumableError, OSError) as error:
         print(f"resumable trace: {explain(error)}", file=sys.stderr)
         return 2
@@ -65,9 +66,10 @@ def _run_at(run: str, name: str | None) -> Store:
         return Memory()
 
 
-def _of_step(store: Store, stage: Stage[Any], options: argparse.Namespace) -> list[str]:
+def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
     """What is printed of a step."""
-    steps = traced_step(store, stage, options.step, options.rank, options.ranks)
+    stage = stage_of(None)
+    steps = traced_step(store, stage_of, options.step, options.rank, options.ranks)
     if options.exclude:
         _add_exclusions(options.exclude, steps)
     if options.json:
@@ -112,12 +114,12 @@ def _described(one: TracedStep) -> dict[str, Any]:
     return {**where, "origin": one.origin.to_json()}
 
 
-def _with_record(store: Store, stage: Stage[Any], options: argparse.Namespace) -> list[str]:
+def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
     """What is printed of a record."""
     wanted = partial(_is_wanted, *_named(options.find))
     found = [
         (one, row)
-        for one in steps_of_run(store, stage, options.ranks)
+        for one in steps_of_run(store, stage_of, options.ranks)
         if options.rank in (None, one.rank)
         for row in origin_rows(one.origin)
         if row.record is not None and wanted(row.record)

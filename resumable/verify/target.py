@@ -50,8 +50,12 @@ class Target:
         shown = (f"{name}={shorten(value)}" for name, value in self.arguments.items())
         return f"{self.name}({', '.join(shown)})"
 
-    def load(self) -> Pipeline[Any]:
+    def load(self, ranks: int | None = None) -> Pipeline[Any]:
         """The pipeline.
+
+        Args:
+          ranks: if given, a function that takes ``ranks`` is called with it, and with 0 as ``rank``, unless
+            `arguments` have others.
 
         Raises:
           TargetError: if it cannot be loaded; an error of the user's code is its ``__cause__``.
@@ -59,8 +63,9 @@ class Target:
         try:
             found = self._found()
             if callable(found) and not isinstance(found, (Pipeline, Stage)):
-                self._check_arguments(found)
-                found = found(**self.arguments)
+                arguments = {**_of_ranks(found, ranks), **self.arguments}
+                self._check_arguments(found, arguments)
+                found = found(**arguments)
             elif self.arguments:
                 raise TargetError(
                     f"{self.name} is no function, and takes no arguments, got "
@@ -111,23 +116,38 @@ class Target:
             f"{place}:FUNCTION"
         )
 
-    def _check_arguments(self, function: Callable[..., Any]) -> None:
-        try:
-            parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):  # for some functions not written in Python
+    def _check_arguments(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+        parameters = _parameters_of(function)
+        if parameters is None:
             return
         named = [one for one in parameters if one.kind in NAMED]
         names = [one.name for one in named]
         anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-        for name in self.arguments:
+        for name in arguments:
             if name not in names and not anything:
                 taken = ", ".join(names) or "none"
                 raise TargetError(f"{self.name} has no argument {name}; it takes {taken}")
         for one in named:
-            if one.default is one.empty and one.name not in self.arguments:
+            if one.default is one.empty and one.name not in arguments:
                 raise TargetError(
                     f"{self.name} must be given its argument {one.name}: --arg {one.name}=VALUE"
                 )
+
+
+def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """What ``function`` takes; None if it does not say, as some that are not written in Python."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _of_ranks(function: Callable[..., Any], ranks: int | None) -> dict[str, Any]:
+    """What ``function`` is called with for the first of so many ranks."""
+    names = {one.name for one in _parameters_of(function) or () if one.kind in NAMED}
+    if ranks is None or "ranks" not in names:
+        return {}
+    return {"ranks": ranks} | ({"rank": 0} if "rank" in names else {})
 
 
 def _place_of(error: BaseException) -> str:

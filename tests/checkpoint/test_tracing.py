@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shadows.test_labelled import labels_in, records_in
 
 import resumable as rs
-from resumable.checkpoint.tracing import steps_of_run, traced_step
+from resumable.checkpoint.tracing import StageOfRanks, steps_of_run, traced_step
+from resumable.core.stage import Stage
 from resumable.errors import InvalidArgument, StateMismatch
 from resumable.views.origin_rows import origin_rows
 
@@ -41,7 +42,24 @@ RUNS: dict[str, Make] = {
         .map(lambda row: row["n"])
         .shard(rank, ranks)
     ),
+    "a part of each batch": lambda rank, ranks: (
+        rs.range(400)
+        .partition(6, lambda part: part.filter(lambda number: number % 5))
+        .shard(rank, ranks)
+        .batch(6 // ranks)
+    ),
 }
+
+
+def as_it_is(stage: Stage[Any]) -> StageOfRanks:
+    """The same pipeline for any number of ranks."""
+    return lambda _: stage
+
+
+def of_ranks(make: Make) -> StageOfRanks:
+    """The pipeline as so many ranks have it."""
+    return lambda ranks: make(0, ranks or 1).stage
+
 
 Seen = dict[tuple[int, int], list[int]]
 
@@ -78,11 +96,10 @@ def test_each_step_is_traced_to_its_records(
 ) -> None:
     store, make = rs.Memory(), RUNS[name]
     seen = run(store, make, generations, every)
-    stage = make(0, 1).stage
     newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps(), default=0)
     for (step, rank), labels in seen.items():
         if step <= newest:
-            (found,) = traced_step(store, stage, step, rank)
+            (found,) = traced_step(store, of_ranks(make), step, rank)
             assert records_in(found.origin) == labels, (step, rank)
 
 
@@ -99,12 +116,22 @@ def test_a_record_is_found_in_the_steps_that_it_was_in_and_in_no_others(name: st
     }
     found = {
         (row.record.record, one.step, one.rank)
-        for one in steps_of_run(store, make(0, 1).stage)
+        for one in steps_of_run(store, of_ranks(make))
         if one.is_past
         for row in origin_rows(one.origin)
         if row.record is not None
     }
     assert found == expected
+
+
+def test_a_pipeline_with_the_batches_of_another_number_of_ranks_is_refused() -> None:
+    store, make = rs.Memory(), RUNS["a part of each batch"]
+    run(store, make, [(3, 9)], every=2)
+    for step in (1, 5, 9):
+        with pytest.raises(StateMismatch, match="with this pipeline their 3 ranks do not come"):
+            traced_step(store, as_it_is(make(0, 1).stage), step)
+    with pytest.warns(RuntimeWarning, match="by a function with the argument ranks"):
+        assert not [one for one in steps_of_run(store, as_it_is(make(0, 1).stage)) if one.is_past]
 
 
 def test_a_checkpointer_tells_the_origin_of_its_steps() -> None:
@@ -130,7 +157,7 @@ def test_one_rank_may_have_saved_for_all_to_which_the_pipeline_deals() -> None:
                 break
     expected = list(make(2, 3))
     for step in (1, 2, 3, 5, 7):
-        (found,) = traced_step(store, make(0, 3).stage, step, 2)
+        (found,) = traced_step(store, as_it_is(make(0, 3).stage), step, 2)
         assert records_in(found.origin) == expected[step - 1].tolist()
         assert found.ranks == 3
 
@@ -151,7 +178,7 @@ def test_behind_a_group_one_group_is_made_again() -> None:
                 break
     for step in (51, 64):  # the rows of one group are 49 to 64
         read = 0
-        traced_step(store, pipeline.stage, step)
+        traced_step(store, as_it_is(pipeline.stage), step)
         assert read == 32
 
 
@@ -164,7 +191,7 @@ def test_a_damaged_checkpoint_is_passed_over() -> None:
         data = store.load(step)
         damaged.save(step, data[:-1] if step == 20 else data)
     with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
-        (found,) = traced_step(damaged, pipeline.stage, 23)
+        (found,) = traced_step(damaged, as_it_is(pipeline.stage), 23)
     assert records_in(found.origin) == [22]
 
 
@@ -178,11 +205,11 @@ def test_steps_between_which_the_number_of_ranks_changed_unseen_are_not_guessed(
             kept.part(part).save(step, store.part(part).load(step))
     stage = make(0, 1).stage
     with pytest.raises(StateMismatch, match=rf"steps 1 to {newest} .* number of ranks change"):
-        traced_step(kept, stage, 1)
+        traced_step(kept, as_it_is(stage), 1)
     with pytest.warns(RuntimeWarning, match="cannot be traced"):
-        assert not [one for one in steps_of_run(kept, stage) if one.is_past]
+        assert not [one for one in steps_of_run(kept, as_it_is(stage)) if one.is_past]
     with pytest.raises(StateMismatch, match="number of ranks change"):
-        traced_step(kept, stage, 1, ranks=2)
+        traced_step(kept, as_it_is(stage), 1, ranks=2)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -200,8 +227,8 @@ def test_one_saver_may_have_saved_for_all_or_for_itself(name: str, ranks: int) -
         stage = make(0, deal).stage
         if deal < ranks:
             with pytest.raises(StateMismatch, match="say how many ranks there were"):
-                traced_step(store, stage, 1)
-        traced = traced_step(store, stage, 1, ranks=ranks if deal < ranks else None)
+                traced_step(store, as_it_is(stage), 1)
+        traced = traced_step(store, as_it_is(stage), 1, ranks=ranks if deal < ranks else None)
         assert records_in(traced[0].origin) == first
         assert len(traced) == ranks
 
@@ -212,7 +239,7 @@ def test_a_store_is_listed_once_however_many_steps_it_has(monkeypatch: pytest.Mo
         list(checkpointer.resume(pipeline))
     listed = Mock(side_effect=store.parts)
     monkeypatch.setattr(store, "parts", listed)
-    assert len(list(steps_of_run(store, pipeline.stage))) == 40
+    assert len(list(steps_of_run(store, as_it_is(pipeline.stage)))) == 40
     assert listed.call_count == 1
 
 
@@ -220,8 +247,8 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_passed_over() -> None:
     store, pipeline = rs.Memory(), rs.range(80).shuffle(0).shard(0, 1).batch(2)
     with rs.Checkpointer(store, rs.EverySteps(5)) as checkpointer:
         list(checkpointer.resume(pipeline))
-    expected = [one.origin for one in steps_of_run(store, pipeline.stage)]
-    steps = steps_of_run(store, pipeline.stage)
+    expected = [one.origin for one in steps_of_run(store, as_it_is(pipeline.stage))]
+    steps = steps_of_run(store, as_it_is(pipeline.stage))
     found = [one.origin for one in islice(steps, 18)]
     store.remove(20)
     with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
@@ -240,7 +267,7 @@ def test_ranks_whose_states_cannot_be_joined_are_traced_each_from_its_own() -> N
     newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
     for (step, rank), labels in seen.items():
         if step <= newest:
-            (found,) = traced_step(store, make(0, 1).stage, step, rank)
+            (found,) = traced_step(store, as_it_is(make(0, 1).stage), step, rank)
             assert records_in(found.origin) == labels
     with pytest.raises(InvalidArgument, match="3 ranks cannot have begun there"):
-        traced_step(store, make(0, 1).stage, newest, ranks=3)
+        traced_step(store, as_it_is(make(0, 1).stage), newest, ranks=3)

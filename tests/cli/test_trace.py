@@ -22,6 +22,11 @@ def pipeline(rank=0, ranks=1):
     inputs = {name: rs.jsonl(f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
     return rs.mix(inputs, stop="all").shard(rank, ranks).batch(2)
 
+def by_ranks(rank=0, ranks=1):
+    inputs = {name: rs.jsonl(f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
+    return rs.mix(inputs, stop="all").shard(rank, ranks).batch(4 // ranks)
+
+as_one = by_ranks(0, 1)
 by_index = rs.range(10**12).shuffle(seed=0).map(fails).batch(2)
 """
 
@@ -71,6 +76,19 @@ def test_each_step_is_printed_with_its_records(folder: Path, seen: Seen) -> None
         for row, item in zip(rows, items, strict=True):
             assert row.split()[2:5] == [item[0], f"{item[0]}.jsonl", item[1:]]
         assert "data are opened" in errors
+
+
+def test_a_function_is_asked_for_the_pipeline_of_as_many_ranks_as_there_were(
+    folder: Path, seen: Seen
+) -> None:
+    for rank in range(2):
+        chosen = ("--step", "5", "--rank", str(rank), "--json")
+        status, printed, errors = trace(folder, *chosen, target="train.py:by_ranks")
+        assert (status, errors) == (0, "")
+        assert printed == trace(folder, *chosen)[1]
+    status, printed, errors = trace(folder, "--step", "5", target="train.py:as_one")
+    assert (status, printed) == (2, "")
+    assert "with this pipeline their 2 ranks do not come from the checkpoint" in errors
 
 
 def test_a_record_is_found_in_its_step_alone(folder: Path, seen: Seen) -> None:

@@ -243,5 +243,5 @@ def test_the_global_step_is_the_one_at_which_origins_are_found(tmp_path: Path) -
     assert loop.global_step == len(module.seen)
     batches = numbers.map(row).batch(3).repeat(EPOCHS)
     for step, (seen,) in enumerate(module.seen, 1):
-        (found,) = traced_step(rs.Memory(), batches.stage, step)
+        (found,) = traced_step(rs.Memory(), lambda _: batches.stage, step)
         assert [one.record for one in found.origin.records()] == seen

@@ -27,7 +27,7 @@ def test_batches_of_a_loader_are_traced_by_their_number(workers: int) -> None:
         PipelineDataset(pipeline(1, 2)), None, num_workers=workers
     )
     for step, batch in zip(count(1), loader):  # the loader ends
-        (found,) = traced_step(rs.Memory(), pipeline(0, 2).stage, step, 1)
+        (found,) = traced_step(rs.Memory(), lambda _: pipeline(0, 2).stage, step, 1)
         assert [one.record for one in found.origin.records()] == batch.tolist()
 
 

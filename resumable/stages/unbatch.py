@@ -110,6 +110,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
             rest, self._inner = list(self._inner), None
             self._batch, self._length, self._start = rest, len(rest), self._offset.number
         upstream, known, is_first = iter(self._upstream.items()), None, True
+        batch: Any = None  # the last one
         if self._stage.size is not None:
             upstream = map(self._stage.checked, upstream)
         place, missing = self._offset.number, 0
@@ -118,15 +119,15 @@ class _UnbatchIterator(ExpandingIterator[Any]):
             while missing:
                 if self._batch is None:
                     before = known or self._note_upstream()
-                    if known is None or place:
-                        batch = next(upstream, END)
-                    else:
+                    if known is not None and not place and type(batch) is list:
                         whole, batch = _whole_lists(upstream, missing)
                         missing -= len(whole)
                         if whole:
                             parts.append(whole)
                         if not missing:
                             break
+                    else:
+                        batch = next(upstream, END)
                     if batch is END:
                         if place:
                             raise self.ended_within(place)

@@ -23,6 +23,7 @@ from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, Wo
 from ..workers.answers import Answer, Job
 from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Threads
 from .envelope import Checkpoint, encode
+from .history import AfterSave
 from .listener import CheckpointListener
 from .store import Store
 
@@ -44,22 +45,31 @@ class SavePoint:
 
 
 @final
+@dataclass(frozen=True)
+class _Written:
+    """What a commit reports: where the checkpoint is, and what went wrong afterwards."""
+
+    path: str
+    complaint: str | None = None
+
+
+@final
 @dataclass
 class _Save:
     """A save that was begun.
 
     Attributes:
       point: what later saves need of it.
-      job: writes the checkpoint, then does what follows; tried again, it writes the same bytes. Its value is
-        what went wrong afterwards.
-      stored: where the checkpoint is, once it is stored; the job goes on after that.
+      job: writes the checkpoint, then applies the retention; tried again, it writes the same bytes. Its value
+        is what went wrong with the retention.
+      stored: what is known once the checkpoint is stored; the job goes on after that.
       calls_before: those of `before_save` that are still to be made.
       submitted: whether the writer has the job.
     """
 
     point: SavePoint
     job: Job[str | None]
-    stored: Answer[str]
+    stored: Answer[_Written]
     calls_before: list[Callable[[], object]]
     submitted: bool = False
 
@@ -75,7 +85,8 @@ class Saver:
       store: where the checkpoints are kept.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
-      retain: called with step and time once a checkpoint is stored; returns what failed.
+      note: called with step and time once a checkpoint is stored; returns what failed.
+      retain: the same, for what the loop need not wait for.
       clock: monotonic seconds.
       resumed: what the loop was resumed from.
 
@@ -89,7 +100,8 @@ class Saver:
         store: Store,
         asynchronous: bool,
         listeners: Sequence[CheckpointListener],
-        retain: Callable[[int, float], str | None] | None,
+        note: AfterSave | None,
+        retain: AfterSave | None,
         clock: Callable[[], float],
         resumed: SavePoint,
     ) -> None:
@@ -98,6 +110,7 @@ class Saver:
         self._asynchronous = asynchronous
         self._writer = Threads(1, "resumable-writer", thorough=True)
         self._listeners = listeners
+        self._note = note
         self._retain = retain
         self._clock = clock
         self._process = HomeProcess()
@@ -107,7 +120,7 @@ class Saver:
         # until its outcome is known.
         self._beginning: _Save | None = None
         self._pending: _Save | None = None
-        # The save that was acknowledged last, while the writer does what follows it.
+        # The save that was acknowledged last, while the writer applies the retention.
         self._followed: _Save | None = None
         # The calls of listeners that the finished saves still need.
         self._calls_after: list[Callable[[], object]] = []
@@ -153,7 +166,7 @@ class Saver:
         assert step is not None
         save = self._beginning
         if save is None or save.point.step != step:
-            stored = Answer[str]()
+            stored = Answer[_Written]()
             job = Job(partial(self._commit, self._take_checkpoint(step), stored))
             save = _Save(
                 point, job, stored, [partial(one.before_save, step) for one in self._listeners]
@@ -169,8 +182,8 @@ class Saver:
         """Acknowledge the save that was being written, if it is done; returns where it is.
 
         The listeners are called. If the save failed, `raise_failure` raises its error later. A save
-        that is not done after ``wait_seconds`` counts as failed. What follows a save, such as a retention, is waited
-        for only if ``wait_for_it`` is set, or ``wait_seconds``.
+        that is not done after ``wait_seconds`` counts as failed. The retention is waited for only if
+        ``wait_for_it`` or ``wait_seconds`` is given.
         """
         if self.foreign:
             return None
@@ -261,7 +274,7 @@ class Saver:
                     save.stored.give(None, InterruptedError("it was interrupted"))
 
     def _follow_up(self, seconds: float) -> None:
-        """Note what went wrong after the save that was acknowledged last; wait up to ``seconds`` for that."""
+        """Note what went wrong with the retention after the last save; wait up to ``seconds`` for that."""
         save, ends = self._followed, time.monotonic() + seconds
         if save is None or not (seconds or save.job.given):
             return
@@ -272,28 +285,30 @@ class Saver:
                 save.job.give(None, InterruptedError("it was interrupted"))
         complaint, error, due = save.job.value, save.job.error, list(self._calls_after)
         if isinstance(error, Exception):
-            complaint = f"what follows the save of step {save.point.step} failed: {error}"
+            complaint = f"the retention after the save of step {save.point.step} failed: {error}"
         if complaint is not None:
             due.append(partial(warnings.warn, complaint, RuntimeWarning, stacklevel=4))
         self._followed, self._calls_after = None, due
         if error is not None and not isinstance(error, Exception):  # the store ends the process
             raise error
 
-    def _commit(self, checkpoint: Checkpoint, stored: Answer[str]) -> str | None:
-        """Store ``checkpoint`` and do what follows; the job of the writer's thread."""
+    def _commit(self, checkpoint: Checkpoint, stored: Answer[_Written]) -> str | None:
+        """Store ``checkpoint`` and apply the retention; the job of the writer's thread."""
+        step, seconds = checkpoint.step, checkpoint.time
         try:
-            path = self._store.save(checkpoint.step, encode(checkpoint))
+            path = self._store.save(step, encode(checkpoint))
+            written = _Written(path, self._note(step, seconds) if self._note else None)
         except BaseException as error:
             stored.give(None, error)
             return None
         # The loop goes on: to remove a file of an older checkpoint may take as long as to write one.
-        stored.give(path)
-        return None if self._retain is None else self._retain(checkpoint.step, checkpoint.time)
+        stored.give(written)
+        return self._retain(step, seconds) if self._retain else None
 
     def _acknowledge(self, save: _Save) -> str | None:
         """Count ``save``, which is written or has failed, and note the calls of listeners it needs."""
-        path, error = save.stored.value, save.stored.error
-        if path is None:
+        written, error = save.stored.value, save.stored.error
+        if written is None:
             assert error is not None
             if not isinstance(error, Exception):  # the store ends the process
                 self._pending = None
@@ -304,11 +319,13 @@ class Saver:
         # Seconds count from its end, so that a long save does not make the next one due.
         done = replace(save.point, seconds=self._clock())
         due: list[Callable[[], object]] = [
-            partial(self._call_after_save, one, done, path) for one in self._listeners
+            partial(self._call_after_save, one, done, written.path) for one in self._listeners
         ]
+        if written.complaint is not None:
+            due.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
         due = [*self._calls_after, *due]
         self._done, self._pending, self._followed, self._calls_after = done, None, save, due
-        return path
+        return written.path
 
     def _call_after_save(self, listener: CheckpointListener, done: SavePoint, path: str) -> None:
         assert done.step is not None

@@ -120,7 +120,11 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     Columns stay columns where structure, dtype and row shape agree; otherwise the
     result is a list.
     """
+    if len(blocks) == 1:
+        return blocks[0]
     kinds = {*map(type, blocks)}
+    if kinds == {list}:
+        return list(chain.from_iterable(blocks))
     if kinds <= USUAL:
         filled = [block for block in blocks if len(block)]
     else:
@@ -130,8 +134,6 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     first = filled[0]
     if len(filled) == 1:
         return first
-    if kinds == {list}:
-        return list(chain.from_iterable(filled))
     if kinds == {np.ndarray}:
         # NumPy compares dtypes and shapes faster than we can; it refuses any that differ.
         with suppress(TypeError, ValueError):

@@ -129,7 +129,10 @@ class TransformIterator(StageIterator[T]):
 
 
 class SteadyIterator(DefersState[T], TransformIterator[T]):
-    """Motion of a stage that always reads the same upstream, whose state is all that its own lacks."""
+    """Motion of a stage that always reads the same upstream, and adds to the state at most what it has at hand.
+
+    A subclass whose `get_state` adds something says the same in `own_state`.
+    """
 
     # Found at the first call: a frame more for each stage in `start` would tell on how deep graphs go.
     _note_upstream: Callable[[], DeferredState] | None = None
@@ -137,9 +140,6 @@ class SteadyIterator(DefersState[T], TransformIterator[T]):
     def own_state(self) -> State:
         """What the state has besides upstream's; by default nothing."""
         return {}
-
-    def get_state(self) -> State:
-        return {**self.own_state(), "upstream": self._upstream.get_state()}
 
     def defer_state(self) -> DeferredState:
         if self._note_upstream is None:
@@ -194,6 +194,9 @@ class CountingIterator(SteadyIterator[T]):
 
     def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
+
+    def get_state(self) -> State:
+        return {"position": self._place.number, "upstream": self._upstream.get_state()}
 
     def own_state(self) -> State:
         return {"position": self._place.number}

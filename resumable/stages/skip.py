@@ -120,6 +120,9 @@ class _SkipIterator(SteadyIterator[T]):
             self._upstream.skip(self._stage.count)
             self._begun = True
 
+    def get_state(self) -> State:
+        return {"skipped": self._begun, "upstream": self._upstream.get_state()}
+
     def own_state(self) -> State:
         return {"skipped": self._begun}
 

@@ -85,6 +85,9 @@ class _TakeWhileIterator(ItemByItem[T], SteadyIterator[T]):
                 break
             yield item
 
+    def get_state(self) -> State:
+        return {"ended": self._ended, "upstream": self._upstream.get_state()}
+
     def own_state(self) -> State:
         return {"ended": self._ended}
 

@@ -176,7 +176,9 @@ def test_what_fails_behind_a_save_is_told_though_nobody_expected_it(
 
     monkeypatch.setattr(Retainer, "apply", fail)
     store = rs.Memory()
-    with pytest.warns(RuntimeWarning, match=r"the save of step 1 failed: no such luck"):
+    with pytest.warns(
+        RuntimeWarning, match=r"the retention after the save of step 1 failed: no such luck"
+    ):
         run(store, 1, rs.Retention(1))
     assert store.steps() == [1]
 

@@ -155,10 +155,10 @@ class _UnbatchIterator(ExpandingIterator[Any]):
                     self._batch = self._before = None
                     place = 0
             self._offset.move_to(place)
-            if len(parts) > 1:
-                yield concatenate(parts)
-            elif parts:
-                yield parts[0] if type(parts[0]) is list else copy_block(parts[0])
+            if parts:
+                block = concatenate(parts)
+                is_ours = type(block) is list or block is not parts[0]
+                yield block if is_ours else copy_block(block)
 
     def _expansions(self) -> Iterator[Iterator[Any]]:
         if self._batch is not None:

@@ -207,8 +207,9 @@ def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
 @cache
 def _defers_what_it_takes(kind: type[DefersState[Any]]) -> bool:
     """Whether no class adds something to the state that the inherited `defer_state` does not know of."""
-    by_name = [vars(one).keys() & {"get_state", "defer_state"} for one in kind.__mro__]
-    return "defer_state" in next(filter(None, by_name))
+    of_states = {"get_state", "own_state", "defer_state"}
+    last_changed = next(filter(None, (vars(one).keys() & of_states for one in kind.__mro__)))
+    return last_changed != {"get_state"}
 
 
 def state_taken_now(iterator: StageIterator[Any]) -> DeferredState:

@@ -45,6 +45,16 @@ def test_a_noted_state_is_the_one_of_its_moment(name: str) -> None:
     assert [each() for each in noted] == taken
 
 
+def test_a_state_noted_between_samples_of_a_stream_has_the_last_of_them() -> None:
+    iterator = rs.from_iterable(numbers).stage.start()
+    note, taken, noted = state_deferrer(iterator), [], []
+    for _ in iterator.items():  # those from 16 on are sampled now and then
+        taken.append(iterator.get_state())
+        noted.append(note())
+    assert len(taken) == 40
+    assert [each() for each in noted] == taken
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Summed(rs.Transform[int]):
     """Each number with the sum up to it, by an iterator of a user who knows of `get_state` alone."""

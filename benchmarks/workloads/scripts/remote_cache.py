@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import shutil
 import statistics
 import tempfile
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import resumable as rs
+from benchmarks.fresh import end_with_parent
 from resumable.core.process_counts import process_counts
 from resumable.file_cache.reading import CacheReader
 
@@ -36,6 +38,8 @@ PART = 1 << 18
 def serve(folder: str, latency: float, rate: float, channel: Any) -> None:
     """Serve the files of a folder over HTTP, each answer after ``latency`` seconds, at ``rate`` bytes a second."""
     from aiohttp import web
+
+    end_with_parent(os.getppid())
 
     async def answer(request: Any) -> Any:
         path = Path(folder, request.path.lstrip("/"))

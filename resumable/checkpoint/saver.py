@@ -301,7 +301,7 @@ class Saver:
         except BaseException as error:
             stored.give(None, error)
             return None
-        # The loop goes on: to remove a file of an older checkpoint may take as long as to write one.
+        # The loop goes on: on a busy disk, to remove an older checkpoint may take as long as to write one.
         stored.give(written)
         return self._retain(step, seconds) if self._retain else None
 

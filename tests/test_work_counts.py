@@ -751,6 +751,48 @@ def test_numbers_of_a_thousand_inputs_are_gathered_for_many_batches_at_once(
     assert counts[0] <= 10 * COUNT / 256
 
 
+@pytest.mark.parametrize("combine", [rs.interleave, rs.mix, partial(rs.mix, seed=0)])
+def test_a_batch_of_the_items_of_many_streams_needs_no_call_for_each(
+    combine: Callable[..., rs.Pipeline[Any]],
+) -> None:
+    calls = []
+    for inputs in (2, 200):
+        streams = [rs.from_iterable(naturals) for _ in range(inputs)]
+        work = steady(combine(*streams).batch(256))
+        assert not work.calls["iterable.pull"]
+        calls.append(work.calls.total())
+    # A sample of every 16th item, and some calls for each run of turns and each batch.
+    assert max(calls) <= STEPS * (2 * 256 / 16 + 9)
+
+
+def test_a_stream_is_sampled_without_a_call_of_the_position() -> None:
+    work = steady(rs.from_iterable(naturals))
+    assert not work.calls["position.number"]
+    assert work.calls.total() <= STEPS * (1 + 2 / 16) + 2
+    assert work.instructions <= STEPS * 26
+
+
+BEFORE_EXPANSIONS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
+    "batch": lambda stream: stream.batch(3),
+    "take": lambda stream: stream.take(COUNT),
+    "skip": lambda stream: stream.skip(2),
+    "take_while": lambda stream: stream.take_while(at_most),
+    "enumerate": lambda stream: stream.enumerate(),
+    "shard": lambda stream: stream.shard(0, 2),
+}
+
+
+def at_most(item: int) -> bool:
+    return item < COUNT
+
+
+@pytest.mark.parametrize("name", BEFORE_EXPANSIONS)
+def test_no_state_is_taken_for_each_item_that_is_expanded(name: str) -> None:
+    upstream = BEFORE_EXPANSIONS[name](rs.from_iterable(naturals))
+    work = steady(upstream.flat_map(lambda item: (item, item)).batch(16))
+    assert not [call for call in work.calls if call.endswith(".get_state")]
+
+
 @pytest.mark.parametrize("epochs", [10, 1000])
 def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: list[int]) -> None:
     items = rs.range(5000).shuffle(0).repeat(epochs).skip(0)

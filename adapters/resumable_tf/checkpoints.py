@@ -242,6 +242,7 @@ class InputCheckpoints:
             self._asynchronous,
             self._listeners,
             self._retain if self._retention is None else self._retainer(self._retention),
+            None,  # what removes checkpoints of the input is never at work while one of the model is restored
             time.monotonic,
             SavePoint(saved, time.monotonic()),
         )

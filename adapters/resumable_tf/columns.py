@@ -13,7 +13,7 @@ import resumable as rs
 from resumable.core.block import Block, is_columns
 from resumable.errors import shorten
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "converted", "leaves"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -34,14 +34,14 @@ class Columns:
 
     def __init__(self, signature: Any) -> None:
         self._item = signature
-        self._specs = tuple(_leaves(signature, signature))
+        self._specs = tuple(leaves(signature, signature))
         self.signature = tf.nest.map_structure(_with_rows, signature)
 
     @staticmethod
     def fit(signature: Any) -> bool:
         """Whether all parts of ``signature`` are tensors, so that items can be stacked."""
         try:
-            specs = list(_leaves(signature, signature))
+            specs = list(leaves(signature, signature))
         except rs.MalformedItem:
             return False
         return bool(specs) and all(
@@ -64,10 +64,10 @@ class Columns:
             if the items differ in shape.
         """
         if is_columns(block):
-            parts: Iterator[Any] = _leaves(self._item, block)
-            arrays = [_converted(spec, part) for spec, part in zip(self._specs, parts, strict=True)]
+            parts: Iterator[Any] = leaves(self._item, block)
+            arrays = [converted(spec, part) for spec, part in zip(self._specs, parts, strict=True)]
         else:
-            rows = [list(_leaves(self._item, item)) for item in block]
+            rows = [list(leaves(self._item, item)) for item in block]
             values = zip(*rows, strict=True)
             arrays = [_stacked(spec, each) for spec, each in zip(self._specs, values, strict=True)]
         for spec, array in zip(self._specs, arrays, strict=True):
@@ -94,18 +94,18 @@ def _with_rows(spec: tf.TensorSpec) -> tf.TensorSpec:
     return tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype, spec.name)
 
 
-def _leaves(signature: Any, value: Any) -> Iterator[Any]:
+def leaves(signature: Any, value: Any) -> Iterator[Any]:
     """The parts of ``value`` that stand where ``signature`` has no more structure."""
     if isinstance(signature, Mapping):
         if not isinstance(value, Mapping) or value.keys() != signature.keys():
             raise _other_structure(signature, value)
         for key in sorted(signature):
-            yield from _leaves(signature[key], value[key])
+            yield from leaves(signature[key], value[key])
     elif isinstance(signature, tuple):
         if not isinstance(value, tuple) or len(value) != len(signature):
             raise _other_structure(signature, value)
         for part, inner in zip(signature, value, strict=True):
-            yield from _leaves(part, inner)
+            yield from leaves(part, inner)
     else:
         yield value
 
@@ -118,13 +118,13 @@ def _other_structure(signature: Any, value: Any) -> rs.MalformedItem:
 
 def _stacked(spec: tf.TensorSpec, values: Sequence[Any]) -> Array:
     if len(values) == 1:
-        return _converted(spec, values[0])[None]
+        return converted(spec, values[0])[None]
     if spec.dtype == tf.string:
-        return _of_strings([_converted(spec, value) for value in values])
+        return _of_strings([converted(spec, value) for value in values])
     dtype = spec.dtype.as_numpy_dtype
     if isinstance(values[0], PLAIN) and all(isinstance(value, PLAIN) for value in values):
         return np.array(values, dtype)
-    arrays = [_converted(spec, value) for value in values]
+    arrays = [converted(spec, value) for value in values]
     shape = arrays[0].shape
     if any(array.shape != shape for array in arrays):
         raise rs.MalformedItem("the items of a block differ in shape")
@@ -137,7 +137,7 @@ def _of_strings(arrays: list[Array]) -> Array:
     return np.stack(arrays)
 
 
-def _converted(spec: tf.TensorSpec, value: Any) -> Array:
+def converted(spec: tf.TensorSpec, value: Any) -> Array:
     """``value`` as an array, as `tf.data.Dataset.from_generator` converts it."""
     try:
         return np.asarray(value, dtype=spec.dtype.as_numpy_dtype, order="C")

@@ -18,6 +18,7 @@ import resumable as rs
 
 from .columns import Columns
 from .feed import Feed
+from .flat_columns import FlatColumns
 
 __all__ = ["NumberedDataset", "numbered", "without_number"]
 
@@ -192,6 +193,8 @@ def numbered(
         return tf.data.Dataset.from_generator(items, output_signature=signature), None
 
     columns = Columns(output_signature)
+    if not columns.have_one_shape and FlatColumns.fit(output_signature):
+        columns = FlatColumns(output_signature)
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def blocks() -> Iterator[Any]:
@@ -205,6 +208,8 @@ def numbered(
     )
     if columns.have_one_shape:
         return in_blocks.unbatch(), in_blocks
+    if isinstance(columns, FlatColumns):
+        return in_blocks.flat_map(columns.unbatched), None
     # `unbatch` crashes on items without elements, in TensorFlow 2.15 and 2.21.
     return in_blocks.flat_map(_unbatched), None
 

@@ -383,7 +383,8 @@ class Checkpointer:
             self._steps,
             self._asynchronous,
             policy.listeners,
-            both(both(note, log and log.write), retainer(self.retention, self._steps, part)),
+            both(note, log and log.write),
+            retainer(self.retention, self._steps, part),
             clock,
             save_point_of(checkpoint, clock, self._wall_clock),
         )

@@ -20,9 +20,10 @@ import numpy as np
 
 from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
-from ..workers.answers import Job
+from ..workers.answers import Answer, Job
 from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Threads
 from .envelope import Checkpoint, encode
+from .history import AfterSave
 from .listener import CheckpointListener
 from .store import Store
 
@@ -59,13 +60,16 @@ class _Save:
 
     Attributes:
       point: what later saves need of it.
-      job: writes the checkpoint; tried again, it writes the same bytes.
+      job: writes the checkpoint, then applies the retention; tried again, it writes the same bytes. Its value
+        is what went wrong with the retention.
+      stored: what is known once the checkpoint is stored; the job goes on after that.
       calls_before: those of `before_save` that are still to be made.
       submitted: whether the writer has the job.
     """
 
     point: SavePoint
-    job: Job[_Written]
+    job: Job[str | None]
+    stored: Answer[_Written]
     calls_before: list[Callable[[], object]]
     submitted: bool = False
 
@@ -81,7 +85,8 @@ class Saver:
       store: where the checkpoints are kept.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
-      retain: called with step and time once a checkpoint is stored; returns what failed.
+      note: called with step and time once a checkpoint is stored; returns what failed.
+      retain: the same, for what the loop need not wait for.
       clock: monotonic seconds.
       resumed: what the loop was resumed from.
 
@@ -95,7 +100,8 @@ class Saver:
         store: Store,
         asynchronous: bool,
         listeners: Sequence[CheckpointListener],
-        retain: Callable[[int, float], str | None] | None,
+        note: AfterSave | None,
+        retain: AfterSave | None,
         clock: Callable[[], float],
         resumed: SavePoint,
     ) -> None:
@@ -104,6 +110,7 @@ class Saver:
         self._asynchronous = asynchronous
         self._writer = Threads(1, "resumable-writer", thorough=True)
         self._listeners = listeners
+        self._note = note
         self._retain = retain
         self._clock = clock
         self._process = HomeProcess()
@@ -113,6 +120,8 @@ class Saver:
         # until its outcome is known.
         self._beginning: _Save | None = None
         self._pending: _Save | None = None
+        # The save that was acknowledged last, while the writer applies the retention.
+        self._followed: _Save | None = None
         # The calls of listeners that the finished saves still need.
         self._calls_after: list[Callable[[], object]] = []
         self._failures: list[SaveError] = []
@@ -127,12 +136,14 @@ class Saver:
     @property
     def busy(self) -> bool:
         """Whether a save is being written."""
-        return self._pending is not None and not self._pending.job.given
+        save = self._pending or self._followed
+        return save is not None and not save.job.given
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to acknowledge and nothing to raise."""
-        return self._pending is None and not self._failures and not self._calls_after
+        waiting = self._pending is not None or self._followed is not None
+        return not waiting and not self._failures and not self._calls_after
 
     @property
     def closed(self) -> bool:
@@ -155,8 +166,11 @@ class Saver:
         assert step is not None
         save = self._beginning
         if save is None or save.point.step != step:
-            job = Job(partial(self._commit, self._take_checkpoint(step)))
-            save = _Save(point, job, [partial(one.before_save, step) for one in self._listeners])
+            stored = Answer[_Written]()
+            job = Job(partial(self._commit, self._take_checkpoint(step), stored))
+            save = _Save(
+                point, job, stored, [partial(one.before_save, step) for one in self._listeners]
+            )
             self._beginning = save
         self._call_before_save(save)
         self._beginning, self._pending = None, save
@@ -168,7 +182,8 @@ class Saver:
         """Acknowledge the save that was being written, if it is done; returns where it is.
 
         The listeners are called. If the save failed, `raise_failure` raises its error later. A save
-        that is not done after ``wait_seconds`` counts as failed.
+        that is not done after ``wait_seconds`` counts as failed. The retention is waited for only if
+        ``wait_for_it`` or ``wait_seconds`` is given.
         """
         if self.foreign:
             return None
@@ -179,8 +194,9 @@ class Saver:
             self._wait_for(save, wait_seconds)
         elif save is not None and (wait_for_it or not self._asynchronous):
             self._wait_for(save)
-        if save is not None and save.job.given:
+        if save is not None and save.stored.given:
             path = self._acknowledge(save)
+        self._follow_up(math.inf if wait_for_it else wait_seconds or 0.0)
         if not self._in_listener:
             self._call_after_saves(self._calls_after)
         return path
@@ -249,24 +265,49 @@ class Saver:
     def _wait_for(self, save: _Save, seconds: float = math.inf) -> None:
         """Wait until ``save`` is written; after ``seconds`` it counts as failed."""
         ends = time.monotonic() + seconds
-        while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
+        while not save.stored.wait(min(HEARTBEAT, ends - time.monotonic())):
             if time.monotonic() >= ends:
-                save.job.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
+                save.stored.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
             elif not self._writer.alive:  # as while the interpreter exits
                 save.job.run()
-                if not save.job.given:
-                    save.job.give(None, InterruptedError("it was interrupted"))
+                if not save.stored.given:
+                    save.stored.give(None, InterruptedError("it was interrupted"))
 
-    def _commit(self, checkpoint: Checkpoint) -> _Written:
-        """Store ``checkpoint``; the job of the writer's thread."""
-        path = self._store.save(checkpoint.step, encode(checkpoint))
-        if self._retain is None:
-            return _Written(path)
-        return _Written(path, self._retain(checkpoint.step, checkpoint.time))
+    def _follow_up(self, seconds: float) -> None:
+        """Note what went wrong with the retention after the last save; wait up to ``seconds`` for that."""
+        save, ends = self._followed, time.monotonic() + seconds
+        if save is None or not (seconds or save.job.given):
+            return
+        while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
+            if time.monotonic() >= ends:
+                save.job.give(None, TimeoutError(f"it is not done after {seconds:g} s"))
+            elif not self._writer.alive:
+                save.job.give(None, InterruptedError("it was interrupted"))
+        complaint, error, due = save.job.value, save.job.error, list(self._calls_after)
+        if isinstance(error, Exception):
+            complaint = f"the retention after the save of step {save.point.step} failed: {error}"
+        if complaint is not None:
+            due.append(partial(warnings.warn, complaint, RuntimeWarning, stacklevel=4))
+        self._followed, self._calls_after = None, due
+        if error is not None and not isinstance(error, Exception):  # the store ends the process
+            raise error
+
+    def _commit(self, checkpoint: Checkpoint, stored: Answer[_Written]) -> str | None:
+        """Store ``checkpoint`` and apply the retention; the job of the writer's thread."""
+        step, seconds = checkpoint.step, checkpoint.time
+        try:
+            path = self._store.save(step, encode(checkpoint))
+            written = _Written(path, self._note(step, seconds) if self._note else None)
+        except BaseException as error:
+            stored.give(None, error)
+            return None
+        # The loop goes on: on a busy disk, to remove an older checkpoint may take as long as to write one.
+        stored.give(written)
+        return self._retain(step, seconds) if self._retain else None
 
     def _acknowledge(self, save: _Save) -> str | None:
         """Count ``save``, which is written or has failed, and note the calls of listeners it needs."""
-        written, error = save.job.value, save.job.error
+        written, error = save.stored.value, save.stored.error
         if written is None:
             assert error is not None
             if not isinstance(error, Exception):  # the store ends the process
@@ -278,19 +319,17 @@ class Saver:
         # Seconds count from its end, so that a long save does not make the next one due.
         done = replace(save.point, seconds=self._clock())
         due: list[Callable[[], object]] = [
-            partial(self._call_after_save, one, done, written) for one in self._listeners
+            partial(self._call_after_save, one, done, written.path) for one in self._listeners
         ]
         if written.complaint is not None:
             due.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
         due = [*self._calls_after, *due]
-        self._done, self._pending, self._calls_after = done, None, due
+        self._done, self._pending, self._followed, self._calls_after = done, None, save, due
         return written.path
 
-    def _call_after_save(
-        self, listener: CheckpointListener, done: SavePoint, written: _Written
-    ) -> None:
+    def _call_after_save(self, listener: CheckpointListener, done: SavePoint, path: str) -> None:
         assert done.step is not None
-        answer = listener.after_save(done.step, written.path)
+        answer = listener.after_save(done.step, path)
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
             raise InvalidType(f"after_save must return a bool or None, got {shorten(answer)}")
         self.stopped = self.stopped or bool(answer)

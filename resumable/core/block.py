@@ -15,6 +15,7 @@ A block is a run of consecutive items that moves through the pipeline at once:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import attrgetter, countOf, itemgetter
 from typing import Any, Final, TypeAlias
@@ -119,14 +120,24 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     Columns stay columns where structure, dtype and row shape agree; otherwise the
     result is a list.
     """
-    filled = [block for block in blocks if block_length(block)]
+    if len(blocks) == 1:
+        return blocks[0]
+    kinds = {*map(type, blocks)}
+    if kinds == {list}:
+        return list(chain.from_iterable(blocks))
+    if kinds <= USUAL:
+        filled = [block for block in blocks if len(block)]
+    else:
+        filled = [block for block in blocks if block_length(block)]
     if not filled:
         return blocks[0] if blocks else []
     first = filled[0]
     if len(filled) == 1:
         return first
-    if {*map(type, filled)} == {list}:
-        return list(chain.from_iterable(filled))
+    if kinds == {np.ndarray}:
+        # NumPy compares dtypes and shapes faster than we can; it refuses any that differ.
+        with suppress(TypeError, ValueError):
+            return np.concatenate(filled, dtype=first.dtype, casting="no")
     if all(same_columns(first, block) for block in filled[1:]):
         return _join_columns(filled)
     return [item for block in filled for item in block_items(block)]

@@ -19,12 +19,13 @@ from .identity import IdentityField
 from .indexed import Indexed
 from .layout import LISTS, common_layout
 from .left_out import AtPlaces, LeftOut
+from .lookup import IndexedIterator
 from .prepared_items import grouped
 from .records import Records
 from .reliance import ALWAYS
 from .saved_state import SavedState
 from .stage import MOST_ITEMS, Length, Stage, as_stage
-from .stage_iterator import Items, StageIterator
+from .stage_iterator import Items, StageIterator, in_blocks, pulled_blocks
 
 T = TypeVar("T")
 
@@ -250,6 +251,17 @@ class TurnsIterator(CombineIterator[T]):
                     break
             missing -= len(numbers)
         return concatenate(blocks)
+
+    def turn_blocks(self, size: int) -> Iterator[Block]:
+        """The remaining items in blocks of ``size``, where at least one upstream is a stream.
+
+        If all are, and their items are objects of Python anyway, taking each from its upstream costs less than asking
+        each upstream for its part of every block, and sorting these into one.
+        """
+        singly = self._stage.block_layout is LISTS and not any(
+            isinstance(upstream, IndexedIterator) for upstream in self._upstreams
+        )
+        return in_blocks(self.items(), size) if singly else pulled_blocks(self, size)
 
     @abstractmethod
     def _plan(self, count: int) -> Indices:

@@ -122,27 +122,30 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
             yield from self._walked(self._inner)
         upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
         offset, left = position.number, position.left
-        # Where upstream knows the state before its last item, states need not be noted.
-        note_state = self._note_upstream
-        before, known, first = note_state(), None, True
-        while (item := next(upstream, END)) is not END:
-            if first:
-                known, first = self.state_before_last(), False
+        known, is_first, note_state = None, True, self._note_upstream
+        before = note_state()
+        for item in upstream:
+            if is_first:
+                known, is_first = self.state_before_last(), False
                 before = known or before
             made = fn(item)
+            if not offset:
+                position.end = left()  # started over
             if type(made) in PLAIN and not offset:
                 # Inline, since an expansion may have few items.
                 inner = iter(made)
                 self._inner, self._before = inner, before
                 yield inner
-                self._inner = self._before = None
-                position.end = left()
             else:
                 inner = expand(made, self._start_epoch, offset, self._stage)
                 self._inner, self._before = inner, before
                 yield from self._walked(inner)
                 offset = 0
-            before = known or note_state()
+            # Where upstream knows the state before its last item, states need not be noted.
+            if known is None:
+                before = note_state()
+        self._inner = self._before = None
+        position.end = left()
         if offset:
             raise self.ended_within(offset)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
@@ -199,9 +199,17 @@ class DefersState(StageIterator[T]):
 
 def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
     """A function that notes the present state of ``iterator``, in the cheapest way there is."""
-    if isinstance(iterator, DefersState):
+    if isinstance(iterator, DefersState) and _defers_what_it_takes(type(iterator)):
         return iterator.defer_state
     return partial(state_taken_now, iterator)
+
+
+@cache
+def _defers_what_it_takes(kind: type[DefersState[Any]]) -> bool:
+    """Whether no class adds something to the state that the inherited `defer_state` does not know of."""
+    of_states = {"get_state", "own_state", "defer_state"}
+    last_changed = next(filter(None, (vars(one).keys() & of_states for one in kind.__mro__)))
+    return last_changed != {"get_state"}
 
 
 def state_taken_now(iterator: StageIterator[Any]) -> DeferredState:

@@ -129,19 +129,26 @@ class TransformIterator(StageIterator[T]):
 
 
 class SteadyIterator(DefersState[T], TransformIterator[T]):
-    """Motion of a stage that adds nothing to the state, and always reads the same upstream."""
+    """Motion of a stage that always reads the same upstream, and adds to the state at most what it has at hand.
+
+    A subclass whose `get_state` adds something says the same in `own_state`.
+    """
 
     # Found at the first call: a frame more for each stage in `start` would tell on how deep graphs go.
     _note_upstream: Callable[[], DeferredState] | None = None
 
+    def own_state(self) -> State:
+        """What the state has besides upstream's; by default nothing."""
+        return {}
+
     def defer_state(self) -> DeferredState:
         if self._note_upstream is None:
             self._note_upstream = state_deferrer(self._upstream)
-        return partial(_state_over, self._note_upstream())
+        return partial(_state_over, self.own_state(), self._note_upstream())
 
 
-def _state_over(upstream: DeferredState) -> State:
-    return {"upstream": upstream()}
+def _state_over(own: State, upstream: DeferredState) -> State:
+    return {**own, "upstream": upstream()}
 
 
 class PassThroughIterator(TransformIterator[T]):
@@ -170,7 +177,7 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
         return self._upstream.skip(count)
 
 
-class CountingIterator(TransformIterator[T]):
+class CountingIterator(SteadyIterator[T]):
     """Motion of a stage that makes one item of each upstream item, and counts them."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
@@ -190,6 +197,9 @@ class CountingIterator(TransformIterator[T]):
 
     def get_state(self) -> State:
         return {"position": self._place.number, "upstream": self._upstream.get_state()}
+
+    def own_state(self) -> State:
+        return {"position": self._place.number}
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")

@@ -280,8 +280,6 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         self._recent: Recent | None = None
         # A copy of `_recent` that is not appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
-        # The number of the next item to sample; -1 if none is.
-        self._due = -1
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
@@ -293,10 +291,9 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         first = self._position.number
         end = first + len(items)
         self._position.move_to(end)
-        if first <= self._due < end and self._recent is not None:
+        if self._recent is not None and next_sampled(first) < end:
             self._recent.extend(items, first)
             self._noted = None
-            self._due = next_sampled(end)
         return items
 
     def items(self) -> Items[T]:
@@ -309,27 +306,31 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         if recent is None:
             yield items
             return
-        if self._due < EVERY:
+        if position.number < EVERY:
             yield self._first_sampled(items, recent)
             if position.number < EVERY:
                 return
-        start = position.number
-        while True:
-            yield islice(items, self._due - start)
-            # Nobody is asked again after the end.
-            item = next(items, END) if position.number == self._due else END
+        # Taken out of the loop, since an item costs no more than a few of its calls.
+        append, left = recent.append, position.left
+        before = next_sampled(position.number) - position.number
+        left_there = left() - before
+        yield islice(items, before)
+        while left() == left_there:  # nobody is asked again after the end
+            item = next(items, END)
             if item is END:
                 return
-            recent.append(item if type(item) in NUMBERS else sample(item))
-            start = self._due + 1
-            self._noted, self._due = None, next_sampled(start)
+            append(item if type(item) in NUMBERS else sample(item))
+            self._noted = None
+            left_there -= EVERY
             yield (item,)
+            yield islice(items, EVERY - 1)
 
     def _first_sampled(self, items: Iterator[T], recent: Recent) -> Iterator[T]:
         """The first items, all of which are sampled."""
-        for item in islice(items, EVERY - self._due):
-            recent.append(item if type(item) in NUMBERS else sample(item))
-            self._noted, self._due = None, self._due + 1
+        append = recent.append
+        for item in islice(items, EVERY - self._position.number):
+            append(item if type(item) in NUMBERS else sample(item))
+            self._noted = None
             yield item
 
     def _opened(self) -> Iterator[T]:
@@ -476,7 +477,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         iterator = _iterable(iterator)
         recent = Recent()
         if not count:  # an epoch may have few items
-            self._recent, self._due = recent, next_sampled(self._position.number)
+            self._recent = recent
             return iterator
         first = self._position.number - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
@@ -497,7 +498,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
                 self._stage,
             )
         self._compare(recent)
-        self._recent, self._due = recent, next_sampled(self._position.number)
+        self._recent = recent
         return iterator
 
     def _digest(self) -> int:

@@ -28,7 +28,7 @@ from ..core import (
     Reliance,
     Stage,
     StageIterator,
-    TransformIterator,
+    SteadyIterator,
     block_items,
     block_length,
     blocks_of,
@@ -230,7 +230,7 @@ def needs_of_batches(upstream: Indexed[Any], size: int, shift: int, items: int) 
     return of_batches
 
 
-class _BatchIterator(TransformIterator[Any]):
+class _BatchIterator(SteadyIterator[Any]):
     _stage: Batch
 
     def pull(self, count: int) -> Block:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, final
@@ -28,7 +27,6 @@ from ..core import (
     block_length,
     check_int,
     derived,
-    pulled_blocks,
 )
 from ..core.combine import NAMES, TurnsIterator
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
@@ -104,7 +102,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         upstreams = [each for each in self._upstreams if isinstance(each, IndexedIterator)]
         if len(upstreams) < len(self._upstreams):
-            yield from pulled_blocks(self, size)
+            yield from self.turn_blocks(size)
             return
         length = size
         while length == size:
@@ -192,12 +190,24 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
 
         An upstream that ends meanwhile delivers fewer; the turns of the others do not change.
         """
-        going = [number for number, ended in enumerate(self._ended) if not ended]
-        first = bisect_left(going, self._turn) % len(going)
+        if True not in self._ended:
+            return self._turns_among(len(self._ended), self._turn, self._within, count)
+        going = np.flatnonzero(np.logical_not(self._ended))
+        first = int(np.searchsorted(going, self._turn)) % len(going)
         within = self._within if going[first] == self._turn else 0
-        start = first * self._stage.block_length + within
-        turns, places = np.divmod(np.arange(start, start + count), self._stage.block_length)
-        return np.array(going)[turns % len(going)], places
+        numbers, places = self._turns_among(len(going), first, within, count)
+        return going[numbers], places
+
+    def _turns_among(
+        self, inputs: int, first: int, within: int, count: int
+    ) -> tuple[Indices, Indices]:
+        """Whose turn it is among so many ``inputs``, from place ``within`` of the turn of ``first`` on; and the places."""
+        length = self._stage.block_length
+        turns = np.arange(first * length + within, first * length + within + count)
+        if length == 1:
+            return turns % inputs, np.zeros_like(turns)
+        turns, places = np.divmod(turns, length)
+        return turns % inputs, places
 
     def get_state(self) -> State:
         states: list[State] | None = None

@@ -16,7 +16,6 @@ from ..core import (
     MovesInBlocks,
     StageIterator,
     check_reach,
-    pulled_blocks,
 )
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.input_counts import CountsInputs
@@ -73,7 +72,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T], CountsInputs[T]):
         return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return in_blocks(self.items(), size) if self._goes_singly else pulled_blocks(self, size)
+        return in_blocks(self.items(), size) if self._goes_singly else self.turn_blocks(size)
 
     def _plan(self, count: int) -> Indices:
         self._planned, numbers = self._next_turns(count)

@@ -25,7 +25,7 @@ from ..core import (
     MovesInBlocks,
     SourceItem,
     StageIterator,
-    TransformIterator,
+    SteadyIterator,
     block_length,
     blocks_of,
     check_choice,
@@ -226,7 +226,7 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
         self._rest: IndexedIterator[T] = IndexedIterator(dealt, self._start_epoch)
 
 
-class _StreamShardIterator(TransformIterator[T]):
+class _StreamShardIterator(SteadyIterator[T]):
     """Over a stream: whole rounds are read, and upstream's state is the one before the round."""
 
     _stage: Shard[T]

@@ -21,8 +21,8 @@ from ..core import (
     LookedUp,
     Reliance,
     StageIterator,
+    SteadyIterator,
     Transform,
-    TransformIterator,
     check_int,
     check_reach,
     derived,
@@ -96,7 +96,7 @@ class Skip(LookedUp[T], Transform[T]):
         return upstream and Indexed.reordered(upstream, later)
 
 
-class _SkipIterator(TransformIterator[T]):
+class _SkipIterator(SteadyIterator[T]):
     _stage: Skip[T]
 
     def __init__(self, stage: Skip[T], epoch: int) -> None:
@@ -122,6 +122,9 @@ class _SkipIterator(TransformIterator[T]):
 
     def get_state(self) -> State:
         return {"skipped": self._begun, "upstream": self._upstream.get_state()}
+
+    def own_state(self) -> State:
+        return {"skipped": self._begun}
 
     def set_state(self, state: State) -> None:
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")

@@ -18,7 +18,7 @@ from ..core import (
     SavedState,
     Stage,
     StageIterator,
-    TransformIterator,
+    SteadyIterator,
 )
 from ..core.stage import InputShadows
 from ..shadows.traced import AsksTraced, calling
@@ -68,7 +68,7 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
         return _TakeWhileIterator(self, epoch)
 
 
-class _TakeWhileIterator(ItemByItem[T], TransformIterator[T]):
+class _TakeWhileIterator(ItemByItem[T], SteadyIterator[T]):
     _stage: TakeWhile[T]
     _ended = False
 
@@ -87,6 +87,9 @@ class _TakeWhileIterator(ItemByItem[T], TransformIterator[T]):
 
     def get_state(self) -> State:
         return {"ended": self._ended, "upstream": self._upstream.get_state()}
+
+    def own_state(self) -> State:
+        return {"ended": self._ended}
 
     def set_state(self, state: State) -> None:
         ended, upstream = unpack(self._stage, state, "ended", "upstream")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
 from ..core import (
     Block,
-    DeferredState,
     Flow,
     Layout,
     SavedState,
@@ -23,14 +22,12 @@ from ..core import (
     rows_layout,
     slice_block,
 )
-from ..core.block import concatenate, copy_block
+from ..core.block import USUAL, concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, row_origins
-
-UNREAD: Final = object()
 
 
 @final
@@ -82,7 +79,8 @@ class Unbatch(FansOut[Any]):
         return replace(self, upstream=Each(inputs.alike[0], rows))
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return _UnbatchIterator(self, epoch, lambda batch: _rows(self.checked(batch)))
+        rows = _rows if self.size is None else lambda batch: _rows(self.checked(batch))
+        return _UnbatchIterator(self, epoch, rows)
 
     def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
         return lambda batch: _block(self.checked(batch))
@@ -111,7 +109,8 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         if self._inner is not None:
             rest, self._inner = list(self._inner), None
             self._batch, self._length, self._start = rest, len(rest), self._offset.number
-        upstream, before, is_first = iter(self._upstream.items()), None, True
+        upstream, known, is_first = iter(self._upstream.items()), None, True
+        batch: Any = None  # the last one
         if self._stage.size is not None:
             upstream = map(self._stage.checked, upstream)
         place, missing = self._offset.number, 0
@@ -119,14 +118,33 @@ class _UnbatchIterator(ExpandingIterator[Any]):
             parts, missing = list[Block](), size
             while missing:
                 if self._batch is None:
-                    whole = self._begin(upstream, before, place, missing)
-                    if is_first:
-                        before, is_first = self.state_before_last(), False
-                    if whole:
-                        parts.append(whole)
+                    before = known or self._note_upstream()
+                    if known is not None and not place and type(batch) is list:
+                        whole, batch = _whole_lists(upstream, missing)
                         missing -= len(whole)
-                    if self._batch is None:
+                        if whole:
+                            parts.append(whole)
+                        if not missing:
+                            break
+                    else:
+                        batch = next(upstream, END)
+                    if batch is END:
+                        if place:
+                            raise self.ended_within(place)
                         break
+                    if is_first:
+                        known, is_first = self.state_before_last(), False
+                        before = known or before
+                    block = batch if type(batch) is list else _block(batch)
+                    length = len(block) if type(block) in USUAL else block_length(block)
+                    if not place and length <= missing:  # no state is taken inside it
+                        if length:
+                            _add_whole(parts, block)
+                            missing -= length
+                        continue
+                    if place > length:
+                        check_passed(length, place, self._stage)
+                    self._batch, self._length, self._start, self._before = block, length, 0, before
                 start = place - self._start
                 stop = min(start + missing, self._length)
                 if start < stop:
@@ -138,34 +156,9 @@ class _UnbatchIterator(ExpandingIterator[Any]):
                     place = 0
             self._offset.move_to(place)
             if parts:
-                yield concatenate(parts) if len(parts) > 1 else copy_block(parts[0])
-
-    def _begin(
-        self, upstream: Iterator[Any], before: DeferredState | None, offset: int, most: int
-    ) -> list[Any]:
-        """Enter the next batch, at ``offset``, if there is one.
-
-        Returns:
-          up to ``most`` items of whole lists before that batch. If there are ``most``, no batch is
-          entered.
-        """
-        whole = list[Any]()
-        if before is not None and not offset:
-            whole, batch = _whole_lists(upstream, most)
-        else:
-            before, batch = before or self._note_upstream(), next(upstream, END)
-        if batch is UNREAD:
-            return whole
-        if batch is END:
-            if offset:
-                raise self.ended_within(offset)
-            return whole
-        block = batch if type(batch) is list else _block(batch)
-        length = block_length(block)
-        if offset > length:
-            check_passed(length, offset, self._stage)
-        self._batch, self._length, self._start, self._before = block, length, 0, before
-        return whole
+                block = concatenate(parts)
+                is_ours = type(block) is list or block is not parts[0]
+                yield block if is_ours else copy_block(block)
 
     def _expansions(self) -> Iterator[Iterator[Any]]:
         if self._batch is not None:
@@ -175,9 +168,9 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 
 
 def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
-    """The items of the lists that come next, up to ``most``, and the batch after them.
+    """The items of the lists that come next, up to ``most``, and the batch after them unless there are ``most``.
 
-    After the last batch it returns END in place of one, and UNREAD if ``most`` items were found.
+    After the last batch it returns END in place of one.
     """
     items, room = list[Any](), most
     for batch in upstream:
@@ -186,8 +179,18 @@ def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
         items += batch
         room -= length
         if not room:
-            return items, UNREAD
+            return items, END
     return items, END
+
+
+def _add_whole(parts: list[Block], block: Block) -> None:
+    """Add ``block`` to ``parts``, whose lists belong to nobody else."""
+    if type(block) is not list:
+        parts.append(block)
+    elif parts and type(parts[-1]) is list:
+        parts[-1] += block
+    else:
+        parts.append(block.copy())
 
 
 def _block(batch: Any) -> Block:

@@ -87,16 +87,18 @@ class IdleWorkers(WorkerSource):
         close_all([workers for _, workers in list(self._idle)])
 
 
-class ReusesWorkers(ABC):
+class ReusesWorkers:
     """An iterator that has workers, or that starts iterators which may have some."""
 
-    @abstractmethod
+    # Not an abstract class, of which `isinstance` takes five times as long: it is asked in every epoch.
+
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         """Take workers from ``source`` and leave them there; called before the first item.
 
         Returns:
           where the iterators that this one reads take theirs.
         """
+        raise NotImplementedError
 
 
 def reuse_workers(root: StageIterator[Any], source: WorkerSource) -> None:

@@ -255,7 +255,7 @@ def test_a_line_that_a_kill_has_lost_is_written_at_the_next_resume(tmp_path: Pat
                 tuple(one[key] for key in ("step", "time", "saved", "new")) for one in entries(run)
             ]
             assert lines == expected
-    assert rs.Directory(run).steps() == [25]
+    assert rs.Directory(run).steps()[-1] == 25  # a kill may come before the retention
 
 
 def test_ranks_write_a_lost_line_again_and_pass_over_what_they_cannot_read(tmp_path: Path) -> None:

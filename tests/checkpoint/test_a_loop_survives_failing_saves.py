@@ -73,7 +73,7 @@ def every_fault(folder: Path, code: int, lasting: bool) -> Iterator[Fault]:
     checkpointer, loop = at_step_6(folder)
     with faulty_os() as system:
         assert next(loop) == 6
-    checkpointer.close()
+        checkpointer.close()
     assert rs.Directory(folder).steps() == [4, 6]
     assert {"listdir", "read", "unlink"} <= set(system.calls[9:]), "retention is not among them"
     yield from faults(system.calls, code, lasting=lasting)
@@ -137,6 +137,7 @@ def test_the_loop_tells_and_goes_on(tmp_path: Path, code: int, lasting: bool) ->
         checkpointer, loop = at_step_6(folder)
         with only_about_retention(), faulty_os(fault) as system:
             outcome = next_or_failure(loop)
+            loop._saver.collect(wait_for_it=True)  # the retention, which the loop does not wait for
         check_outcome(checkpointer.store, outcome, system)
         steps = check_going_on(checkpointer, loop, outcome, system)
         assert steps == {6, 8}, (fault, system.calls)

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.checkpoint.retention import Retainer
 
 HOUR = 3600.0
 
@@ -136,6 +138,49 @@ def test_what_cannot_be_removed_does_not_fail_the_save(monkeypatch: pytest.Monke
     ):
         run(store, 3, rs.Retention(1))
     assert store.steps() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_loop_goes_on_while_old_checkpoints_are_removed(
+    monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    store, goes_on, removed = rs.Memory(), Event(), list[int]()
+    remove = store.remove
+
+    def when_the_loop_goes_on(step: int) -> None:
+        assert goes_on.wait(60), "the loop waits for the retention"
+        removed.append(step)
+        remove(step)
+
+    monkeypatch.setattr(store, "remove", when_the_loop_goes_on)
+    options: dict[str, Any] = {"retention": rs.Retention(1), "save_at_end": False}
+    options["asynchronous"] = asynchronous
+    with rs.Checkpointer(store, rs.EverySteps(2), **options) as checkpointer:
+        loop = checkpointer.resume(rs.range(10**6))
+        assert [next(loop) for _ in range(4)] == [0, 1, 2, 3]
+        assert next(loop) == 4
+        assert asynchronous or store.steps() == [2, 4]
+        assert not removed
+        goes_on.set()
+        # The next save comes after it, so that one thread at a time calls the store.
+        assert [next(loop), next(loop)] == [5, 6]
+        assert removed[:1] == [2]
+    assert (removed, store.steps()) == ([2, 4], [6])
+
+
+def test_what_fails_behind_a_save_is_told_though_nobody_expected_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: object, step: int, time: float) -> str:
+        raise LookupError("no such luck")
+
+    monkeypatch.setattr(Retainer, "apply", fail)
+    store = rs.Memory()
+    with pytest.warns(
+        RuntimeWarning, match=r"the retention after the save of step 1 failed: no such luck"
+    ):
+        run(store, 1, rs.Retention(1))
+    assert store.steps() == [1]
 
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [

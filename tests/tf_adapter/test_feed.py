@@ -20,6 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 from resumable_tf import blocks as blocks_module
 from resumable_tf import make_dataset, make_initializable_iterator
+from resumable_tf.blocks import NumberedBlocks
 from resumable_tf.columns import Columns
 from resumable_tf.feed import Feed
 from support.clocks import Clock
@@ -281,6 +282,14 @@ STRUCTURES: dict[str, tuple[Any, Any]] = {
     "arrays of one shape": (lambda n: np.full(3, n, np.float32), SPEC),
     "arrays without elements": (lambda n: np.ones((2, 0)), tf.TensorSpec((2, 0), tf.float64)),
     "arrays of many shapes": (lambda n: np.full(n % 3, n, np.float32), SPEC),
+    "matrices of many shapes": (
+        lambda n: np.full((n % 3, 1 + n % 2), n, np.float32),
+        tf.TensorSpec((None, None), tf.float32),
+    ),
+    "strings and numbers of many shapes": (
+        lambda n: {"words": ["é" * (n % 3)] * (n % 4), "number": n},
+        {"words": tf.TensorSpec((None,), tf.string), "number": SCALAR},
+    ),
     "lists": (lambda n: [n, n], SPEC),
     "another dtype": (lambda n: np.full(3, n), SPEC),
     "strings": (lambda n: "é" * (n % 3), tf.TensorSpec((), tf.string)),
@@ -320,6 +329,28 @@ def test_items_of_any_structure_come_as_one_by_one(kind: str) -> None:
         for item in items:
             with pytest.raises(tf.errors.OutOfRangeError):
                 session.run(item)
+
+
+def test_items_of_many_shapes_need_no_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = list[int]()
+    next_block = NumberedBlocks.__next__
+
+    def counted(self: NumberedBlocks[Any]) -> Any:
+        block = next_block(self)
+        lengths.append(len(block[0]))
+        return block
+
+    monkeypatch.setattr(NumberedBlocks, "__next__", counted)
+    monkeypatch.setattr(blocks_module, "perf_counter", Clock())  # items come fast on any machine
+    make, signature = STRUCTURES["arrays of many shapes"]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        iterator = make_initializable_iterator(make_dataset(rs.range(600).map(make), signature))
+        item = iterator.get_next()
+        session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+        for number in range(600):
+            assert len(session.run(item)) == number % 3
+    assert sum(lengths) == 600
+    assert max(lengths) > 30
 
 
 @pytest.mark.parametrize("kind", ["ragged", "sparse"])

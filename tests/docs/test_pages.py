@@ -26,7 +26,8 @@ PACKAGES = {
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",
     "frameworks/ray": "ray",
-    "recipes/": "torch",
+    "recipes/dataloader": "torch",
+    "recipes/mixture-on-ranks": "torch",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 

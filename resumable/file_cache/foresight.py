@@ -127,7 +127,7 @@ class Foresight:
 
     def next_uses(self) -> NextUses:
         """When each part is needed next."""
-        outlook = self._look()
+        outlook = self.look()
         uses, left = outlook.uses, outlook.left()
         contents = np.array([code_of(file) for file in uses.files], np.uint64)
         return NextUses.first_of(uses.codes[left], uses.at[left] - outlook.elapsed, contents)
@@ -139,7 +139,7 @@ class Foresight:
 
     def upcoming(self, most: int) -> Iterator[NeededPart]:
         """The parts that the next ``most`` bytes are in, each once, in the order of time."""
-        outlook = self._look()
+        outlook = self.look()
         uses, left, elapsed = outlook.uses, outlook.left(), outlook.elapsed
         soon = left[: int(np.searchsorted(np.cumsum(uses.sizes[left]), most, side="right"))]
         _, places, inverse = np.unique(uses.codes[soon], return_index=True, return_inverse=True)
@@ -150,8 +150,8 @@ class Foresight:
             file = uses.files[int(uses.file_of[use])]
             yield NeededPart(file, int(uses.parts[use]), int(uses.at[use]) - elapsed, size)
 
-    def _look(self) -> _Outlook:
-        """What is known, looked at anew from time to time."""
+    def look(self) -> _Outlook:
+        """What is known; another object when it was looked at anew."""
         outlook = self._outlook
         if outlook is None or outlook.is_old:
             iterators = _all_foreseeing()

@@ -13,6 +13,7 @@ from formats.http_files import FileServer
 import resumable as rs
 from resumable.bench.cached import notes_on_caches
 from resumable.core.process_counts import process_counts
+from resumable.file_cache.part_file import HEADER
 from resumable.testing.laws import resumes_at_every_position
 
 for package in ("fsspec", "tenacity", "aiohttp"):
@@ -41,7 +42,7 @@ def read_bytes(server: FileServer) -> int:
 
 
 def cache_in(folder: Path, parts: int = 100, **options: Any) -> rs.FileCache:
-    return rs.FileCache(folder / "parts", parts * (PART + 40), PART, **options)
+    return rs.FileCache(folder / "parts", parts * (PART + HEADER.size), PART, **options)
 
 
 def kinds(server: FileServer, folder: Path, cache: rs.FileCache | None) -> dict[str, Any]:

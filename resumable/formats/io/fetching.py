@@ -251,25 +251,31 @@ def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]
     return [found.get(number, late) for number in range(len(calls))]
 
 
-def begin(requests: Sequence[Request], timeout: float, done: Callable[[int, Any], None]) -> None:
+def begin(
+    requests: Sequence[Request],
+    timeout: float,
+    done: Callable[[int, Any], None],
+    gate: asyncio.Semaphore | None = None,
+) -> None:
     """Begin to make ``requests``, once each.
 
     Args:
       requests: some of which are made at once.
       timeout: seconds that one may take.
-      done: called in the thread of fsspec's event loop with the place of each request, and with what its
-        call returned, or None if it failed.
+      done: called in another thread with the place of each request, and with what its call returned, or
+        None if it failed.
+      gate: lets so many be made at once; by default one for these requests alone.
     """
     from fsspec.asyn import get_loop
 
     loop = get_loop()
-    gate = asyncio.Semaphore(AT_ONCE)
+    open_gate = gate or asyncio.Semaphore(AT_ONCE)
     tasks = set[asyncio.Task[None]]()
 
     async def run(place: int, call: Callable[[], Any]) -> None:
         answer = None
         try:
-            async with gate:
+            async with open_gate:
                 answer = await asyncio.wait_for(_called(call), timeout)
         except Exception:  # whoever needs it asks again, and gets the error
             pass

@@ -24,6 +24,7 @@ from .part_file import Content, PartName
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
 from .parts import PartCutter, Piece, WantedBytes, WantedPart
 from .reading_ahead import WAIT, BackgroundReader, ReadAhead
+from .working_set import advice_on
 
 PAUSE: Final = 0.005
 """Seconds between two looks at a part that another process fetches."""
@@ -52,7 +53,8 @@ class CacheReader:
         self._ahead = ReadAhead(cache, self._store, self._foresight, self._eviction)
         self._noted: set[str] = set()
         self._full_until = 0.0
-        self._is_off = False
+        self._is_off = self._has_warned = False
+        self._compared: object = None  # the outlook that was compared with the room
 
     def read(
         self, wanted: Sequence[WantedBytes], reader: UncachedReader, *, whole: bool = False
@@ -102,6 +104,22 @@ class CacheReader:
                 note_file(self._cache.path, files[name])
             self._noted |= new
             self._eviction.publish(files[name] for name in new)
+        self._warn_if_small()
+
+    def _warn_if_small(self) -> None:
+        """Warn once if the orders in use need more of the files at a time than there is room for."""
+        if self._has_warned or (outlook := self._foresight.look()) is self._compared:
+            return
+        self._compared, needed = outlook, outlook.working_set(self._cache)
+        advice = advice_on(self._cache, needed)
+        if advice:
+            self._has_warned = True
+            warnings.warn(
+                f"an order has {needed:,} bytes of remote files in use at a time, and the cache in "
+                f"{self._cache.path} has room for {self._cache.max_bytes:,}{advice}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _refuse(self, error: BaseException | None) -> None:
         """Raise that the disk cannot be used, or go on without it after one warning."""

@@ -93,7 +93,8 @@ class Order:
     def spans(self) -> Iterator[Span]:
         """What it reads; it moves on before each."""
         for epoch in range(len(self._epochs)):
-            self._iterator = OneEpoch(self, np.concatenate(self._epochs[epoch : epoch + 2]))
+            coming = np.concatenate(self._epochs[epoch : epoch + 2])
+            self._iterator = OneEpoch(self, coming, len(self._epochs[epoch]))
             for position, number in enumerate(self._epochs[epoch].tolist()):
                 self._iterator.position = position
                 yield self.span(number)
@@ -109,10 +110,14 @@ class Order:
 class OneEpoch:
     """An iterator that reads the parts ``coming`` one by one."""
 
-    def __init__(self, order: Order, coming: Indices) -> None:
+    def __init__(self, order: Order, coming: Indices, length: int) -> None:
         self.position = 0
-        self._order, self._coming = order, coming
+        self._order, self._coming, self._length = order, coming, length
         foreseeing.add(self)
+
+    @property
+    def left(self) -> int:
+        return self._length - self.position
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         numbers = self._coming[self.position + start : self.position + stop].tolist()

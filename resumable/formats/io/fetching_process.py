@@ -40,11 +40,10 @@ Written = Callable[[Sequence[Identity]], None]
 
 
 class FetchOrder(NamedTuple):
-    """A job for the other process, and how long its request may take."""
+    """A job for the other process."""
 
     number: int
     job: FetchJob
-    timeout: float
 
 
 class FetchReport(NamedTuple):
@@ -84,14 +83,14 @@ class FetchingProcess:
         self._connection = ours
         self._connection.send(sys.path)
 
-    def begin(self, job: FetchJob, timeout: float, written: Written) -> bool:
+    def begin(self, job: FetchJob, written: Written) -> bool:
         """Let it do ``job``, unless it cannot; ``written`` is called by `collect` and `wait`."""
         if not self.answered or self.has_ended:
             return False
         self._last += 1
         number = self._last
         try:
-            data = pickle.dumps(FetchOrder(number, job, timeout))
+            data = pickle.dumps(FetchOrder(number, job))
         except (pickle.PicklingError, TypeError, AttributeError):  # of the storage options
             return False
         self._written[number] = written

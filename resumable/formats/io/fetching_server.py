@@ -13,7 +13,7 @@ from typing import Final
 from ...core.process_counts import process_counts
 from ...file_cache.fetches import FetchJob
 from ...file_cache.part_file import Identity
-from .fetching import AT_ONCE, Request, begin
+from .fetching import Request, begin
 from .fetching_process import FetchReport
 from .remote_content import request_for
 
@@ -25,7 +25,7 @@ def serve(connection: Connection) -> None:
     """Do the jobs that come through ``connection``, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks decides when it ends
     lock, under_way = threading.Lock(), set[int]()
-    gate = asyncio.Semaphore(AT_ONCE)
+    gates = dict[int, asyncio.Semaphore]()
 
     def answer(number: int, written: list[Identity]) -> None:
         counts = process_counts
@@ -33,21 +33,23 @@ def serve(connection: Connection) -> None:
             connection.send(FetchReport(number, written, counts.requests, counts.bytes_read))
         under_way.discard(number)
 
-    def start(number: int, job: FetchJob, request: Request, timeout: float) -> None:
+    def start(number: int, job: FetchJob, request: Request) -> None:
         def done(_: int, content: bytes | None) -> None:
             answer(number, [] if content is None else job.write(content))
 
-        begin([request], timeout, done, gate)
+        patience = job.file.system.patience
+        gate = gates.setdefault(patience.at_once, asyncio.Semaphore(patience.at_once))
+        begin([request], patience, done, gate)
 
     answer(0, [])
     with suppress(EOFError, OSError):
         while connection.poll(IDLE) or under_way:
-            number, job, timeout = connection.recv()
+            number, job = connection.recv()
             under_way.add(number)
             try:
                 request = request_for(job)
             except Exception:  # whoever needs it asks itself, and gets the error
                 answer(number, [])
                 continue
-            start(number, job, request, timeout)
+            start(number, job, request)
     os._exit(0)

@@ -76,12 +76,12 @@ class RemoteSystem:
         """The file system of ``url``.
 
         Raises:
-          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"``, or the environment
+          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"`` or ``"read"``, or the environment
             for an impossible cache.
-          InvalidType: if that is no dict of numbers, or ``"cache"`` is no `FileCache`.
+          InvalidType: if one is no dict of numbers, or ``"cache"`` is no `FileCache`.
         """
         options = dict(storage_options or {})
-        patience = Patience.of(options.pop("retry", {}))
+        patience = Patience.of(options.pop("retry", {}), options.pop("read", {}))
         cache = check_cache(options.pop(CACHE, None)) or cache_of_environment(os.environ)
         return cls(url, options, patience, cache)
 
@@ -105,7 +105,8 @@ class RemoteSystem:
         try:
             import fsspec
 
-            system, path = fsspec.url_to_fs(self.url, **_without_retries(self.url, self._options))
+            options = _for_s3(self.url, self._options, self.patience.at_once)
+            system, path = fsspec.url_to_fs(self.url, **options)
         except ImportError as error:
             raise MissingDependency(
                 f"{public_url(self.url)!r} needs fsspec and its backend: pip install "
@@ -149,16 +150,17 @@ class RemoteSystem:
         )
 
 
-def _without_retries(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """``options`` with which botocore asks once, unless they say how often it shall.
+def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
+    """``options`` with which botocore asks once, on as many connections as are used, unless they say something else.
 
-    It would ask five times, up to a minute, before it tells us the first error, and five times that
+    It would make ten connections at most, and it would ask five times, up to a minute, before it tells us the first error, and five times that
     often for each of our attempts.
     """
     config = options.get("config_kwargs", {})
     if not url.startswith(("s3://", "s3a://")) or "session" in options:
         return options
-    return options | {"config_kwargs": {"retries": {"total_max_attempts": 1}} | config}
+    ours = {"retries": {"total_max_attempts": 1}, "max_pool_connections": max(at_once, 10)}
+    return options | {"config_kwargs": ours | config}
 
 
 def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:

@@ -91,18 +91,18 @@ class _Uncached:
 
     def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
         system = jobs[0].file.system
-        own, timeout = list[int](), system.patience.timeout
+        own = list[int]()
         size = sum(job.end - job.start for job in jobs)
         process = fetching_process(size) if system.is_in_a_network else None
         for place, job in enumerate(jobs):
-            if process is None or not process.begin(job, timeout, partial(settled, place)):
+            if process is None or not process.begin(job, partial(settled, place)):
                 own.append(place)
 
         def done(place: int, content: bytes | None) -> None:
             job = jobs[own[place]]
             settled(own[place], [] if content is None else job.write(content))
 
-        begin([request_for(jobs[place]) for place in own], timeout, done)
+        begin([request_for(jobs[place]) for place in own], system.patience, done)
 
     def collect(self) -> None:
         process = current_process()

@@ -36,7 +36,19 @@ def check(folder: Path) -> None:
         tags = _headers(archived, "WHEEL")
         assert tags["Root-Is-Purelib"] == "true"
         assert tags.get_all("Tag") == ["py3-none-any"]
-        check_all(_headers(archived, "METADATA"))
+        metadata = _headers(archived, "METADATA")
+        check_all(metadata)
+        check_links(metadata)
+
+
+def check_links(metadata: Message) -> None:
+    """The README is in the wheel, and where the project has an address, no link of it is relative."""
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    assert text.startswith("# resumable"), f"the wheel has no README: {text[:40]!r}"
+    if any(url.startswith("Source,") for url in metadata.get_all("Project-URL", [])):
+        relative = re.findall(r"\]\((?!https?:|#)[^)]*\)", text)
+        assert not relative, f"an index cannot follow {relative}"
 
 
 def check_all(metadata: Message) -> None:

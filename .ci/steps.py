@@ -118,7 +118,7 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
 python -m pytest --require-packages tests/torch_adapter --ignore tests/torch_adapter/test_torchtitan.py \\
     tests/examples/test_gpt_ddp.py tests/examples/test_fsdp_dcp.py tests/examples/test_images_lightning.py \\
     tests/formats/test_megatron_of_megatron.py
-python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo"
+python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo or dataloader or recipes"
 """),
     Step("torchtitan", "torchtitan", TITAN, """
 export PYTHONPATH=.

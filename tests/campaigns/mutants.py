@@ -45,6 +45,7 @@ TESTS: Final = {
     "tests/test_what_others_get_wrong_about_state.py tests/workers tests/sources",
     "sources": f"tests/sources {FOR_ITEMS} tests/test_what_others_get_wrong_about_state.py",
     "formats": f"tests/formats {FOR_ITEMS}",
+    "file_cache": "tests/file_cache tests/formats/test_file_cache.py",
     "core": f"{FOR_ITEMS} tests/stages tests/sources tests/workers tests/test_work_counts.py "
     "tests/state tests/test_what_others_get_wrong_about_state.py",
     "state": "tests/state tests/test_laws.py tests/core tests/checkpoint/test_hostile_files.py",
@@ -115,7 +116,14 @@ def _check_found(mutation: Mutation) -> None:
 def _copied_tree(tree: Path) -> Path:
     for name in ("resumable", "adapters", "benchmarks", "docs", "examples", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "README.md"):
+    for name in (
+        "pyproject.toml",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "README.md",
+        "hatch_build.py",
+    ):
         shutil.copy(ROOT / name, tree)
     return tree
 

@@ -220,6 +220,83 @@ MUTATIONS: Final = [
     Mutation("stages/unbatch.py", "and batch.dtype.isnative", ""),
     Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
     Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
+    # the cache of remote files
+    Mutation(
+        "file_cache/eviction.py", "[*unused, *last_used, *later]", "[*later, *last_used, *unused]"
+    ),
+    Mutation("file_cache/eviction.py", "_sorted_by(used, ~read)", "_sorted_by(-used, ~read)"),
+    Mutation("file_cache/eviction.py", "_sorted_by(-used, read", "_sorted_by(used, read"),
+    Mutation("file_cache/eviction.py", "_sorted_by(-needed_at, read", "_sorted_by(needed_at, read"),
+    Mutation("file_cache/eviction.py", "read & (needed_at > at)", "read & (needed_at >= 0)"),
+    Mutation("file_cache/eviction.py", "        if self._others:\n            return 0\n", ""),
+    Mutation("file_cache/eviction.py", "last_used[few:] + last_used[:few]", "last_used"),
+    Mutation("file_cache/eviction.py", "len(self._contents) > known or now", "now"),
+    Mutation("file_cache/claim.py", "                lock(descriptor)\n", ""),
+    Mutation(
+        "file_cache/claim.py",
+        "if _is_at(descriptor, unfinished):\n                    _check",
+        "if True:\n                    _check",
+    ),
+    Mutation("file_cache/claim.py", "                    _check_own(descriptor, unfinished)\n", ""),
+    Mutation(
+        "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + self.size)", "pass"
+    ),
+    Mutation(
+        "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + len(content))", "pass"
+    ),
+    Mutation(
+        "file_cache/claim.py",
+        "        _check_own(descriptor, unfinished)\n        os.unlink",
+        "        os.unlink",
+    ),
+    Mutation("file_cache/claim.py", "os.close(_open.pop())", "_open.pop()"),
+    Mutation("file_cache/part_file.py", "and data == header_of(content) + content", ""),
+    Mutation("file_cache/part_file.py", "data if len(data) == stop - start else None", "data"),
+    Mutation(
+        "file_cache/part_file.py",
+        "if status.st_size and os.read(descriptor, len(MAGIC)) != MAGIC:",
+        "if False:",
+    ),
+    Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
+    Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
+    Mutation("file_cache/plan.py", "lock(descriptor)\n        except", "pass\n        except"),
+    Mutation("file_cache/plan.py", "if len(numbers) != 2 + 2 * uses + contents:", "if False:"),
+    Mutation(
+        "file_cache/plan.py",
+        "np.where(self.codes[places] == codes, self.at[places], -1)",
+        "self.at[places]",
+    ),
+    Mutation("file_cache/plan.py", "np.lexsort((at, codes))", "np.lexsort((-at, codes))"),
+    Mutation(
+        "file_cache/plan.py", '        if os.read(descriptor, len(MAGIC)) in (MAGIC, b""):\n', ""
+    ),
+    Mutation("file_cache/room.py", "used = unfinished + sum(", "used = sum("),
+    Mutation("file_cache/room.py", "write(max(used - HEADER.size - size, 0))", "pass"),
+    Mutation(
+        "file_cache/room.py", "if digits.isdigit() else self._most", "if digits.isdigit() else 0"
+    ),
+    Mutation(
+        "file_cache/room.py",
+        "            if _is_own(part.path):\n                with",
+        "            if True:\n                with",
+    ),
+    Mutation("file_cache/room.py", "elif not remove_if_dead(entry.path):", "else:"),
+    Mutation("file_cache/room.py", "write(used + needed)", "write(used)"),
+    Mutation("file_cache/foresight.py", "uses.at[left] - outlook.elapsed", "uses.at[left]"),
+    Mutation("file_cache/foresight.py", "self._read[place] += size", "pass"),
+    Mutation("file_cache/foresight.py", "if uses.cache == self._cache", "if True"),
+    Mutation("file_cache/parts.py", "min(start, before.start), max(end, before.end)", "start, end"),
+    Mutation("file_cache/parts.py", "total = before.total + end - start", "total = end - start"),
+    Mutation("file_cache/parts.py", "at - number * size - piece.start", "at - number * size"),
+    Mutation("file_cache/contents.py", "if not PartFile.is_foreign(part.path):", "if True:"),
+    Mutation("file_cache/contents.py", "if NAME.fullmatch(name):", "if True:"),
+    Mutation(
+        "file_cache/working_set.py", "np.lexsort((steps, times))", "np.lexsort((-steps, times))"
+    ),
+    Mutation("file_cache/working_set.py", "at[lasts] + 1", "at[lasts]"),
+    Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
+    Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
+    Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),

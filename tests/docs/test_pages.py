@@ -15,6 +15,7 @@ PACKAGES = {
     "guides/media": "av",
     "guides/storage": "moto.server",
     "guides/waiting": "prometheus_client",
+    "coming-from/dataloader": "torch",
     "coming-from/lance": "lance",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
@@ -25,6 +26,7 @@ PACKAGES = {
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",
     "frameworks/ray": "ray",
+    "recipes/": "torch",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 
@@ -73,6 +75,8 @@ def test_every_block_of_a_page_runs(
     ("expected", "printed", "same"),
     [
         ("a 1.5 ms\nb", "a  20 µs\nb\n", True),
+        ("a  3 s  7", "a  1 min 5 s  7", True),
+        ("a  3 s  7", "a  1 min 5 s", False),
         ("a\n...\nb\n", "a\nx\ny\nb\n", True),
         ("a\n...\nb\n", "a\nx\ny\n", False),
         ("items 3", "lines 3", False),

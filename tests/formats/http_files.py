@@ -42,6 +42,7 @@ class FileServer(ThreadingHTTPServer):
       often: how likely a request fails, from 0 to 1.
       requests: what was asked for: method, path, and range.
       authorizations: the headers of that name.
+      encodings: which encodings of a range were allowed.
       sizes: whether it tells the size of files.
       ranges: whether it knows what a range is.
       conditions: whether it looks at `If-Match`, and else whether it refuses all of them.
@@ -60,6 +61,7 @@ class FileServer(ThreadingHTTPServer):
         self.often = 0.0
         self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
         self.authorizations = set[str | None]()
+        self.encodings = set[str | None]()
         self.sizes = self.ranges = True
         self.conditions: Literal["kept", "unknown", "refused"] = "kept"
         self.tags_of_bodies = True
@@ -91,6 +93,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         span = (int(asked[1]), int(asked[2]) + 1) if asked and server.ranges else None
         server.authorizations.add(self.headers.get("Authorization"))
+        if span is not None:
+            server.encodings.add(self.headers.get("Accept-Encoding"))
         server.requests.append((self.command, self.path, span))
         if server.refusal is not None:
             self._refuse(*server.refusal, with_body)

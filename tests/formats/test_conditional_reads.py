@@ -108,6 +108,22 @@ def test_a_range_of_another_content_is_never_taken_though_a_head_tells_the_old_o
     assert lines[5] == LINES[5]
 
 
+def test_a_range_of_a_longer_content_is_refused_whatever_its_tag(
+    http_server: FileServer, tmp_path: Path
+) -> None:
+    lines = found(http_server, 'W/"1"', index_dir=tmp_path)
+    http_server.files["/a.txt"] = TEXT + b" and more"
+    with pytest.raises(rs.MalformedItem, match=CHANGED):
+        lines[5]
+
+
+def test_no_server_may_compress_a_range(http_server: FileServer, tmp_path: Path) -> None:
+    assert found(http_server, '"1"', index_dir=tmp_path)[5] == LINES[5]
+    http_server.encodings.clear()
+    assert found(http_server, '"1"', index_dir=tmp_path)[6] == LINES[6]
+    assert http_server.encodings == {"identity"}
+
+
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, Any]]:
     """Options for a server that speaks S3, with a bucket called `bucket`."""

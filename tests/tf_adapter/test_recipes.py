@@ -18,7 +18,7 @@ from tf_adapter.sessions import recorded
 
 import resumable as rs
 
-PAGE = DOCS / "frameworks" / "tensorflow.md"
+PAGE = DOCS / "frameworks" / "tensorflow-sessions.md"
 SIGNATURE = (tf.TensorSpec((None, 2), tf.float32), tf.TensorSpec((None,), tf.float32))
 
 

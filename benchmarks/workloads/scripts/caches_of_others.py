@@ -45,8 +45,10 @@ def samples(items: int, size: int) -> Iterator[bytes]:
         yield generator.bytes(size)
 
 
-def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[str, Any]]:
-    """The epochs of a `StreamingDataset` with a ``cache_limit``."""
+def mosaicml(
+    folder: Path, items: int, size: int, epochs: int, algorithms: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The epochs of a `StreamingDataset` with a ``cache_limit``, for each ``shuffle_algo``."""
     from formats.of_mosaicml import mosaicml as imported
 
     streaming = imported()
@@ -62,7 +64,7 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
     copied = Copied()
     local = download.LocalDownloader
     local._download_file_impl = copied.counting(local._download_file_impl)
-    for algorithm in ("naive", "py1s", "py1e"):
+    for algorithm in algorithms:
         for share in (0.1, 0.25, 0.5):
             cache = tempfile.mkdtemp()
             dataset = streaming.StreamingDataset(
@@ -73,7 +75,9 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
             shutil.rmtree(cache, ignore_errors=True)
 
 
-def litdata(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[str, Any]]:
+def litdata(
+    folder: Path, items: int, size: int, epochs: int, _: list[str]
+) -> Iterator[dict[str, Any]]:
     """The epochs of a `StreamingDataset` with a ``max_cache_size``."""
     from litdata.streaming import Cache, StreamingDataset
     from litdata.streaming.downloader import LocalDownloaderWithCache, register_downloader
@@ -126,11 +130,14 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=40, help="in a shard")
     parser.add_argument("--size", type=int, default=25_000, help="bytes of an item")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument(
+        "--algorithms", nargs="+", default=["naive", "py1s", "py1e"], help="shuffles of MosaicML"
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
         library = {"mosaicml": mosaicml, "litdata": litdata}[options.library]
-        for one in library(folder, options.items, options.size, options.epochs):
+        for one in library(folder, options.items, options.size, options.epochs, options.algorithms):
             print(json.dumps(one), flush=True)
     finally:
         shutil.rmtree(folder)

@@ -1,67 +1,103 @@
-"""Run workloads for `resumable`, the bare loop and every installed peer, side by side."""
+"""Run workloads for `resumable`, the bare loop and every installed peer, side by side.
+
+A run that was killed goes on with the same command: what was measured is kept after each measurement.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from benchmarks.digest import MultisetsDiffer
-from benchmarks.discovery import load, names
+from benchmarks.discovery import is_installed, names
+from benchmarks.environments import OWN, command_that_makes
 from benchmarks.machine import machine
 from benchmarks.plots import write_plots
-from benchmarks.report import (
-    OtherCircumstances,
-    markdown,
-    read_json,
-    write_json,
-    write_markdown,
-)
+from benchmarks.report import Measured, markdown, write_json, write_markdown
 from benchmarks.result import Options, Result
+from benchmarks.runs import code_digest, opened_run
+from resumable.errors import NameInUse
+
+PUBLISHED = Path("benchmarks/results")
 
 
 def main() -> int:
     """Print and write the tables; returns the exit status.
 
-    It is 1 if items differ, a contestant crashed, there is nothing to update, or a claim is not met
-    and ``--strict`` is given.
+    It is 1 if items differ, a workload or a contestant crashed, another process measures there, or a
+    claim is not met and ``--strict`` is given.
     """
     arguments = _parse()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="resumable-benchmarks-") as folder:
-        options = Options(Path(folder), arguments.rounds, arguments.quick, arguments.peers)
-        where = machine(options.peers)
-        print("\n".join(f"{name}: {value}" for name, value in where.items()), flush=True)
-        results: dict[str, Result] = {}
-        if arguments.update:
-            try:
-                before = read_json(arguments.output / "results.json", where, options)
-            except (OSError, OtherCircumstances) as error:
-                print(f"Nothing to update: {error}.", file=sys.stderr)
-                return 1
-            results = {result.name: result for result in before}
-        for name in arguments.workloads:
+    place = (arguments.output / "run" / "data").absolute()
+    options = Options(place, arguments.rounds, arguments.quick, arguments.peers)
+    circumstances: dict[str, Any] = {
+        "machine": machine(options.peers),
+        "rounds": options.rounds,
+        "quick": options.quick,
+        "peers": None if options.peers is None else list(options.peers),
+        "code": code_digest(),
+    }
+    _say(circumstances["machine"], options)
+    try:
+        return _measured(arguments, options, circumstances)
+    except NameInUse as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _say(where: dict[str, str], options: Options) -> None:
+    print("\n".join(f"{name}: {value}" for name, value in where.items()), flush=True)
+    for peer in {*OWN} & {*names("peers")}:
+        if (options.peers is None or peer in options.peers) and not is_installed(peer):
+            print(f"{peer} is left out; it is installed by: {command_that_makes(peer)}", flush=True)
+
+
+def _measured(
+    arguments: argparse.Namespace, options: Options, circumstances: dict[str, Any]
+) -> int:
+    folder: Path = arguments.output / "run"
+    results: list[Result] = []
+    failed: dict[str, str] = {}
+    left = list(arguments.workloads)
+    with opened_run(folder, options, circumstances, 60 * arguments.hours) as run:
+        while left:
+            name = left[0]
             print(f"\n## {name}\n", flush=True)
             try:
-                result: Result = load("workloads", name).run(options)
-            except MultisetsDiffer as error:
-                print(f"The items differ: {error}.", file=sys.stderr)
-                return 1
-            results[name] = result
-            print(markdown(result), flush=True)
-            _write(arguments.output, where, [results[name] for name in sorted(results)], options)
-    if arguments.quick:
+                result = run.result_of(name, left)
+            except Exception as error:
+                failed[name] = f"{type(error).__name__}: {error}"
+                print(failed[name], file=sys.stderr, flush=True)
+            else:
+                results.append(result)
+                print(markdown(result), flush=True)
+            del left[0]
+        place = folder if failed else arguments.output
+        measured = Measured(
+            circumstances["machine"],
+            options.rounds,
+            options.quick,
+            time.strftime("%Y-%m-%d"),
+            circumstances["code"],
+            sorted(results, key=lambda result: result.name),
+        )
+        write_json(place / "results.json", [measured])
+        write_markdown(place / "results.md", [measured])
+        write_plots(place, measured.results)
+    if not failed:
+        shutil.rmtree(folder)
+    if options.quick:
         print("Small sizes: the figures mean nothing.")
-    print(f"The results are in {arguments.output}.")
-    return _status([results[name] for name in arguments.workloads], arguments.strict)
-
-
-def _write(folder: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
-    write_json(folder / "results.json", where, results, options)
-    write_markdown(folder / "results.md", where, results, options)
-    write_plots(folder, results)
+    print(f"The results are in {place}.")
+    for name, reason in failed.items():
+        print(f"{name} has no result: {reason}", file=sys.stderr)
+    if failed:
+        print("The same command tries that again, and measures nothing else.", file=sys.stderr)
+    return 1 if failed else _status(results, arguments.strict)
 
 
 def _status(results: list[Result], strict: bool) -> int:
@@ -79,28 +115,25 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--peers", type=_chosen("peers"), help="default: all that are installed")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=3.0,
+        help="that all may take; each workload has its part, and fewer rounds if they do not fit",
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, no claims")
     parser.add_argument(
         "--output",
         type=Path,
-        help="folder of the tables and plots (default: benchmarks/results for a whole run and with "
-        "--update, else benchmarks/results/partial)",
-    )
-    parser.add_argument(
-        "--update",
-        action="store_true",
-        help="keep the results of the other workloads from the last whole run; the machine, the "
-        "versions and the rounds must be the same",
+        help="folder of the tables and plots (default: benchmarks/results for a whole run, else "
+        "benchmarks/results/partial); what is measured is kept in its folder run until all is there",
     )
     parser.add_argument("--strict", action="store_true", help="fail if a claim is not met")
     arguments = parser.parse_args()
-    if arguments.update and arguments.peers is not None:
-        parser.error("--update needs all peers, so it cannot be used with --peers")
-    whole = arguments.peers is None and arguments.workloads == names("workloads")
+    whole = arguments.peers is None and list(arguments.workloads) == names("workloads")
     if arguments.output is None:
-        published = Path("benchmarks/results")
-        publish = (whole or arguments.update) and not arguments.quick
-        arguments.output = published if publish else published / "partial"
+        publish = whole and not arguments.quick
+        arguments.output = PUBLISHED if publish else PUBLISHED / "partial"
     return arguments
 
 

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-import os
+import signal
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from benchmarks.delivered import Delivered, Tally
 from benchmarks.digest import Digest, digest
 from benchmarks.discovery import BARE, load
+from benchmarks.environments import python_of
 from benchmarks.epochs import seconds_of_an_epoch
+from benchmarks.fresh import end_with_parent, started
 from benchmarks.memory import private_bytes
 from benchmarks.result import Options
 from benchmarks.work import Prepare, Start, Unsupported, Work
@@ -35,7 +37,9 @@ class Crashed(Exception):
 
 
 class Contestant:
-    """The parent's side: each method is one message and its answer.
+    """The parent's side: each method is one message and its answer, which the journal keeps.
+
+    The process is started for the first message that has no answer in the journal.
 
     Raises:
       Unsupported: from `configurations`, if it cannot do the work.
@@ -43,15 +47,13 @@ class Contestant:
     """
 
     def __init__(self, name: str, workload: str, options: Options) -> None:
-        context = multiprocessing.get_context("spawn")
         self.name = name
+        self.memory = 0
+        """The most private bytes that the process had after a timed epoch."""
+        self._workload = workload
+        self._options = options
         self._log = options.folder / f"{name}.log"
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(theirs, self._log, name, workload, options)
-        )
-        self._process.start()
-        theirs.close()
+        self._started: tuple[subprocess.Popen[bytes], Connection[Any, Any]] | None = None
 
     def configurations(self, variant: str) -> list[str]:
         """Names of the configurations for this work, all prepared."""
@@ -60,40 +62,52 @@ class Contestant:
 
     def digest(self, variant: str, configuration: str) -> Digest:
         """The digest of one untimed epoch."""
-        result: Digest = self._ask("digest", variant, configuration)
-        return result
+        return Digest(*self._ask("digest", variant, configuration)[0])
 
     def tally(self, variant: str, configuration: str) -> Tally:
         """What was counted in the epoch of `digest`."""
-        result: Tally = self._ask("tally", variant, configuration)
-        return result
+        return Tally(*self._ask("digest", variant, configuration)[1])
 
-    def seconds(self, variant: str, configuration: str) -> float:
+    def seconds(self, variant: str, configuration: str, turn: int) -> float:
         """The seconds of an epoch with its start; see `seconds_of_an_epoch` for short and long ones."""
-        result: float = self._ask("seconds", variant, configuration)
-        return result
+        expected = self.tally(variant, configuration).number
+        seconds: float
+        seconds, private = self._ask("seconds", variant, configuration, expected, of=(turn,))
+        self.memory = max(self.memory, private)
+        return seconds
 
-    def memory(self) -> int:
-        """Private bytes of the process now."""
-        result: int = self._ask("memory")
-        return result
-
-    def _ask(self, *message: Any) -> Any:
-        try:
-            self._connection.send(message)
-            if not self._connection.poll(MOST_SECONDS):
-                raise Crashed(f"{self.name} did not answer within {MOST_SECONDS:.0f} s")
-            kind, value = self._connection.recv()
-        except (EOFError, OSError):
-            self._process.join(5)
-            end = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
-            code = self._process.exitcode
-            raise Crashed(f"the process of {self.name} ended with {code}\n{end}") from None
+    def _ask(self, *message: Any, of: tuple[int, ...] = ()) -> Any:
+        kind, value = self._options.journal.once(
+            self.name, *message, *of, measure=lambda: self._answer(message)
+        )
         if kind == "unsupported":
             raise Unsupported(value)
+        return value
+
+    def _answer(self, message: tuple[Any, ...]) -> tuple[str, Any]:
+        """The kind of the answer, and what it says; a crash is none, so the journal does not have it."""
+        process, connection = self._process()
+        try:
+            connection.send(message)
+            if not connection.poll(MOST_SECONDS):
+                raise Crashed(f"{self.name} did not answer within {MOST_SECONDS:.0f} s")
+            kind, value = connection.recv()
+        except (EOFError, OSError):
+            process.wait(5)
+            end = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+            raise Crashed(
+                f"the process of {self.name} ended with {process.returncode}\n{end}"
+            ) from None
         if kind == "crashed":
             raise Crashed(value)
-        return value
+        return kind, value
+
+    def _process(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+        if self._started is None:
+            python = sys.executable if self.name == BARE else python_of(self.name)
+            self._started = started("benchmarks.contestant", python, self._log)
+            self._started[1].send((self.name, self._workload, self._options))
+        return self._started
 
     def __enter__(self) -> Contestant:
         return self
@@ -104,11 +118,15 @@ class Contestant:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._connection.close()  # which ends the process
-        self._process.join(10)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        if self._started is None:
+            return
+        process, connection = self._started
+        connection.close()  # which ends the process
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 class _Served:
@@ -119,7 +137,6 @@ class _Served:
         self.workload = importlib.import_module(workload)
         self.works: dict[str, Work] = self.workload.works(options)
         self.prepared: dict[tuple[str, str], Start] = {}
-        self.tallies: dict[tuple[str, str], Tally] = {}
 
     def configurations(self, variant: str) -> list[str]:
         work = self.works[variant]
@@ -134,25 +151,22 @@ class _Served:
             self.prepared[variant, configuration] = prepare(folder)
         return list(found)
 
-    def digest(self, variant: str, configuration: str) -> Digest:
+    def digest(self, variant: str, configuration: str) -> tuple[Digest, Tally]:
         work = self.works[variant]
-        delivered = Delivered(_in_time(self.prepared[variant, configuration]()), work.tokens)
-        found = digest(delivered, batched=work.batch is not None)
-        self.tallies[variant, configuration] = delivered.tally
-        return found
+        start = self.start_of(variant, configuration)
+        delivered = Delivered(_in_time(start()), work.tokens)
+        return digest(delivered, batched=work.batch is not None), delivered.tally
 
-    def tally(self, variant: str, configuration: str) -> Tally:
-        return self.tallies[variant, configuration]
+    def seconds(self, variant: str, configuration: str, expected: int) -> tuple[float, int]:
+        start, work = self.start_of(variant, configuration), self.works[variant]
+        seconds = seconds_of_an_epoch(start, work, expected, self.options.quick)
+        return seconds, private_bytes()
 
-    def seconds(self, variant: str, configuration: str) -> float:
-        key = variant, configuration
-        expected = self.tallies[key].number
-        return seconds_of_an_epoch(
-            self.prepared[key], self.works[variant], expected, self.options.quick
-        )
-
-    def memory(self) -> int:
-        return private_bytes()
+    def start_of(self, variant: str, configuration: str) -> Start:
+        """What begins an epoch; prepared now if an earlier life of the run was told the configurations."""
+        if (variant, configuration) not in self.prepared:
+            self.configurations(variant)
+        return self.prepared[variant, configuration]
 
 
 def _in_time(delivered: Iterable[Any]) -> Iterator[Any]:
@@ -170,9 +184,8 @@ def _in_time(delivered: Iterable[Any]) -> Iterator[Any]:
         yield each
 
 
-def _serve(connection: Connection, log: Path, name: str, workload: str, options: Options) -> None:
-    _write_output_to(log)
-    multiprocessing.set_start_method(None, force=True)  # the default, not this process's own
+def _serve(connection: Connection[Any, Any]) -> None:
+    name, workload, options = connection.recv()
     served: _Served | None = None
     while True:
         try:
@@ -189,9 +202,9 @@ def _serve(connection: Connection, log: Path, name: str, workload: str, options:
         connection.send(answer)
 
 
-def _write_output_to(log: Path) -> None:
-    """Redirect the descriptors, since frameworks print from C++ too."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's end ends this process
+    end_with_parent(int(sys.argv[2]))
+    parent: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    with parent:
+        _serve(parent)

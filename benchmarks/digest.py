@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,10 @@ Words = npt.NDArray[np.uint64]
 ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True)
-class Digest:
+class Digest(NamedTuple):
     """The number of items and the sum of their hashes modulo 2**64."""
 
-    count: int
+    items: int
     total: int
 
 
@@ -35,9 +33,9 @@ def check_same(expected: Digest, name: str, got: Digest) -> None:
       MultisetsDiffer: if the digests differ.
     """
     if got != expected:
-        which = "" if got.count != expected.count else ", but not the same ones"
+        which = "" if got.items != expected.items else ", but not the same ones"
         raise MultisetsDiffer(
-            f"{name} delivered {got.count:,} items, the bare loop {expected.count:,}{which}"
+            f"{name} delivered {got.items:,} items, the bare loop {expected.items:,}{which}"
         )
 
 

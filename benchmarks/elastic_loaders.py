@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import resumable as rs
+from benchmarks import mosaicml
 from benchmarks.discovery import is_installed
 from benchmarks.functions import identity
 from benchmarks.result import Options
@@ -166,20 +167,21 @@ def datasets(part: Part) -> Elastic:
 
 def streaming(part: Part) -> Elastic:
     """Its loader over shards of files; rank and ranks come from environment variables."""
-    from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
-
+    package = mosaicml.streaming()
     shards = part.folder / "shards"
     if part.rank == 0 and not shards.exists():
-        with MDSWriter(out=str(part.folder / "written"), columns={"item": "int"}) as written:
+        with package.MDSWriter(
+            out=str(part.folder / "written"), columns={"item": "int"}
+        ) as written:
             for item in range(ITEMS):
                 written.write({"item": item})
         (part.folder / "written").rename(shards)
     while not shards.exists():
         time.sleep(0.01)
-    data = StreamingDataset(
+    data = package.StreamingDataset(
         local=str(shards), shuffle=True, shuffle_seed=SEED, batch_size=part.batch_size
     )
-    loader = StreamingDataLoader(data, batch_size=part.batch_size, num_workers=part.workers)
+    loader = package.StreamingDataLoader(data, batch_size=part.batch_size, num_workers=part.workers)
     return _of_torch(loader, part, part.common)
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from benchmarks.discovery import is_installed, load, names, version
+from benchmarks.discovery import load, names, version
+from benchmarks.environments import OWN, python_of, versions_in
 
 __all__ = ["machine"]
+
+OTHERS: Final = {"WebDataset": "webdataset", "pyarrow": "pyarrow"}
+"""What single workloads compare with or read with."""
 
 
 def machine(peers: tuple[str, ...] | None) -> dict[str, str]:
@@ -28,7 +35,13 @@ def machine(peers: tuple[str, ...] | None) -> dict[str, str]:
         title = load("peers", peer).NAME
         if peers is not None and peer not in (*peers, "resumable"):
             continue
-        found[title] = version(peer) if is_installed(peer) else "not installed"
+        found[title] = version(peer) or "not installed"
+    for framework in sorted({*OWN} - {*names("peers")}) if peers is None else ():
+        if versions := versions_in(python_of(framework), framework, framework):
+            found[framework] = f"{versions['']} (with NumPy {versions['NumPy']})"
+    for title, distribution in OTHERS.items():
+        with suppress(metadata.PackageNotFoundError):
+            found[title] = metadata.version(distribution)
     return found
 
 

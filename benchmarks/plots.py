@@ -5,37 +5,50 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.discovery import BARE
 from benchmarks.dots import draw_dots
+from benchmarks.published import figure as figure_of
+from benchmarks.report import read_json
 from benchmarks.result import Result, Series
 from benchmarks.style import GREY, OURS, TEXT, style_of, times
 
 __all__ = ["write_plots"]
 
-WORKS: Final = {
-    "columns": "images in arrays,\nshuffled, in batches",
-    "python-map": "a Python function of\nshuffled integers, in batches",
-    "item-by-item": "a function and a filter,\nitem by item",
-    "stream-shuffle": "a stream, shuffled\nin a window of 10,000",
-    "text": "JSON lines on disk,\nshuffled, parsed, in batches",
-    "arrays 2 process": "arrays of 1 MiB\nfrom two processes",
-    "arrays 2 thread": "arrays of 1 MiB\nfrom two threads",
-    "zlib 2 process": "compression\nin two processes",
+RACES: Final = {
+    "columns": "50,000 images in arrays,\nshuffled, in batches of 256",
+    "text": "A million JSON lines on disk,\nshuffled, parsed, in batches of 256",
 }
-"""The rows of the picture of a whole run, from top to bottom."""
-CLOSE: Final = 1.2
-"""Marks would hide each other if the times are closer than this factor."""
-NEXT: Final = {0.0: 0.22, 0.22: -0.22, -0.22: 0.0}
-MOST_TICKS: Final = 5
-ALONG: Final = {"resume_time": "items handed out before the save"}
+"""Races of which there is a picture, each with one row for a contestant."""
+CURVES: Final = {
+    ("resume_time", "everything shuffled"): "resume_time",
+    ("resume_time", "a stream shuffled in a buffer of 10,000"): "resume_time_buffer",
+    ("state_size", "bytes"): "state_size",
+}
+"""Series of results, and the name of the picture."""
+TITLES: Final = {
+    "resume_time": "From a saved state to the next batch,\neverything shuffled",
+    "resume_time_buffer": "From a saved state to the next batch,\na stream shuffled in a buffer of 10,000",
+    "state_size": "A saved state of a shuffled stream",
+}
+MOST_TICKS: Final = 4
+ALONG: Final = {"state_size": "items in the buffer"}
+NAMES: Final = {
+    "resumable, a stream read anew": "resumable,\nread anew",
+    "MosaicML Streaming": "MosaicML",
+    "torch DataLoader": "torch",
+}
+"""Short names, for the end of a line."""
+PLAIN: Final = "a plain loop"
+WIDTH: Final = 4.4
+"""Inches, so that text of ten points can be read on a phone."""
 BYTES: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
 SECONDS: Final = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"))
-COUNTS: Final = ((1e9, "billion"), (1e6, "million"), (1, ""))
+COUNTS: Final = ((1e9, " billion"), (1e6, " million"), (1e3, ",000"), (1, ""))
 
 
 def write_plots(folder: Path, results: list[Result]) -> list[Path]:
@@ -47,76 +60,65 @@ def write_plots(folder: Path, results: list[Result]) -> list[Path]:
 
     mpl.use("Agg")  # draws without a display
     settings: dict[Any, Any] = dict.fromkeys(GREY, TEXT) | {"savefig.transparent": True}
-    written = []
     with mpl.rc_context(settings):
-        works = {
-            name: ratios for result in results for name, ratios in result.ratios.items() if ratios
-        }
-        if works:
-            chosen = {name: works[name] for name in WORKS if name in works} or works
-            written.append(_ratios(folder / "ratios.png", chosen))
+        return [*_drawn(folder, results)]
+
+
+def _drawn(folder: Path, results: list[Result]) -> Iterator[Path]:
+    for result in results:
+        for work, title in RACES.items():
+            if result.ratios.get(work):
+                yield _race(folder / f"{work}.png", title, result.ratios[work])
+        if result.multiples:
+            yield draw_dots(folder / f"{result.name}.png", result.multiples)
+    for (workload, label), name in CURVES.items():
+        lines: dict[str, Series] = {}
+        exact: dict[str, str] = {}
         for result in results:
-            if result.multiples:
-                written.append(draw_dots(folder / f"{result.name}.png", result.multiples))
-            if result.series:
-                written.append(_curves(folder / f"{result.name}.png", result))
-    return written
+            if result.name == workload:
+                lines = {line.name: line for line in result.series.get(label, ())} | lines
+                raw = result.raw if "exact" in result.raw else result.raw.get(label, {})
+                exact = raw.get("exact", {}) | exact
+        if lines:
+            yield _curves(folder / f"{name}.png", name, [*lines.values()], exact)
 
 
-def _ratios(path: Path, works: dict[str, dict[str, tuple[float, float, float]]]) -> Path:
-    """Draw a row for each work, with a mark for each contestant."""
+def _race(path: Path, title: str, ratios: dict[str, tuple[float, float, float]]) -> Path:
+    """Draw a row for each contestant, with its name and figure at the mark."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.6, 1.7 + 0.6 * len(works)), layout="constrained")
-    marked: dict[str, Any] = {}
-    for row, ratios in enumerate(works.values()):
-        axes.axhline(row, color=TEXT, linewidth=0.6, alpha=0.4, zorder=0)
-        medians = {
-            label.partition(",")[0]: ratio[0] for label, ratio in ratios.items() if label != BARE
-        }
-        for name, place in _apart(medians).items():
-            marked[name] = _mark(axes, name, medians[name], row + place)
-    axes.axvline(1, color=TEXT, linewidth=1.2, zorder=0)
+    rows = sorted((ratio, label.partition(",")[0]) for label, ratio in ratios.items())
+    figure, axes = plt.subplots(figsize=(WIDTH, 1.3 + 0.34 * len(rows)), layout="constrained")
+    least, most = rows[0][0][0], rows[-1][0][0]
     axes.set_xscale("log")
-    axes.set_yticks(range(len(works)), [WORKS.get(name, name) for name in works])
+    axes.set_xlim(least / 1.3, most * 1.3)
+    for row, ((median, lower, upper), name) in enumerate(rows):
+        colour, mark = (TEXT, "o") if name == BARE else style_of(name)
+        axes.plot([lower, upper], [row, row], color=colour, linewidth=2, alpha=0.5)
+        axes.plot(median, row, mark, color=colour, markersize=8)
+        left = median > (least * most) ** 0.5
+        axes.annotate(
+            f"{PLAIN if name == BARE else name}  {figure_of(median)}\N{MULTIPLICATION SIGN}",
+            (lower if left else upper, row),
+            xytext=(-9 if left else 9, 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=10,
+            color=colour,
+            fontweight="bold" if name == OURS else "normal",
+        )
+    axes.axvline(1, color=TEXT, linewidth=1, zorder=0)
+    axes.set_title(title, fontsize=10)
+    axes.set_yticks([])
     axes.invert_yaxis()
-    axes.margins(x=0.05, y=0.08)
     axes.xaxis.set_major_formatter(times)
     axes.minorticks_off()
-    axes.set_xlabel("time of an epoch beside a plain loop's; further left is faster")
+    axes.set_xlabel("time beside a plain loop; left is faster")
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    names = sorted(marked, key=lambda name: (name != OURS, name.lower()))
-    figure.legend(
-        [marked[name] for name in names],
-        names,
-        loc="outside upper center",
-        ncols=4,
-        frameon=False,
-        columnspacing=1.2,
-        handletextpad=0.3,
-        fontsize=9,
-    )
     figure.savefig(path, dpi=180)
     plt.close(figure)
     return path
-
-
-def _apart(medians: dict[str, float]) -> dict[str, float]:
-    """How far above or below its row each mark is, so that none hides another."""
-    places: dict[str, float] = {}
-    before, place = 0.0, 0.0
-    for name in sorted(medians, key=lambda name: medians[name]):
-        place = NEXT[place] if medians[name] < CLOSE * before else 0.0
-        places[name], before = place, medians[name]
-    return places
-
-
-def _mark(axes: Any, name: str, ratio: float, row: float) -> Any:
-    colour, mark = style_of(name)
-    size = 10 if name == OURS else 8
-    (marked,) = axes.plot(ratio, row, mark, color=colour, markersize=size, linestyle="none")
-    return marked
 
 
 def _limits(lines: list[Series]) -> tuple[float, float]:
@@ -125,32 +127,25 @@ def _limits(lines: list[Series]) -> tuple[float, float]:
     return min(values) / 3, max(values) * 3
 
 
-def _curves(path: Path, result: Result) -> Path:
-    """Draw a panel for each quantity, on logarithmic axes, with each line's name at its end."""
+def _curves(path: Path, name: str, lines: list[Series], exact: dict[str, str]) -> Path:
+    """Draw lines on logarithmic axes, with each one's name at its end."""
     import matplotlib.pyplot as plt
 
-    count = len(result.series)
-    figure, panels = plt.subplots(
-        1, count, figsize=(6.6 if count == 1 else 5.5 * count, 4.4), layout="constrained"
-    )
-    exact: dict[str, str] = result.raw.get("exact", {})
-    for panel, (label, lines) in zip(
-        [panels] if count == 1 else panels, result.series.items(), strict=True
-    ):
-        panel.set(xscale="log", yscale="log", ylim=_limits(lines))
-        for line in lines:
-            _line(panel, line, loses=exact.get(line.name) == "no")
-        _name_lines(panel, lines, exact)
-        panel.set_xlabel(ALONG.get(result.name, "items in the buffer"))
-        panel.set_title(label if count > 1 else result.title.rstrip("."), fontsize=11)
-        panel.minorticks_off()
-        sizes = sorted({size for line in lines for size in line.sizes})
-        panel.set_xticks(sizes if len(sizes) <= MOST_TICKS else sizes[::2])
-        panel.xaxis.set_major_formatter(lambda value, _: _in_units(value, COUNTS))
-        units = {"bytes": BYTES, "seconds": SECONDS}.get(label, ((1, ""),))
-        panel.yaxis.set_major_formatter(lambda value, _, units=units: _in_units(value, units))
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+    figure, panel = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
+    panel.set(xscale="log", yscale="log", ylim=_limits(lines))
+    for line in lines:
+        _line(panel, line, loses=exact.get(line.name) == "no")
+    _name_lines(panel, lines, exact)
+    panel.set_xlabel(ALONG.get(name, "items handed out before the save"))
+    panel.set_title(TITLES[name], fontsize=10)
+    panel.minorticks_off()
+    sizes = sorted({size for line in lines for size in line.sizes})
+    panel.set_xticks(sizes if len(sizes) <= MOST_TICKS else sizes[::2])
+    panel.xaxis.set_major_formatter(lambda value, _: _in_units(value, COUNTS))
+    units = BYTES if name == "state_size" else SECONDS
+    panel.yaxis.set_major_formatter(lambda value, _: _in_units(value, units))
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=180)
     plt.close(figure)
     return path
@@ -177,11 +172,11 @@ def _name_lines(panel: Any, lines: list[Series], exact: dict[str, str]) -> None:
     for line in sorted(lines, key=lambda line: line.values[-1]):
         place = max(line.values[-1], above * least)
         above = place
-        name = line.name.replace(", ", ",\n")
+        name = NAMES.get(line.name, line.name)
         if exact.get(line.name) == "no":
-            name += " (loses the buffer)"
+            name += "\n(loses the buffer)"
         if "\n" in name:
-            above *= least
+            above *= least ** (name.count("\n") + 0.3)
         panel.annotate(
             name,
             (line.sizes[-1], place),
@@ -197,33 +192,16 @@ def _name_lines(panel: Any, lines: list[Series], exact: dict[str, str]) -> None:
 
 def _in_units(value: float, units: tuple[tuple[float, str], ...]) -> str:
     factor, unit = next((each for each in units if value >= 0.999 * each[0]), units[-1])
-    return f"{value / factor:,.10g} {unit}".strip()
+    space = "" if unit[:1] in " ," else " "
+    return f"{value / factor:,.10g}{space}{unit}".strip()
 
 
-def _read(path: Path) -> list[Result]:
-    """The results in a file, wherever they were measured."""
-    return [
-        Result(
-            written["name"],
-            written["title"],
-            ratios=written["ratios"],
-            multiples=written.get("multiples", {}),
-            series={
-                label: [Series(**line) for line in lines]
-                for label, lines in written["series"].items()
-            },
-            raw=written["raw"],
-        )
-        for written in json.loads(path.read_text())["results"]
-    ]
-
-
-def main(folders: list[str]) -> None:
-    """Draw the results in ``folders`` again."""
-    for folder in map(Path, folders):
-        for path in write_plots(folder, _read(folder / "results.json")):
-            print(path)
+def main(path: Path) -> None:
+    """Draw the published results again."""
+    results = [result for run in read_json(path) for result in run.results]
+    for drawn in write_plots(path.parent, results):
+        print(drawn)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["benchmarks/results", "benchmarks/results/resuming"])
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "benchmarks/results/results.json"))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from benchmarks.result import Result, Table
+from benchmarks.result import Options, Result, Table
 from benchmarks.timings import spread
 
 __all__ = ["Ways", "add_table", "race", "ratio", "scan_seconds"]
@@ -17,15 +19,22 @@ Ways: TypeAlias = dict[str, Callable[[], Iterable[Any]]]
 
 
 def race(
-    ways: Ways, rounds: int, count: int, look_at: Callable[[Any], int]
+    ways: Ways,
+    options: Options,
+    count: int,
+    look_at: Callable[[Any], int],
+    what: str,
+    until: float = 1.0,
 ) -> dict[str, list[float]]:
     """Seconds of the processor for an epoch in each round, by way; the order rotates.
 
     Args:
       ways: of the contestants.
-      rounds: how many epochs each makes.
+      options: with the rounds and the journal.
       count: of items that each must deliver.
       look_at: makes a number of an item; the sums must be equal.
+      what: is raced for, if a workload has several races.
+      until: see `Journal.turns`.
 
     Raises:
       AssertionError: naming a contestant that delivers something else.
@@ -34,17 +43,25 @@ def race(
     labels, expected = list(ways), None
     for start in ways.values():  # imports, and first calls
         next(iter(start()))
-    for turn in range(rounds):
+    journal = options.journal
+    for turn in journal.turns(options.rounds, what, until=until):
         for way in labels[turn % len(labels) :] + labels[: turn % len(labels)]:
-            delivered = total = 0
-            began = time.process_time()
-            for item in ways[way]():
-                delivered += 1
-                total += look_at(item)
-            seconds[way].append(time.process_time() - began)
+            measure = partial(_epoch, ways[way], look_at)
+            taken, delivered, total = journal.once(what, way, turn, measure=measure)
+            seconds[way].append(taken)
             expected = expected or total
             assert (delivered, total) == (count, expected), f"{way} delivers other items"
     return seconds
+
+
+def _epoch(start: Callable[[], Iterable[Any]], look_at: Callable[[Any], int]) -> list[Any]:
+    """Seconds of the processor for an epoch, the number of its items, and the sum of what they have."""
+    delivered = total = 0
+    began = time.process_time()
+    for item in start():
+        delivered += 1
+        total += look_at(item)
+    return [time.process_time() - began, delivered, total]
 
 
 def ratio(seconds: Mapping[str, list[float]], way: str, other: str) -> float:
@@ -82,9 +99,10 @@ def _ratios(seconds: Mapping[str, list[float]], way: str, other: str) -> list[fl
     return [mine / theirs for mine, theirs in zip(seconds[way], seconds[other], strict=True)]
 
 
-def scan_seconds(opener: Callable[[str], object], paths: Iterable[str]) -> float:
+def scan_seconds(opener: Callable[..., object], paths: Iterable[str]) -> float:
     """Seconds of the processor to open files whose indexes are not there yet."""
-    began = time.process_time()
-    for path in paths:
-        opener(path)
-    return time.process_time() - began
+    with TemporaryDirectory() as folder:
+        began = time.process_time()
+        for path in paths:
+            opener(path, index_dir=folder)
+        return time.process_time() - began

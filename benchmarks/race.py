@@ -46,8 +46,8 @@ def race(options: Options, workload: str, claims: Claims) -> Result:
             for name in _contestants(options)
         ]
         heats = [_entered(variant, contestants) for variant in works]
-        seconds = _run(heats, options.rounds)
-        memory = {contestant.name: _memory(contestant) for contestant in contestants}
+        seconds = _run(heats, options)
+        memory = {contestant.name: contestant.memory for contestant in contestants}
     timings = {
         heat.variant: Timings(
             len(works[heat.variant].source) - works[heat.variant].untimed,
@@ -98,7 +98,7 @@ def _entered(variant: str, contestants: list[Contestant]) -> _Heat:
     return heat
 
 
-def _run(heats: list[_Heat], rounds: int) -> dict[str, dict[str, list[float]]]:
+def _run(heats: list[_Heat], options: Options) -> dict[str, dict[str, list[float]]]:
     """Run each configuration once in each round; the order rotates from round to round.
 
     After the first round, configurations of similar speed follow each other: the machine may change
@@ -108,14 +108,14 @@ def _run(heats: list[_Heat], rounds: int) -> dict[str, dict[str, list[float]]]:
     seconds: dict[str, dict[str, list[float]]] = {
         heat.variant: {label: [] for label in heat.entries} for heat in heats
     }
-    for turn in range(rounds):
-        shift = turn * len(entries) // rounds
+    for turn in options.journal.turns(options.rounds):
+        shift = turn * len(entries) // options.rounds
         for heat, label in entries[shift:] + entries[:shift]:
             if label in heat.crashed:
                 continue
             contestant, configuration = heat.entries[label]
             try:
-                taken = contestant.seconds(heat.variant, configuration)
+                taken = contestant.seconds(heat.variant, configuration, turn)
                 seconds[heat.variant][label].append(taken)
             except Crashed as error:
                 heat.crashed[label] = str(error)
@@ -130,13 +130,6 @@ def _fastest_first(
 ) -> list[tuple[_Heat, str]]:
     taken = seconds[heat.variant]
     return [(heat, label) for label in sorted(taken, key=lambda label: taken[label])]
-
-
-def _memory(contestant: Contestant) -> int:
-    try:
-        return contestant.memory()
-    except Crashed:
-        return 0
 
 
 def _result(

@@ -3,75 +3,70 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.epochs import LONGEST
-from benchmarks.result import Claim, Options, Result, Series, Table
+from benchmarks.result import Result, Table
 
-__all__ = ["OtherCircumstances", "markdown", "read_json", "write_json", "write_markdown"]
-
-
-class OtherCircumstances(Exception):
-    """Results are from another machine, other versions, sizes or rounds."""
+__all__ = ["Measured", "markdown", "read_json", "write_json", "write_markdown"]
 
 
-def write_json(path: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
+@dataclass(frozen=True)
+class Measured:
+    """The results of one run.
+
+    Attributes:
+      machine: where it was, and the versions.
+      rounds: at most, of each configuration.
+      quick: whether the sizes were small, so that the figures mean nothing.
+      date: when it ended.
+      code: a digest of the code that was measured.
+    """
+
+    machine: dict[str, str]
+    rounds: int
+    quick: bool
+    date: str
+    code: str
+    results: list[Result]
+
+
+def write_json(path: Path, runs: list[Measured]) -> None:
     """Write everything that was measured."""
-    content = {
-        **_circumstances(where, options),
-        "results": [asdict(result) for result in results],
-    }
+    content = {"runs": [asdict(run) for run in runs]}
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path, where: dict[str, str], options: Options) -> list[Result]:
+def read_json(path: Path) -> list[Measured]:
     """Read what `write_json` wrote.
 
     Raises:
-      OtherCircumstances: if it was measured on another machine or in another way.
       OSError: if there is nothing to read.
     """
-    content = json.loads(path.read_text())
-    for name, here in _circumstances(where, options).items():
-        if content[name] != here:
-            raise OtherCircumstances(f"{path} has the {name} {content[name]}, not {here}")
-    return [_result(written) for written in content["results"]]
+    return [
+        Measured(**{**run, "results": [Result.read(written) for written in run["results"]]})
+        for run in json.loads(path.read_text())["runs"]
+    ]
 
 
-def _circumstances(where: dict[str, str], options: Options) -> dict[str, Any]:
-    return {"machine": where, "rounds": options.rounds, "quick": options.quick}
-
-
-def _result(written: dict[str, Any]) -> Result:
-    series = {
-        label: [Series(**each) for each in several] for label, several in written["series"].items()
-    }
-    tables = [Table(**each) for each in written["tables"]]
-    claims = [Claim(**each) for each in written["claims"]]
-    return Result(**{**written, "tables": tables, "claims": claims, "series": series})
-
-
-def write_markdown(
-    path: Path, where: dict[str, str], results: list[Result], options: Options
-) -> None:
+def write_markdown(path: Path, runs: list[Measured]) -> None:
     """Write the tables and claims for readers."""
     lines = ["# Side by side", ""]
-    lines += [", ".join(f"{name} {value}" for name, value in where.items()) + ".", ""]
     lines += [
-        f"Each configuration ran once in each of {options.rounds} rounds, in turns. A ratio is the "
-        "median over the rounds; the quartiles are beside it. An epoch is stopped "
-        f"{LONGEST:g} s after its first item, and its time is scaled to all items. MiB is the "
-        "private memory of the contestant's process after its last epoch. All contestants of a "
-        "workload are from one run; the workloads may be from several runs, on the same machine "
-        "with the same versions.",
+        "Each configuration ran once in each round, in turns. A ratio is the median over the rounds; the "
+        f"quartiles are beside it. An epoch is stopped {LONGEST:g} s after its first item, and its time is "
+        "scaled to all items. MiB is the most private memory of the contestant's process after an epoch.",
         "",
     ]
-    if options.quick:
-        lines += ["Small sizes (`--quick`): the figures mean nothing.", ""]
-    for result in results:
-        lines += [f"## {result.name}", "", markdown(result)]
+    for run in runs:
+        lines += [", ".join(f"{name} {value}" for name, value in run.machine.items()) + ".", ""]
+        code = f"; code {run.code}" if run.code else ""
+        lines += [f"Measured {run.date}, in up to {run.rounds} rounds{code}.", ""]
+        if run.quick:
+            lines += ["Small sizes (`--quick`): the figures mean nothing.", ""]
+        for result in run.results:
+            lines += [f"## {result.name}", "", markdown(result)]
     path.write_text("\n".join(lines))
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Claim", "Options", "Result", "Series", "Table", "at_least", "at_most"]
+from benchmarks.journal import Journal
+
+__all__ = ["Claim", "Options", "Result", "Series", "Table", "at_least", "at_most", "skipped"]
 
 TIMES = "times"
 
@@ -20,12 +22,14 @@ class Options:
       rounds: how often each configuration runs.
       quick: use small sizes, to see that everything works; the figures then mean nothing.
       peers: names of modules in ``benchmarks/peers``; None for all.
+      journal: what the workload has measured so far.
     """
 
     folder: Path
     rounds: int = 5
     quick: bool = False
     peers: tuple[str, ...] | None = None
+    journal: Journal = field(default_factory=Journal, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,25 @@ class Result:
     series: dict[str, list[Series]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     raw: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, written: dict[str, Any]) -> Result:
+        """A result as JSON has it."""
+        tables = [
+            Table(**{**each, "rows": [tuple(row) for row in each["rows"]]})
+            for each in written["tables"]
+        ]
+        series = {
+            label: [Series(**each) for each in several]
+            for label, several in written["series"].items()
+        }
+        claims = [Claim(**each) for each in written["claims"]]
+        return cls(**{**written, "tables": tables, "claims": claims, "series": series})
+
+
+def skipped(name: str, title: str, reason: str) -> Result:
+    """The result of a workload that cannot run here."""
+    return Result(name, title, [Table("not measured", ("because",), [(reason,)])])
 
 
 def at_most(text: str, figure: float | None, limit: float, unit: str = TIMES) -> Claim:

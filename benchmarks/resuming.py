@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count, islice
@@ -17,13 +18,17 @@ import numpy as np
 
 import resumable as rs
 from benchmarks.discovery import is_installed, load, names
+from benchmarks.environments import python_of
+from benchmarks.mosaicml import streaming
 from benchmarks.result import Options
 from benchmarks.work import SEED
 
-__all__ = ["BATCH", "Loader", "made", "measured", "plain"]
+__all__ = ["ANEW", "BATCH", "BUFFER", "Loader", "made", "measured", "plain"]
 
 BATCH: Final = 64
-BUFFER: Final = 10_000  # for loaders that cannot shuffle everything
+BUFFER: Final = 10_000
+"""Items of the buffer in which a stream is shuffled."""
+ANEW: Final = "resumable, a stream read anew"
 TITLES: Final = {"torchdata": "torchdata"}  # its loader, not its nodes
 
 
@@ -56,7 +61,12 @@ def ours(pipeline: rs.Pipeline[Any]) -> Loader:
 
 
 def resumable_window(window: int, length: int) -> Loader:
-    """A stream, shuffled in a window."""
+    """A source that knows its place, shuffled in a window."""
+    return ours(rs.range(length).shuffle(SEED, window=window).batch(BATCH))
+
+
+def stream_window(window: int, length: int) -> Loader:
+    """A stream that is read anew, shuffled in a window."""
     stream = rs.from_iterable(integers(length))
     return ours(stream.shuffle(SEED, window=window).batch(BATCH))
 
@@ -64,11 +74,6 @@ def resumable_window(window: int, length: int) -> Loader:
 def resumable_position(length: int) -> Loader:
     """Everything shuffled, looked up by index."""
     return ours(rs.range(length).shuffle(SEED).batch(BATCH))
-
-
-def stream_position(length: int) -> Loader:
-    """A stream that is read anew, shuffled in a window."""
-    return resumable_window(BUFFER, length)
 
 
 def grain_window(window: int, length: int) -> Loader:
@@ -120,11 +125,6 @@ def infinibatch_window(window: int, length: int) -> Loader:
     return Loader(start, lambda iterator: pickle.dumps(iterator.getstate()), restore)
 
 
-def infinibatch_position(length: int) -> Loader:
-    """A buffered shuffle: infinibatch has no other shuffle that ends."""
-    return infinibatch_window(BUFFER, length)
-
-
 def tf_data_window(window: int, length: int) -> Loader:
     """A buffered shuffle, its iterator saved in a `tf.train.Checkpoint`."""
     import tensorflow as tf
@@ -148,30 +148,13 @@ def tf_data_window(window: int, length: int) -> Loader:
     return Loader(lambda: iter(data), save, restore)
 
 
-def tf_data_position(length: int) -> Loader:
-    """A buffered shuffle: a buffer of everything would be saved whole."""
-    return tf_data_window(BUFFER, length)
-
-
 def datasets_window(window: int, length: int) -> Loader:
-    """An iterable data set."""
-    from datasets import IterableDataset
-
-    def rows() -> Iterator[Any]:
-        return ({"item": item} for item in range(length))
-
-    return _datasets(IterableDataset.from_generator(rows).shuffle(SEED, buffer_size=window))
-
-
-def datasets_position(length: int) -> Loader:
-    """A table on disk or in memory, iterated."""
+    """A table, iterated and shuffled in a buffer."""
     from datasets import Dataset
 
     table = Dataset.from_dict({"item": np.arange(length)}).to_iterable_dataset()
-    return _datasets(table.shuffle(SEED, buffer_size=BUFFER))
+    data = table.shuffle(SEED, buffer_size=window)
 
-
-def _datasets(data: Any) -> Loader:
     def restore(saved: bytes, batches: int) -> Iterator[Any]:
         data.load_state_dict(pickle.loads(saved))
         return data.iter(BATCH)  # type: ignore[no-any-return]
@@ -230,10 +213,9 @@ def streaming_position(length: int) -> Loader:
 
 
 def _streaming(length: int, block: int | None) -> Loader:
-    from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
-
+    package = streaming()
     shards = tempfile.TemporaryDirectory()
-    with MDSWriter(out=f"{shards.name}/0", columns={"item": "int"}) as written:
+    with package.MDSWriter(out=f"{shards.name}/0", columns={"item": "int"}) as written:
         for item in range(length):
             written.write({"item": item})
     started = count(1)
@@ -243,14 +225,14 @@ def _streaming(length: int, block: int | None) -> Loader:
         # Two of its data sets in one process must not have the same folder.
         place = Path(shards.name) / str(next(started))
         place.symlink_to(f"{shards.name}/0")
-        data = StreamingDataset(
+        data = package.StreamingDataset(
             local=str(place),
             shuffle=True,
             shuffle_seed=SEED,
             shuffle_block_size=block,
             batch_size=BATCH,
         )
-        return StreamingDataLoader(data, batch_size=BATCH)
+        return package.StreamingDataLoader(data, batch_size=BATCH)
 
     def start() -> Iterator[Any]:
         loaders[:] = [loader()]
@@ -276,8 +258,8 @@ def plain(batch: Any) -> Any:
     return np.asarray(items).tolist()
 
 
-def measured(options: Options, kind: str) -> dict[str, str]:
-    """The installed loaders of this kind: the title of each, and the function that makes it.
+def measured(options: Options, kind: str) -> dict[str, tuple[str, str]]:
+    """The installed loaders of this kind: by title, the function that makes it and its interpreter.
 
     Args:
       options: with the peers that are asked for.
@@ -286,9 +268,10 @@ def measured(options: Options, kind: str) -> dict[str, str]:
     peers = [name for name in names("peers") if name == "resumable" or is_installed(name)]
     if options.peers is not None:
         peers = [name for name in peers if name in (*options.peers, "resumable")]
-    titles = {TITLES.get(peer) or load("peers", peer).NAME: f"{peer}_{kind}" for peer in peers}
-    titles["resumable, a stream read anew"] = f"stream_{kind}"
-    return {title: make for title, make in titles.items() if make in globals()}
+    titles = {TITLES.get(peer) or load("peers", peer).NAME: peer for peer in peers}
+    found = {title: (f"{peer}_{kind}", python_of(peer)) for title, peer in titles.items()}
+    found[ANEW] = f"stream_{kind}", sys.executable
+    return {title: made for title, made in found.items() if made[0] in globals()}
 
 
 def made(make: str, *arguments: int) -> Loader:

@@ -9,7 +9,7 @@ from benchmarks.delivered import Tally
 from benchmarks.discovery import BARE, OURS
 from benchmarks.result import Table
 
-__all__ = ["Timings", "spread", "table_of"]
+__all__ = ["Timings", "shown", "spread", "table_of"]
 
 
 def spread(ratios: list[float]) -> tuple[float, float, float]:
@@ -18,6 +18,12 @@ def spread(ratios: list[float]) -> tuple[float, float, float]:
         return ratios[0], ratios[0], ratios[0]
     lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
     return statistics.median(ratios), lower, upper
+
+
+def shown(values: list[float], digits: int) -> str:
+    """A median with its quartiles in brackets."""
+    median, lower, upper = spread(values)
+    return f"{median:,.{digits}f} ({lower:,.{digits}f} to {upper:,.{digits}f})"
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,6 @@ def table_of(title: str, timings: Timings) -> Table:
         "contestant",
         "items/s",
         "time ÷ bare",
-        "quartiles",
         "time ÷ resumable",
         "MiB",
     )
@@ -112,14 +117,13 @@ def table_of(title: str, timings: Timings) -> Table:
         timings.seconds.items(), key=lambda entry: statistics.median(entry[1])
     ):
         median, lower, upper = timings.ratio(label, BARE)
-        of_ours = f"{timings.ratio(label, ours)[0]:.2f}" if ours else ""
+        of_ours = "{:.2f} ({:.2f} to {:.2f})".format(*timings.ratio(label, ours)) if ours else ""
         counted = _cells(timings.tallies[label]) if tokens else ()
         rows.append(
             (
                 label,
-                f"{timings.items / statistics.median(seconds):,.0f}",
-                f"{median:.2f}",
-                f"{lower:.2f} to {upper:.2f}",
+                shown([timings.items / each for each in seconds], 0),
+                f"{median:.2f} ({lower:.2f} to {upper:.2f})",
                 of_ours,
                 f"{timings.memory[timings.owner[label]] / 2**20:.0f}",
                 *counted,

@@ -61,6 +61,7 @@ class Spent(NamedTuple):
 
 def whole_epoch(entry: Entry, variant: str, options: Options) -> Spent:
     """What a whole epoch takes, from the start of its process to the end of the last one."""
+    # A peer that has an interpreter of its own makes no whole epochs: none can do these works.
     return in_fresh_process(_of_a_family, entry, variant, options)
 
 

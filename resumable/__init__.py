@@ -1,4 +1,43 @@
-"""Input pipelines that stop at any item and continue at exactly the next one."""
+"""Input pipelines that stop at any item and continue at exactly the next one.
+
+>>> import resumable as rs
+>>> pipeline = rs.range(1000).shuffle(seed=0).map(str).batch(64)
+>>> iterator = iter(pipeline)
+>>> batch = next(iterator)
+>>> state = iterator.get_state()
+>>> next(pipeline.resume(state)) == next(iterator)
+True
+
+A `Checkpointer` saves such states while a loop runs, and resumes the loop from them. ``help(rs.Pipeline)`` lists the
+stages, and ``help(rs.Pipeline.map)`` explains one. The names, by what they are for:
+
+Begin a `Pipeline`
+  in memory: range, from_sequence, from_arrays, from_iterable
+  files: lines, jsonl, csv, parquet, arrow, tar, tfrecord, array_record, files, image_folder, image_classes
+  data sets of others: lance, mds, litdata, megatron
+  on the way: decoders (for the ``decode`` of files), FileCache (of remote files)
+Join pipelines
+  zip, concatenate, interleave, mix, partition, by_epoch
+Iterate
+  PipelineIterator, which ``iter(pipeline)`` returns
+  dumps, loads (a state as bytes), merge_states (of several ranks)
+  padded (to collate), origins (where items come from), read_exclusions, metrics (for monitoring)
+Save and resume
+  Checkpointer, Checkpoint, CheckpointListener, Retention (what to keep), task_name
+  where: Directory, Remote, Memory; Store, for others
+  when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for others
+Write stages
+  Stage, StageIterator, Transform, TransformIterator; the rest is in resumable.core
+Errors
+  ResumableError, the base of all
+  arguments and items: InvalidArgument, InvalidType, UnknownLength, MalformedItem, IteratorClosed, WorkerError,
+  MissingDependency
+  states: StateMismatch, UnencodableState, ExternalStateError
+  checkpoints: CorruptCheckpoint, NewerFormat, NoValidCheckpoint, NameInUse, ReadError, SaveError
+
+Further packages: ``rs.testing`` checks that a pipeline resumes exactly, ``rs.core`` and ``rs.order`` are for authors of
+stages, ``rs.consumed`` is for authors of adapters. The command ``resumable`` checks, measures and shows pipelines.
+"""
 
 # The folders and modules, each importing only from those before it: `errors`; `state`, a value and
 # its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
@@ -11,10 +50,15 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import consumed as consumed
+    from . import core as core
+    from . import order as order
+    from . import testing as testing
     from .checkpoint import Checkpoint as Checkpoint
     from .checkpoint import Checkpointer as Checkpointer
     from .checkpoint import CheckpointListener as CheckpointListener
@@ -114,7 +158,7 @@ _NAMES_OF = {
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
 _MODULES = {"decoders": "formats.decoders", "metrics": "monitoring.metrics"}
-_ROOMS = {module.split(".")[0] for module in _NAMES_OF}
+_ROOMS = {*(module.split(".")[0] for module in _NAMES_OF), "consumed", "order", "testing"}
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [*_MODULE_OF, *_MODULES]
@@ -127,7 +171,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{_MODULES[name]}")
     module = _MODULE_OF.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        told = import_module(f"{__name__}.errors.foreign_words")
+        message = told.no_attribute(f"module {__name__!r}", name, told.FUNCTIONS)
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value
 

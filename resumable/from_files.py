@@ -42,7 +42,7 @@ def array_record(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[bytes]:
-    """The records of ArrayRecord files; see `resumable.formats.array_record.ArrayRecord`.
+    """The records of ArrayRecord files, as bytes, in the order of the files; see `resumable.formats.array_record.ArrayRecord`.
 
     Args:
       cache: of remote files on a local disk, from which the copies are made.
@@ -58,7 +58,7 @@ def arrow(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Arrow files as dicts; see `resumable.formats.arrow.Arrow`.
+    """The rows of Arrow IPC files as dicts, in the order of the files; see `resumable.formats.arrow.Arrow`.
 
     Args:
       cache: of remote files on a local disk.
@@ -66,6 +66,7 @@ def arrow(  # noqa: D417  # the others stand below
     return Pipeline(Arrow(paths, columns, storage_options=with_cache(storage_options, cache)))
 
 
+@explained_by()
 def csv(
     paths: Paths,
     *,
@@ -138,7 +139,7 @@ def lance(
     version: int | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of a Lance dataset as dicts; see `resumable.formats.lance.Lance`."""
+    """The rows of a Lance dataset as dicts, in the order in which a scan gives them; see `resumable.formats.lance.Lance`."""
     return Pipeline(Lance(uri, columns, dataset_version=version, storage_options=storage_options))
 
 
@@ -153,7 +154,7 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """The lines of text files; see `resumable.formats.lines.Lines`.
+    """The lines of text files, in the order of the files; see `resumable.formats.lines.Lines`.
 
     Compressed files, and remote ones without an ``index_dir``, are read as streams, without random access.
 
@@ -190,7 +191,7 @@ def files(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """Whole files, on a disk or behind URLs; see `resumable.formats.files.Files`.
+    """Whole files, on a disk or behind URLs: their paths, or their bytes; see `resumable.formats.files.Files`.
 
     Args:
       cache: of remote files on a local disk.
@@ -198,6 +199,7 @@ def files(  # noqa: D417  # the others stand below
     return Pipeline(Files(paths, read=read, storage_options=with_cache(storage_options, cache)))
 
 
+@explained_by()
 def image_folder(
     folder: str | os.PathLike[str],
     *,
@@ -251,6 +253,7 @@ def image_folder(
     )
 
 
+@explained_by()
 def jsonl(
     paths: Paths,
     *,
@@ -331,7 +334,7 @@ def mds(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The samples of an MDS dataset of MosaicML Streaming as dicts; see `resumable.formats.shards.mds.Mds`.
+    """The samples of an MDS dataset of MosaicML Streaming as dicts: column -> value; see `resumable.formats.shards.mds.Mds`.
 
     Args:
       cache: of remote files on a local disk.
@@ -348,7 +351,7 @@ def megatron(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Tokens]:
-    """The documents or sequences of Megatron-LM's token files; see `resumable.formats.megatron.Megatron`.
+    """The documents or sequences of Megatron-LM's token files, as arrays of one axis; see `resumable.formats.megatron.Megatron`.
 
     Args:
       cache: of remote files on a local disk.
@@ -358,6 +361,7 @@ def megatron(  # noqa: D417  # the others stand below
     )
 
 
+@explained_by()
 def tar(
     paths: Paths,
     *,
@@ -436,7 +440,7 @@ def parquet(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Parquet files as dicts; see `resumable.formats.parquet.Parquet`.
+    """The rows of Parquet files as dicts, in the order of the files; see `resumable.formats.parquet.Parquet`.
 
     Args:
       cache: of remote files on a local disk.
@@ -451,6 +455,7 @@ def parquet(  # noqa: D417  # the others stand below
     )
 
 
+@explained_by()
 def tfrecord(
     paths: Paths,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .core.lookup import countable
 from .core.origin import ItemOrigin
 from .core.stage import Length, Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
+from .errors.foreign_words import METHODS, no_attribute
 from .order.weights import Weights
 from .shadows.shadow import Origins
 from .sources.arrays import FromArrays
@@ -71,6 +72,10 @@ AnyWeights: TypeAlias = Weights | Mapping[str, float]
 class Pipeline(Generic[T]):
     """A composition of stages; every method returns a new pipeline and changes nothing.
 
+    >>> pipeline = rs.range(10).shuffle(seed=0).batch(4)
+    >>> len(pipeline)
+    3
+
     ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
     Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
     last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists of items. ``p + q`` is
@@ -81,10 +86,6 @@ class Pipeline(Generic[T]):
 
     Raises:
       InvalidType: if ``stage`` is not a stage or a pipeline.
-
-    >>> pipeline = rs.range(10).shuffle(seed=0).batch(4)
-    >>> len(pipeline)
-    3
     """
 
     stage: Stage[T]
@@ -228,6 +229,16 @@ class Pipeline(Generic[T]):
         """
         return to_mermaid(self.stage)
 
+    def __dir__(self) -> list[str]:
+        # Completion offers what users call; `stage` is for those who write stages.
+        return sorted({*super().__dir__()} - {"stage"})
+
+    if not TYPE_CHECKING:  # or any name would pass
+
+        def __getattr__(self, name: str) -> None:
+            message = no_attribute("'Pipeline' object", name, METHODS)
+            raise AttributeError(message, name=name, obj=self)
+
     def __repr__(self) -> str:
         return f"Pipeline({self.stage!r})"
 
@@ -297,7 +308,7 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Apply ``fn(item, rng)`` with a random generator for each item; see `resumable.stages.random_map.RandomMap`."""
+        """Apply ``fn(item, rng)`` to every item, with a random generator for each; see `resumable.stages.random_map.RandomMap`."""
         return Pipeline(
             RandomMap(
                 self.stage,
@@ -315,7 +326,7 @@ class Pipeline(Generic[T]):
     def filter(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Keep the items that ``predicate`` accepts; see `resumable.stages.filter.Filter`."""
+        """Keep the items for which ``predicate`` is true; see `resumable.stages.filter.Filter`."""
         return Pipeline(Filter(self.stage, predicate, fn_version=version))
 
     @explained_by(FlatMap, fn_version="version")
@@ -338,7 +349,7 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Expand several items at once and take turns between them; see `resumable.stages.interleave_map.InterleaveMap`."""
+        """Expand ``cycle_length`` items at once, and take ``block_length`` items of each in turn; see `resumable.stages.interleave_map.InterleaveMap`."""
         return Pipeline(
             InterleaveMap(
                 self.stage,
@@ -358,7 +369,7 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Map with a carried value, which is in the state; see `resumable.stages.scan.Scan`."""
+        """Apply ``carry, output = fn(carry, item)`` to every item, and hand the carry on; see `resumable.stages.scan.Scan`."""
         return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish, fn_version=version))
 
     @explained_by(Shuffle, WindowShuffle)
@@ -372,8 +383,8 @@ class Pipeline(Generic[T]):
     ) -> Pipeline[T]:
         """Shuffle all items, or blocks of neighbours, or a stream through a window of ``window`` items.
 
-        See `resumable.stages.shuffle.Shuffle`, which comes first here, and
-        `resumable.stages.window_shuffle.WindowShuffle`, for a window.
+        See `resumable.stages.shuffle.Shuffle`, and `resumable.stages.window_shuffle.WindowShuffle`
+        for a window.
         """
         if window is None:
             if carry:
@@ -388,7 +399,7 @@ class Pipeline(Generic[T]):
 
     @explained_by(Exclude)
     def exclude(self, records: RecordsByItem) -> Pipeline[T]:
-        """Leave out records of the source; see `resumable.stages.exclude.Exclude`."""
+        """Leave out records of the source, with all items that are made of them; see `resumable.stages.exclude.Exclude`."""
         return Pipeline(Exclude(self.stage, records))
 
     @explained_by(Batch)
@@ -399,14 +410,14 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         collate: Callable[[list[T]], Any] | None = None,
     ) -> Pipeline[Any]:
-        """Group consecutive items; see `resumable.stages.batch.Batch`."""
+        """Group consecutive items into batches of ``batch_size``; see `resumable.stages.batch.Batch`."""
         return Pipeline(
             Batch(self.stage, batch_size=batch_size, drop_last=drop_last, collate=collate)
         )
 
     @explained_by(Unbatch)
     def unbatch(self, *, size: int | None = None) -> Pipeline[Any]:
-        """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
+        """Split batches into their items: rows of an array, tuples or dicts of rows, entries of a list; see `resumable.stages.unbatch.Unbatch`."""
         return Pipeline(Unbatch(self.stage, size=size))
 
     @explained_by(MapBatches, fn_version="version")
@@ -421,7 +432,7 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Replace groups of items by those of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
+        """Replace every group of ``batch_size`` consecutive items by the items of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
         return Pipeline(
             MapBatches(
                 self.stage,
@@ -457,8 +468,8 @@ class Pipeline(Generic[T]):
     ) -> Pipeline[dict[str, Any]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
-        See `resumable.stages.pack.BestFitPack`, which comes first here, and
-        `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
+        See `resumable.stages.pack.BestFitPack`, and `resumable.stages.pack.ConcatenatePack` for
+        ``how="concatenate"``.
         """
         options: dict[str, Any] = {
             "window": window,
@@ -511,7 +522,7 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         version: str | int | None = None,
     ) -> Pipeline[Any]:
-        """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
+        """Batch items of like length, so that little of a batch is padding; see `resumable.stages.bucket.Bucket`."""
         is_function = callable(length) or not isinstance(length, (list, tuple))
         return Pipeline(
             Bucket(
@@ -530,6 +541,7 @@ class Pipeline(Generic[T]):
             )
         )
 
+    @explained_by()
     def rebatch(self, batch_size: int, *, drop_last: bool = False) -> Pipeline[Any]:
         """Cut batches to another size: ``unbatch().batch(batch_size)``.
 
@@ -556,24 +568,24 @@ class Pipeline(Generic[T]):
     def window(
         self, size: int, *, shift: int | None = None, drop_last: bool = False
     ) -> Pipeline[Any]:
-        """Slide a window over consecutive items; see `resumable.stages.window.Window`."""
+        """Slide a window of ``size`` items over the items, ``shift`` of them further each time; see `resumable.stages.window.Window`."""
         return Pipeline(Window(self.stage, size=size, shift=shift, drop_last=drop_last))
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
-        """Chain epochs; see `resumable.stages.repeat.Repeat`."""
+        """Repeat the items ``epochs`` times, each time as a new epoch, or endlessly; see `resumable.stages.repeat.Repeat`."""
         return Pipeline(Repeat(self.stage, epochs=epochs))
 
     @explained_by(Take)
     def take(self, count: int) -> Pipeline[T]:
-        """Stop after ``count`` items; see `resumable.stages.take.Take`."""
+        """Stop after ``count`` items, or earlier if there are fewer; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
 
     @explained_by(TakeWhile, fn_version="version")
     def take_while(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Stop at the first item that ``predicate`` refuses; see `resumable.stages.take_while.TakeWhile`."""
+        """Stop before the first item for which ``predicate`` is false; see `resumable.stages.take_while.TakeWhile`."""
         return Pipeline(TakeWhile(self.stage, predicate, fn_version=version))
 
     @explained_by(Skip)
@@ -602,10 +614,10 @@ class Pipeline(Generic[T]):
 
     @explained_by(Shard)
     def shard(self, index: int, count: int, *, uneven: str | None = None) -> Pipeline[T]:
-        """One rank's part of the global order; see `resumable.stages.shard.Shard`.
+        """Keep one rank's part: of each ``count`` consecutive items the one at ``index``; see `resumable.stages.shard.Shard`.
 
-        After a `partition` it is the partitions of the rank, and ``uneven`` is ``"keep"`` by default, and
-        else ``"drop"``; see `resumable.stages.partition.Partition`.
+        After a `partition` it is the partitions of the rank, as explained there. Then ``uneven`` is
+        ``"keep"`` by default, and elsewhere ``"drop"``.
         """
         partitions = dealt(self.stage, index, count, uneven)
         chosen = "drop" if uneven is None else uneven
@@ -613,7 +625,7 @@ class Pipeline(Generic[T]):
 
     @explained_by(Enumerate)
     def enumerate(self) -> Pipeline[tuple[int, T]]:
-        """Number the items from 0; see `resumable.stages.enumerate.Enumerate`."""
+        """Number the items from 0 in every epoch: pairs of number and item; see `resumable.stages.enumerate.Enumerate`."""
         return Pipeline(Enumerate(self.stage))
 
     @explained_by(Cache)
@@ -633,7 +645,7 @@ def range(stop: int, /) -> Pipeline[int]: ...
 def range(start: int, stop: int, step: int = 1, /) -> Pipeline[int]: ...
 @explained_by(Range, begin="start")
 def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int]:
-    """The integers of the built-in `range`, up to 2**62 of them; see `resumable.sources.range.Range`."""
+    """The integers of the built-in `range`: ``start``, ``start + step``, ... before ``stop``; see `resumable.sources.range.Range`."""
     if stop is None:
         return Pipeline(Range(start))
     return Pipeline(Range(stop, begin=start, step=step))
@@ -641,13 +653,13 @@ def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int
 
 @explained_by(FromSequence, data_identity="identity")
 def from_sequence(sequence: Indexable[T], *, identity: Identity = None) -> Pipeline[T]:
-    """The items of anything with ``__len__`` and ``__getitem__``; see `resumable.sources.sequence.FromSequence`."""
+    """The items of anything with ``__len__`` and ``__getitem__``: a list, a `numpy.memmap`, a torch data set; see `resumable.sources.sequence.FromSequence`."""
     return Pipeline(FromSequence(sequence, data_identity=check_identity(identity)))
 
 
 @explained_by(FromArrays, data_identity="identity")
 def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
-    """The rows of an array, or of a tuple or dict of arrays; see `resumable.sources.arrays.FromArrays`."""
+    """The rows of an array, or of a tuple or dict of arrays with a common first axis; see `resumable.sources.arrays.FromArrays`."""
     return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
@@ -706,8 +718,8 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     >>> [sum(number < 100 for number in items[first : first + 8]) for first in (0, 8, 16)]
     [2, 2, 2]
 
-    A part that ``fn`` uses twice delivers its items in both places. See `Pipeline.partition` for the parts
-    of one pipeline, and `resumable.stages.partition.Partition`:
+    A part that ``fn`` uses twice delivers its items in both places. `Pipeline.partition` divides the work
+    on one pipeline.
 
     Args:
       sources: a dict of pipelines, or a list or tuple of them, all with random access.
@@ -720,8 +732,9 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     return Pipeline(partitioning.partition(checked, count, fn, Pipeline, **options))
 
 
+@explained_by()
 def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
-    """In each epoch the items of the last pipeline that begins by then; see `resumable.core.epochs.ByEpoch`.
+    """In each epoch the items of the last pipeline that begins by then.
 
     With a single pipeline it is that pipeline. So a run that never planned a change can be changed.
 
@@ -741,7 +754,7 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
 
 @explained_by(Origins)
 def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
-    """Where each item of ``pipeline`` comes from; see `resumable.shadows.shadow.Origins`.
+    """Where each item of ``pipeline`` comes from, in the place of the item; see `resumable.shadows.shadow.Origins`.
 
     Args:
       pipeline: any pipeline.
@@ -774,7 +787,7 @@ def concatenate(*pipelines: Any) -> Pipeline[Any]:
 
 @explained_by(Interleave, upstreams="pipelines")
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
-    """``block_length`` items of each pipeline in turn; see `resumable.stages.interleave.Interleave`.
+    """``block_length`` items of each pipeline in turn, until all have ended; see `resumable.stages.interleave.Interleave`.
 
     The pipelines may also be one dict. A state with other names, or in another order, is refused.
     """
@@ -790,7 +803,7 @@ def mix(
     stop: str = "first",
     reshuffle: bool = False,
 ) -> Pipeline[Any]:
-    """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
+    """Items of all pipelines, each in its own order, in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
 
     The pipelines may also be one dict; then weights are a dict with the same names. A state with
     other names, or in another order, is refused, because the order decides the turns.

@@ -176,6 +176,34 @@ def test_public_names_are_pinned() -> None:
         rs.nothing  # noqa: B018
 
 
+def test_the_overview_has_every_public_name() -> None:
+    words = set(re.findall(r"\w+", rs.__doc__ or ""))
+    assert words >= PUBLIC
+
+
+def test_documented_packages_are_found_from_the_root_when_they_are_asked_for() -> None:
+    packages = "testing", "core", "order", "consumed"
+    code = (
+        "import sys, resumable as rs\n"
+        f"packages = {packages}\n"
+        "assert not [name for name in packages if f'resumable.{name}' in sys.modules]\n"
+        "for name in packages:\n"
+        "    assert getattr(rs, name) is sys.modules[f'resumable.{name}']\n"
+        "assert 'hypothesis' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kept", ["stage", "items", "state_at", "pull_as_moved"])
+def test_what_is_for_authors_is_there_but_not_offered_to_users(kept: str) -> None:
+    pipeline = rs.range(3)
+    user = pipeline if kept == "stage" else iter(pipeline)
+    assert hasattr(user, kept)
+    assert kept not in dir(user)
+    assert {"map", "batch"} <= {*dir(pipeline)}
+    assert {"get_state", "step", "stats"} <= {*dir(iter(pipeline))}
+
+
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_is_documented(name: str) -> None:
     assert (getattr(rs, name).__doc__ or "").strip()

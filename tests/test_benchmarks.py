@@ -17,6 +17,7 @@ import pytest
 import resumable as rs
 from resumable import from_files, pipeline
 from resumable.core.graph import walk
+from resumable.errors import NameInUse
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
@@ -29,8 +30,10 @@ from benchmarks.delivered import Delivered, Tally  # noqa: E402
 from benchmarks.digest import Digest, MultisetsDiffer, check_same, digest  # noqa: E402
 from benchmarks.discovery import load, names  # noqa: E402
 from benchmarks.elastic_loaders import ITEMS  # noqa: E402
+from benchmarks.journal import Journal  # noqa: E402
 from benchmarks.plots import write_plots  # noqa: E402
 from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
+from benchmarks.runs import opened_run  # noqa: E402
 from benchmarks.timings import Timings, table_of  # noqa: E402
 from benchmarks.whole_epochs import Entry, Spent, whole_epoch  # noqa: E402
 from benchmarks.work import Integers, Work  # noqa: E402
@@ -39,12 +42,15 @@ from benchmarks.workloads import (  # noqa: E402
     language_model,
     operators,
     partitions,
+    resume_time,
     token_file,
 )
 
 WORKLOAD = """
 from benchmarks.race import race
 from benchmarks.work import Integers, Work
+
+MINUTES = 1
 
 def works(options):
     return {"tiny": Work(Integers(100), shuffle=True, batch=7)}
@@ -57,6 +63,27 @@ def run(options):
     return race(options, __name__, lambda timings: [])
 """
 
+SLOW = """
+import os, time
+from pathlib import Path
+from benchmarks.result import Result, Table
+
+MINUTES = 1
+CALLS = Path(os.environ.get("CALLS", "none"))
+
+def measured(turn):
+    with CALLS.open("a") as file:
+        file.write(f"{os.getpid()} {turn}\\n")
+    while turn == 2 and (CALLS.parent / "hang").exists():
+        time.sleep(0.01)
+    return turn / 2
+
+def run(options):
+    seconds = [options.journal.once(turn, measure=lambda: measured(turn)) for turn in range(4)]
+    table = Table("turns", ("seconds",), [(each,) for each in seconds])
+    return Result("slow", "Slow", tables=[table], raw={"seconds": seconds})
+"""
+
 BUSY = """
 import os, time
 
@@ -65,7 +92,8 @@ def works(options):
 
 def bare(seconds):
     child = os.fork()
-    while time.process_time() < seconds:
+    began = time.process_time()
+    while time.process_time() - began < seconds:
         pass
     if not child:
         os._exit(0)
@@ -85,14 +113,14 @@ def configurations(work):
 
 
 def run_benchmarks(
-    output: Path, *arguments: str, path: Path | None = None
+    output: Path, *arguments: str, path: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """`python -m benchmarks --quick`, with the folders of ``path`` beside those of the project."""
     folders = [ROOT] if path is None else [ROOT, path]
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", "--quick", "--output", str(output), *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **variables},
         capture_output=True,
         text=True,
         timeout=300,
@@ -114,36 +142,150 @@ def test_a_quick_run_without_peers_writes_json_markdown_and_plots(tmp_path: Path
     done = run_benchmarks(tmp_path, "--workloads", "text", "--peers", "resumable", "--rounds", "1")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "results.json").read_text())
-    (result,) = written["results"]
+    (result,) = written["runs"][0]["results"]
     assert len(result["tables"]) == 2
     assert result["claims"] == []  # figures of a quick run say nothing
     assert set(result["ratios"]["text"]) == {"bare", "resumable"}
     assert "## text" in (tmp_path / "results.md").read_text()
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "text.png").read_bytes().startswith(b"\x89PNG")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process ends with its parent on Linux only")
+def test_a_run_killed_within_a_workload_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    add(tmp_path, "workloads", "slow", SLOW)
+    calls, hang = tmp_path / "calls", tmp_path / "hang"
+    hang.touch()
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--workloads", "slow"]
+    output = tmp_path / "killed"
+    with subprocess.Popen(
+        [*command, "--output", str(output)],
+        cwd=ROOT,
+        env=environ | {"CALLS": str(calls)},
+        stdout=subprocess.DEVNULL,
+    ) as killed:
+        wait_for(lambda: calls.exists() and len(calls.read_text().splitlines()) == 3)
+        killed.kill()
+    workload = int(calls.read_text().split()[0])
+    wait_for(lambda: not is_alive(workload))
+    assert not (output / "results.json").exists()
+    hang.unlink()
+    written = []
+    for place in (output, tmp_path / "at once"):
+        done = run_benchmarks(place, "--workloads", "slow", path=tmp_path, CALLS=str(calls))
+        assert done.returncode == 0, done.stderr
+        assert ("Going on with" in done.stdout) == (place == output)
+        assert not (place / "run").exists()
+        written.append(json.loads((place / "results.json").read_text())["runs"])
+    assert [line.split()[1] for line in calls.read_text().splitlines()] == [*"01223", *"0123"]
+    assert written[0] == written[1]
 
 
 @pytest.mark.deep
-def test_a_workload_is_measured_again_and_the_others_stay(tmp_path: Path) -> None:
+def test_a_race_that_was_killed_has_the_same_result_but_for_the_times(tmp_path: Path) -> None:
     add(tmp_path, "workloads", "tiny", WORKLOAD)
-    add(tmp_path, "workloads", "another", WORKLOAD.replace("tiny", "another"))
-    both = ("--workloads", "another,tiny", "--rounds", "1")
-    assert run_benchmarks(tmp_path, *both, path=tmp_path).returncode == 0
-    before = json.loads((tmp_path / "results.json").read_text())
-    again = ("--workloads", "tiny", "--update", "--rounds")
-    done = run_benchmarks(tmp_path, *again, "1", path=tmp_path)
-    assert done.returncode == 0, done.stderr
-    after = json.loads((tmp_path / "results.json").read_text())
-    assert after["results"][0] == before["results"][0]
-    assert after["results"][1]["name"] == "tiny"
-    assert after["results"][1] != before["results"][1]
-    assert "## another" in (tmp_path / "results.md").read_text()
-    done = run_benchmarks(tmp_path, *again, "2", path=tmp_path)
-    assert done.returncode == 1
-    assert "has the rounds 1, not 2" in done.stderr
+    add(tmp_path, "peers", "same", peer("[*range(99, -1, -1)]"))
+    output = tmp_path / "killed"
+    journal = output / "run" / "tiny.jsonl"
+    options = ("--workloads", "tiny", "--peers", "same", "--rounds", "4")
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", "--quick", "--output", str(output), *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        stdout=subprocess.DEVNULL,
+    ) as killed:
+        wait_for(lambda: journal.exists() and '\\"seconds\\"' in journal.read_text())
+        killed.kill()
+    before = journal.read_bytes()
+    results = []
+    for place in (output, tmp_path / "at once"):
+        done = run_benchmarks(place, *options, path=tmp_path)
+        assert done.returncode == 0, done.stderr
+        (result,) = json.loads((place / "results.json").read_text())["runs"][0]["results"]
+        results.append(result)
+    first = [json.loads(line) for line in before.splitlines() if "seconds" in line.decode()]
+    taken = results[0]["raw"]["tiny"]["seconds"]
+    assert first[0]["value"][1][0] in [seconds for each in taken.values() for seconds in each]
+    assert shape(results[0]) == shape(results[1])
 
 
-NEEDED = {"parquet": "pyarrow", "tfrecord": "google_crc32c"}
+def shape(value: Any) -> Any:
+    """The structure without numbers, and without the order, which is that of the times."""
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in sorted(value.items())}
+    if isinstance(value, list):
+        return sorted(str(shape(each)) for each in value)
+    return type(value).__name__
+
+
+def test_a_journal_cut_short_measures_the_last_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    for turn in range(3):
+        Journal(path).once("x", turn, measure=lambda turn=turn: (turn, 0.1))  # type: ignore[misc]
+    path.write_bytes(path.read_bytes()[:-9])
+    again = Journal(path)
+    assert [again.once("x", turn, measure=lambda: [9, 9]) for turn in range(3)] == [
+        [0, 0.1], [1, 0.1], [9, 9]
+    ]  # fmt: skip
+    assert [Journal(path).once("x", turn, measure=list[int]) for turn in range(3)] == [
+        [0, 0.1], [1, 0.1], [9, 9]
+    ]  # fmt: skip
+
+
+def test_where_the_time_is_over_three_rounds_are_run_in_every_life(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert [*Journal(path, seconds=0).turns(5, "x")] == [0, 1, 2]
+    assert [*Journal(path).turns(5, "x")] == [0, 1, 2]
+    assert [*Journal(path).turns(5, "y")] == [0, 1, 2, 3, 4]
+
+
+def test_what_was_measured_in_another_way_is_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, options = tmp_path / "run", Options(tmp_path / "data")
+    before = {"machine": {"cores": "2", "torch": "1"}, "code": "a"}
+    with opened_run(folder, options, before, 1):
+        (folder / "x.jsonl").write_text("{}\n")
+        with pytest.raises(NameInUse), opened_run(folder, options, before, 1):
+            pass
+    with opened_run(folder, options, before, 1):
+        assert f"Going on with what was measured in {folder}" in capsys.readouterr().out
+    for other, says in (
+        ({"machine": {"cores": "2", "torch": "2"}, "code": "a"}, 'the machine {"torch": "1"}, not {"torch": "2"}'),
+        ({"machine": {"cores": "2", "torch": "2"}, "code": "b"}, 'the code "a", not "b"'),
+    ):  # fmt: skip
+        with opened_run(folder, options, other, 1):
+            said = capsys.readouterr().out
+            assert says in said
+            assert "Going on" not in said
+            assert [path.name for path in folder.iterdir() if path.name != "lock"] == [
+                "circumstances.json"
+            ]
+    (first, _) = sorted(tmp_path.glob("run-*"), key=lambda path: (len(path.name), path.name))
+    assert {path.name for path in first.iterdir()} == {"circumstances.json", "x.jsonl"}
+
+
+def test_all_workloads_together_take_no_more_than_three_hours() -> None:
+    assert sum(load("workloads", name).MINUTES for name in names("workloads")) <= 180
+
+
+NEEDED = {"parquet": "pyarrow", "remote_cache": "aiohttp", "tfrecord": "google_crc32c"}
 """Packages without which a workload does not run."""
 
 
@@ -192,7 +334,7 @@ def test_a_whole_epoch_has_the_processor_time_of_all_its_processes(tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
         little, much = (whole_epoch(entry, each, Options(tmp_path)) for each in ("0.0", "0.5"))
-    assert (much - little).processor > 0.6  # up to half a second in the process, and in its orphan
+    assert (much - little).processor > 0.6  # half a second in the process, and in its orphan
 
 
 def digest_of(work: Work, delivered: Iterable[Any]) -> Digest:
@@ -222,12 +364,21 @@ def test_lost_and_repeated_items_are_counted(
     assert str(elastic.Outcome.of(change([*range(ITEMS)]), "ValueError: no")) == "ValueError: no"
 
 
-def test_the_costs_of_a_state_are_drawn_against_the_buffer(tmp_path: Path) -> None:
+def test_each_work_has_a_picture_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    lines = [Series("window of a shuffle", [10, 100], [200.0, 210.0])]
-    result = Result("state", "Costs", series={"bytes": lines, "take (µs)": lines})
-    assert write_plots(tmp_path, [result]) == [tmp_path / "state.png"]
-    assert (tmp_path / "state.png").read_bytes().startswith(b"\x89PNG")
+    lines = [Series("resumable", [10, 100], [200.0, 210.0]), Series("Grain", [10, 100], [9.0, 8.0])]
+    exact = {"resumable": "yes", "Grain": "no"}
+    results = [
+        Result("state_size", "Bytes", series={"bytes": lines[:1]}, raw={"exact": exact}),
+        Result("resume_time", "Seconds", series=dict.fromkeys(resume_time.WORKS, lines)),
+        Result("columns", "", ratios={"columns": {"bare": (1, 1, 1), "X, lean": (3, 2, 4)}}),
+        Result("another", "", ratios={"another": {"bare": (1, 1, 1)}}, series={"seconds": lines}),
+    ]
+    drawn = write_plots(tmp_path, results)
+    assert {path.stem for path in drawn} == {
+        "columns", "resume_time", "resume_time_buffer", "state_size",
+    }  # fmt: skip
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
 def test_operators_are_drawn_beside_the_same_by_hand(tmp_path: Path) -> None:
@@ -304,7 +455,7 @@ def test_a_file_is_all_that_a_new_workload_and_a_new_peer_take(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "results.json").read_text())
-    seconds = written["results"][0]["raw"]["tiny"]["seconds"]
+    seconds = written["runs"][0]["results"][0]["raw"]["tiny"]["seconds"]
     assert {label: len(each) for label, each in seconds.items()} == {
         "bare": 2,
         "resumable": 2,

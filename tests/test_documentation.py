@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -104,7 +105,7 @@ def refusals(called: Callable[..., Any]) -> set[str]:
         return set().union(*(refusals(each) for each in constructors if is_ours(each)))
     nodes = [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(called))))]
     raised = {called_name(node.exc) for node in nodes if isinstance(node, ast.Raise)}
-    known = (called.__globals__.get(called_name(node)) for node in nodes)
+    known = (inspect.unwrap(called).__globals__.get(called_name(node)) for node in nodes)
     makes = [one for one in known if is_check(one) or is_stage(one)]
     return (raised & vars(errors).keys()).union(*map(refusals, makes))
 
@@ -117,7 +118,9 @@ def called_name(node: ast.AST | None) -> str:
 
 def is_ours(function: object) -> bool:
     """Whether its source can be read: a dataclass writes an ``__init__`` without one."""
-    return inspect.isfunction(function) and function.__code__.co_filename.startswith(str(ROOT))
+    if not inspect.isfunction(function):
+        return False
+    return inspect.getfile(inspect.unwrap(function)).startswith(str(ROOT))
 
 
 def is_check(value: object) -> bool:
@@ -183,7 +186,7 @@ NEEDS = {
 def test_the_examples_in_help_are_true() -> None:
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
     names = {"rs": rs, "np": np, **vars(rs)}
-    for name, explained in EXPLAINED.items():
+    for name, explained in {"resumable": rs, **EXPLAINED}.items():
         if name in NEEDS and find_spec(NEEDS[name]) is None:
             continue
         for examples in finder.find(explained, name, globs=names):
@@ -195,3 +198,26 @@ def test_the_examples_in_help_are_true() -> None:
 def test_without_docstrings_everything_works_too() -> None:
     code = "import resumable as rs; assert list(rs.range(3).map(abs).shuffle(0).batch(2))"
     subprocess.run([sys.executable, "-OO", "-c", code], check=True, cwd=ROOT)
+
+
+REFERENCE = sorted((ROOT / "docs/reference").glob("*.md"))
+
+
+def entries_of_the_reference() -> Counter[str]:
+    """The names that the pages of the reference describe, as they are written there."""
+    found = Counter[str]()
+    for page in REFERENCE:
+        text = page.read_text("utf-8")
+        for name, options in re.findall(r"^\.\. auto\w+:: ([\w.]+).*\n((?:   :.*\n)*)", text, re.M):
+            found[name] += 1
+            for members in re.findall(r":members: (.+)", options):
+                found.update(f"{name}.{each}" for each in members.split(", "))
+    return found
+
+
+def test_the_reference_describes_each_public_name_once() -> None:
+    found = entries_of_the_reference()
+    names = {*rs.__all__} - {"decoders", "metrics"} | {*FLUENT}
+    names |= {f"PipelineIterator.{name}" for name in dir(iter(rs.range(1))) if name[0] != "_"}
+    names -= {"PipelineIterator.step"}  # is among the attributes of the class
+    assert {name: found[name] for name in names if found[name] != 1} == {}

@@ -42,7 +42,8 @@ def test_every_python_block_of_the_readme_runs(
 
 def test_the_readme_is_short_and_leads_on() -> None:
     text = README.read_text(encoding="utf-8")
-    assert text.count("\n") <= 180
+    marks = text.count("<!--")  # around passages that are written from the results
+    assert text.count("\n") - marks <= 180
     for page in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / page).exists(), page
 

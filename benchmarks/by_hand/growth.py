@@ -17,6 +17,7 @@ from benchmarks.by_hand.one_input import triple
 from benchmarks.by_hand.operator import BATCH, RANDOM_ACCESS, STREAM, Numbers
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.result import Claim, Options, Table, at_most
+from benchmarks.timings import shown
 from benchmarks.work import Start
 
 __all__ = ["claim", "measured", "table"]
@@ -151,36 +152,42 @@ class Grown(NamedTuple):
     way: str
 
 
-def measured(options: Options) -> dict[Grown, dict[int, float]]:
-    """Nanoseconds of an item at each size."""
-    found: dict[Grown, dict[int, float]] = {}
+def measured(options: Options) -> dict[Grown, dict[int, list[float]]]:
+    """Nanoseconds of an item at each size, in each round."""
+    found: dict[Grown, dict[int, list[float]]] = {}
     every: dict[Grown, Growth] = {
         Grown(each.name, each.over, each.way): each
         for each in growths(options.folder, options.quick)
     }
     for key, each in every.items():
         epochs = {size: each.make(size) for size in each.sizes}
-        seconds = take_turns(epochs, options.rounds, INSTANT if options.quick else LONGEST)
+        longest = INSTANT if options.quick else LONGEST
+        what = " / ".join(key)
+        seconds = take_turns(epochs, options.rounds, longest, options.journal, what)
         found[key] = {
-            size: 1e9 * statistics.median(taken) / each.shared(size)
+            size: [1e9 * one / each.shared(size) for one in taken]
             for size, taken in seconds.items()
         }
     return found
 
 
-def _growth(costs: dict[int, float]) -> float:
+def _growths(costs: dict[int, list[float]]) -> list[float]:
     smallest, *_, largest = costs.values()
-    return largest / smallest
+    return [last / first for first, last in zip(smallest, largest, strict=True)]
 
 
-def table(grown: dict[Grown, dict[int, float]]) -> Table:
+def _growth(costs: dict[int, list[float]]) -> float:
+    return statistics.median(_growths(costs))
+
+
+def table(grown: dict[Grown, dict[int, list[float]]]) -> Table:
     """A row for each growth."""
     rows: list[tuple[Any, ...]] = [
         (
             *key,
             ", ".join(f"{size:,}" for size in costs),
-            ", ".join(f"{cost:,.0f}" for cost in costs.values()),
-            f"{_growth(costs):.2f}",
+            ", ".join(shown(each, 0) for each in costs.values()),
+            shown(_growths(costs), 2),
         )
         for key, costs in grown.items()
     ]
@@ -189,7 +196,7 @@ def table(grown: dict[Grown, dict[int, float]]) -> Table:
     return Table("everything is linear", header, rows, (note,))
 
 
-def claim(grown: dict[Grown, dict[int, float]]) -> Claim:
+def claim(grown: dict[Grown, dict[int, list[float]]]) -> Claim:
     """The claim about the growth with the largest ratio."""
     worst = max(grown, key=lambda key: _growth(grown[key]))
     text = f"an item at the largest ÷ the smallest size: {', '.join(worst)}"

@@ -6,9 +6,11 @@ import gc
 import time
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from benchmarks.journal import Journal
 from benchmarks.work import Start
 
 __all__ = ["INSTANT", "take_turns"]
@@ -20,23 +22,43 @@ INSTANT = 0.001
 """The longest time of an epoch whose figures mean nothing."""
 
 
-def take_turns(epochs: Mapping[Key, Start], rounds: int, longest: float) -> dict[Key, list[float]]:
+def take_turns(
+    epochs: Mapping[Key, Start],
+    rounds: int,
+    longest: float,
+    journal: Journal | None = None,
+    what: str = "",
+    until: float = 1.0,
+) -> dict[Key, list[float]]:
     """Seconds for an item or a batch in each round.
+
+    Args:
+      epochs: what begins each.
+      rounds: how many there are at most.
+      longest: seconds of an epoch.
+      journal: what was measured so far.
+      what: takes turns, if a workload has several such races.
+      until: see `Journal.turns`.
 
     The order rotates, and is reversed in every other round, so that neighbours stay neighbours: the
     two times of a ratio are close together. Short epochs are repeated, and those that take more
     than ``longest`` seconds are stopped then.
     """
     shortest = min(SHORTEST, longest)
-    counts = {key: _count(start, longest) for key, start in epochs.items()}
+    journal = journal or Journal()
+    counts = {
+        key: journal.once(what, key, "count", measure=partial(_count, start, longest))
+        for key, start in epochs.items()
+    }
     seconds: dict[Key, list[float]] = {key: [] for key in epochs}
     keys = list(epochs)
-    for turn in range(rounds):
+    for turn in journal.turns(rounds, what, until=until):
         shift = turn * len(keys) // rounds
         order = keys[shift:] + keys[:shift]
         gc.collect()
         for key in order[::-1] if turn % 2 else order:
-            seconds[key].append(_seconds_each(epochs[key], counts[key], shortest))
+            measure = partial(_seconds_each, epochs[key], counts[key], shortest)
+            seconds[key].append(journal.once(what, key, turn, measure=measure))
     return seconds
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.functions import identity, stack
+from benchmarks.mosaicml import streaming
 from benchmarks.work import SEED, Arrays, JsonLines, Prepare, Start, Unsupported, Work
 
 NAME = "MosaicML Streaming"
@@ -32,11 +33,10 @@ def configurations(work: Work) -> dict[str, Prepare]:
 
 
 def _prepare(work: Work, folder: Path, workers: int) -> Start:
-    from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
     _write(work, folder)
-    data = StreamingDataset(
+    data = streaming().StreamingDataset(
         local=str(folder), shuffle=work.shuffle, shuffle_seed=SEED, batch_size=work.batch
     )
     collate = None if work.map is None else _Parsed(work)
@@ -54,17 +54,16 @@ class _Parsed:
 
 
 def _write(work: Work, folder: Path) -> None:
-    from streaming import MDSWriter
-
+    writer = streaming().MDSWriter
     source = work.source
     if isinstance(source, JsonLines):
-        with MDSWriter(out=str(folder), columns={"line": "str"}) as shards:
+        with writer(out=str(folder), columns={"line": "str"}) as shards:
             for line in source.path.read_text().splitlines():
                 shards.write({"line": line})
         return
     assert isinstance(source, Arrays)
     kinds = {name: _kind(column) for name, column in source.columns.items()}
-    with MDSWriter(out=str(folder), columns=kinds) as shards:
+    with writer(out=str(folder), columns=kinds) as shards:
         for row in zip(*source.columns.values(), strict=True):
             shards.write(dict(zip(source.columns, row, strict=True)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, at_least, at_most
 from benchmarks.timings import Timings
 from benchmarks.work import SEED, Arrays, Work
+
+MINUTES: Final = 12
 
 
 def works(options: Options) -> dict[str, Work]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections import Counter
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from benchmarks.elastic_loaders import GLOBAL_BATCH, ITEMS, LOADERS, Part, installed
-from benchmarks.fresh import fresh_process
+from benchmarks.environments import python_of
+from benchmarks.fresh import in_fresh_process
 from benchmarks.result import Options, Result, Table
+
+MINUTES: Final = 12
 
 STEPS = 11  # before the save, so that no number of workers divides it
 
@@ -95,12 +100,14 @@ def all_ranks(title: str, folder: Path, crew: Crew, resumes: bool) -> tuple[list
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    with ExitStack() as processes:
+    python = next(map(python_of, LOADERS[title][1]), sys.executable)
+    with ThreadPoolExecutor(crew.ranks) as threads:
         futures = []
         for rank in range(crew.ranks):
-            process = processes.enter_context(fresh_process())
             part = Part(folder, rank, *crew)
-            futures.append(process.submit(run_of, title, part, resumes, port))
+            futures.append(
+                threads.submit(in_fresh_process, run_of, title, part, resumes, port, python=python)
+            )
         done = [future.result() for future in futures]
     errors = [error for _, error in done if error]
     return [item for items, _ in done for item in items], min(errors, default="")
@@ -117,15 +124,23 @@ def outcome(title: str, folder: Path, before: Crew, after: Crew) -> Outcome:
 def run(options: Options) -> Result:
     """Measure all loaders that are installed."""
     changes = QUICK if options.quick else CHANGES
-    return result(
-        {
-            title: {
-                name: outcome(title, options.folder / f"{title}, {name}", *crews)
-                for name, crews in changes.items()
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    problems = []
+    for title in installed(options):
+        try:
+            outcomes[title] = {
+                name: _outcome_once(options, title, name, crews) for name, crews in changes.items()
             }
-            for title in installed(options)
-        }
-    )
+        except Exception as error:
+            problems.append(f"{title}: {error}")
+    found = result(outcomes)
+    found.problems = problems
+    return found
+
+
+def _outcome_once(options: Options, title: str, name: str, crews: tuple[Crew, Crew]) -> Outcome:
+    measure = partial(outcome, title, options.folder / f"{title}, {name}", *crews)
+    return Outcome(*options.journal.once(title, name, measure=measure))
 
 
 def result(outcomes: dict[str, dict[str, Outcome]]) -> Result:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, at_least, at_most
 from benchmarks.timings import Timings
 from benchmarks.work import Integers, Work
+
+MINUTES: Final = 5
 
 
 def works(options: Options) -> dict[str, Work]:

@@ -15,6 +15,7 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -22,11 +23,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 import resumable as rs
-from benchmarks.discovery import is_installed
+from benchmarks.discovery import is_here
 from benchmarks.fresh import in_fresh_process
 from benchmarks.result import Claim, Options, Result, Table, at_most
 from benchmarks.timings import spread
 from benchmarks.work import SEED
+
+MINUTES: Final = 6
 
 BATCH: Final = 256
 LINES: Final = 10
@@ -94,21 +97,27 @@ def run(options: Options) -> Result:
     folder = options.folder / "many"
     write_files(folder, files)
     ways = [OURS, BY_HAND]
-    ways += [HUGGING_FACE] if is_installed("datasets") else []
-    ways += [TORCH] if is_installed("torch") else []
+    ways += [HUGGING_FACE] if is_here("datasets") else []
+    ways += [TORCH] if is_here("torch") else []
     call = called_here if options.quick else in_fresh_process
     first: dict[str, list[Figures]] = {way: [] for way in ways}
     again: dict[str, list[Figures]] = {way: [] for way in ways}
-    for turn in range(options.rounds):
+    for turn in options.journal.turns(options.rounds, until=0.8):
         shift = turn % len(ways)
         for way in ways[shift:] + ways[:shift]:
             kept = options.folder / f"{ways.index(way)}-{turn}"
-            for times in (first, again):
-                times[way].append(call(of_one_contestant, way, folder, kept))
+            measure = partial(_twice, call, way, folder, kept)
+            for times, found in zip(
+                (first, again), options.journal.once(way, turn, measure=measure), strict=True
+            ):
+                times[way].append(Figures(*found))
     linked = options.folder / "linked"
     linked.mkdir()
     write_linked_files(linked, files, 1000 if options.quick else MANY_LINES, WIDTH)
-    large = [call(of_linked_files, linked) for _ in range(options.rounds)]
+    large = [
+        Figures(*options.journal.once(turn, measure=partial(call, of_linked_files, linked)))
+        for turn in options.journal.turns(options.rounds, "linked")
+    ]
     return Result(
         "many_files",
         (__doc__ or "").strip(),
@@ -116,6 +125,11 @@ def run(options: Options) -> Result:
         [] if options.quick else _claims(again[OURS], large),
         raw={"first": first, "again": again, "large": large},
     )
+
+
+def _twice(call: Callable[..., Figures], way: str, folder: Path, kept: Path) -> list[Figures]:
+    """What the first time takes and, with what is in ``kept`` then, another one."""
+    return [call(of_one_contestant, way, folder, kept) for _ in range(2)]
 
 
 def called_here(fn: Callable[..., Figures], *arguments: Any) -> Figures:

@@ -29,10 +29,13 @@ from benchmarks.by_hand.operator import (
     Operator,
 )
 from benchmarks.by_hand.turns import INSTANT, take_turns
+from benchmarks.journal import Journal
 from benchmarks.result import Claim, Options, Result, Table, at_most
-from benchmarks.timings import spread
+from benchmarks.timings import shown, spread
 from benchmarks.work import Start
 from resumable.testing.comparing import assert_same
+
+MINUTES: Final = 20
 
 ITEMS, BATCHES = "item by item", "before batch(256)"
 WAYS: Final = {ITEMS: 51_200, BATCHES: 512_000}
@@ -84,7 +87,7 @@ def run(options: Options) -> Result:
     check(options.folder)
     rows = dict(rows_of(options.folder, quick=options.quick))
     rounds = 1 if options.quick else ROUNDS * options.rounds
-    costs = measured(rows, rounds, INSTANT if options.quick else LONGEST)
+    costs = measured(rows, rounds, INSTANT if options.quick else LONGEST, options.journal)
     result = Result("operators", (__doc__ or "").splitlines()[0])
     outermost = _outermost(costs)
     for way in WAYS:
@@ -142,12 +145,14 @@ def check(folder: Path) -> None:
                     )
 
 
-def measured(rows: dict[Key, Row], rounds: int, longest: float) -> dict[Key, Cost]:
+def measured(
+    rows: dict[Key, Row], rounds: int, longest: float, journal: Journal | None = None
+) -> dict[Key, Cost]:
     """Time all rows in turns."""
     epochs: dict[tuple[Key, int], Start] = {}
     for key, row in rows.items():
         epochs |= {(key, 0): row.ours, (key, 1): row.by_hand}
-    seconds = take_turns(epochs, rounds, longest)
+    seconds = take_turns(epochs, rounds, longest, journal, until=0.8)
     return {key: Cost(seconds[key, 0], seconds[key, 1]) for key in rows}
 
 
@@ -168,14 +173,14 @@ def _table(way: str, costs: dict[Key, Cost], rows: dict[Key, Row], outermost: li
     each = BATCH if way == BATCHES else 1
     for key, cost in costs.items():
         median, lower, upper = _ratio(key, cost, outermost)
-        ours, by_hand = (1e9 * statistics.median(seconds) / each for seconds in cost)
+        ours, by_hand = (shown([1e9 * one / each for one in seconds], 1) for seconds in cost)
         most = rows[key].most
         made.append(
             (
                 key.label,
                 key.over,
-                f"{by_hand:,.1f}",
-                f"{ours:,.1f}",
+                by_hand,
+                ours,
                 f"{median:.2f}",
                 f"{lower:.2f} to {upper:.2f}",
                 "" if most == math.inf else f"{most:g}",

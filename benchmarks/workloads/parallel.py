@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, at_least
 from benchmarks.timings import Timings
 from benchmarks.work import Integers, Work
+
+MINUTES: Final = 10
 
 TEXT = np.random.default_rng(0).integers(97, 105, 2**17, np.uint8).tobytes()
 ELEMENTS = 2**18  # float32: 1 MiB

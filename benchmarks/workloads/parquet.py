@@ -16,10 +16,12 @@ import numpy as np
 
 import resumable as rs
 from benchmarks.by_hand.turns import INSTANT, take_turns
-from benchmarks.discovery import is_installed
+from benchmarks.discovery import is_here
 from benchmarks.result import Claim, Options, Result, Table, at_least
 from benchmarks.timings import spread
 from benchmarks.work import SEED, Start
+
+MINUTES: Final = 6
 
 BATCH: Final = 256
 LONGEST: Final = 2.0
@@ -74,7 +76,7 @@ def ours_in_order(path: Path) -> Iterator[dict[str, Any]]:
 def peers(path: Path, folder: Path) -> dict[str, Start]:
     """What other loaders do with the file, by label; those that are installed."""
     found: dict[str, Start] = {}
-    if is_installed("datasets"):
+    if is_here("datasets"):
         from datasets import Dataset
 
         data: Any = Dataset.from_parquet(str(path), cache_dir=str(folder)).with_format("numpy")
@@ -82,7 +84,7 @@ def peers(path: Path, folder: Path) -> dict[str, Start]:
         found[HUGGING_FACE] = lambda: shuffled.iter(BATCH)
         found["datasets, in order"] = lambda: data.iter(BATCH)
     rows = Rows(path)
-    if is_installed("grain"):
+    if is_here("grain"):
         import grain.python as grain
 
         mapped = grain.MapDataset.range(len(rows)).shuffle(seed=SEED).map(rows.__getitem__)
@@ -90,7 +92,7 @@ def peers(path: Path, folder: Path) -> dict[str, Start]:
         found["grain, rows of a table"] = lambda: (
             in_batches[number] for number in range(len(in_batches))
         )
-    if is_installed("torch"):
+    if is_here("torch"):
         from torch.utils.data import DataLoader
 
         loader: Any = DataLoader(rows, batch_size=BATCH, shuffle=True)
@@ -139,7 +141,9 @@ def run(options: Options) -> Result:
         write_rows(path, count, text, group)
         epochs = epochs_over(path, group, options.folder)
         check_alike(epochs, count)
-        seconds = take_turns(epochs, options.rounds, longest)
+        seconds = take_turns(
+            epochs, options.rounds, longest, options.journal, kind, until=1 if text else 0.5
+        )
         tables.append(_table(kind, seconds))
         raw[kind] = seconds
         claims += [

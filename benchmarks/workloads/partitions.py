@@ -31,6 +31,8 @@ from benchmarks.work import JsonLines, Pack, Unsupported, Work
 from benchmarks.workloads import language_model
 from benchmarks.workloads.language_model import BATCH, LENGTH, tokens_of_segments
 
+MINUTES: Final = 10
+
 WINDOW: Final = 64
 PARTITIONS: Final = 16
 PROCESSES: Final = 2
@@ -98,14 +100,20 @@ def run(options: Options) -> Result:
     spent: dict[tuple[str, str], list[Spent]] = {label: [] for label in entries}
     load_then: list[float] = []
     labels = list(entries)
-    for turn in range(options.rounds):
+    for turn in options.journal.turns(options.rounds):
         shift = turn * len(labels) // options.rounds
         for way, title in labels[shift:] + labels[:shift]:
-            one = partial(whole_epoch, entries[way, title])
-            short, long = (one(_variant(way, size), options) for size in SIZES)
-            spent[way, title].append(long - short)
-            load_then.append(os.getloadavg()[0])
+            measure = partial(_measured, entries[way, title], way, options)
+            taken, load = options.journal.once(way, title, turn, measure=measure)
+            spent[way, title].append(Spent(*taken))
+            load_then.append(load)
     return result(spent, load_then, options.quick)
+
+
+def _measured(entry: Entry, way: str, options: Options) -> tuple[Spent, float]:
+    """What an epoch over the long file takes more than one over the short, and the load of the machine."""
+    short, long = (whole_epoch(entry, _variant(way, size), options) for size in SIZES)
+    return long - short, os.getloadavg()[0]
 
 
 def _entries(options: Options) -> dict[tuple[str, str], Entry]:

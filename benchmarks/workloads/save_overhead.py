@@ -16,12 +16,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import resumable as rs
 from benchmarks.result import Claim, Options, Result, Table, at_most
+from benchmarks.timings import shown
 from benchmarks.work import SEED
+
+MINUTES: Final = 7
 
 NONE = "no saves"
 EVERY = (1, 10, 100)
@@ -47,7 +51,7 @@ def run(options: Options) -> Result:
         (f"steps of {each} of Python code", _compute, few, more),
         (f"steps of {each} of waiting", _wait, few, more),
     ):
-        seconds = _race(of_these, BATCH * steps, step)
+        seconds = _race(of_these, BATCH * steps, step, title)
         result.tables.append(_table(title, seconds, steps))
         result.raw[title] = seconds
         if not options.quick:
@@ -55,24 +59,30 @@ def run(options: Options) -> Result:
     return result
 
 
-def _race(options: Options, count: int, step: Step) -> dict[str, list[float]]:
+def _race(options: Options, count: int, step: Step, title: str) -> dict[str, list[float]]:
     """Seconds of each round, by way of saving; the order rotates."""
     ways: dict[str, Way] = {NONE: _without_saves, BY_HAND: _by_hand}
     for beside in (False, True):
         ways |= {_label(steps, beside): _checkpointed(steps, beside) for steps in EVERY}
     seconds: dict[str, list[float]] = {label: [] for label in ways}
     labels = list(ways)
-    for turn in range(options.rounds):
+    for turn in options.journal.turns(options.rounds, title):
         for label in labels[turn % len(labels) :] + labels[: turn % len(labels)]:
-            pipeline = rs.range(count).shuffle(SEED).map(lambda i: 3 * i + 1).batch(BATCH)
-            folder = Path(tempfile.mkdtemp(dir=options.folder))
-            gc.collect()
-            with ways[label](pipeline, folder) as loop:
-                began = time.perf_counter()
-                for _ in loop:
-                    step()
-            seconds[label].append(time.perf_counter() - began)
+            measure = partial(_epoch, ways[label], count, step, options.folder)
+            seconds[label].append(options.journal.once(title, label, turn, measure=measure))
     return seconds
+
+
+def _epoch(way: Way, count: int, step: Step, place: Path) -> float:
+    """Seconds of a loop, to the end of its last save."""
+    pipeline = rs.range(count).shuffle(SEED).map(lambda i: 3 * i + 1).batch(BATCH)
+    folder = Path(tempfile.mkdtemp(dir=place))
+    gc.collect()
+    with way(pipeline, folder) as loop:
+        began = time.perf_counter()
+        for _ in loop:
+            step()
+    return time.perf_counter() - began
 
 
 def _label(steps: int, beside: bool) -> str:
@@ -145,17 +155,21 @@ def _wait() -> None:
 
 def _overhead(seconds: dict[str, list[float]], label: str) -> float:
     """The time beyond that without saves, in percent: the median over the rounds."""
+    return statistics.median(_overheads(seconds, label))
+
+
+def _overheads(seconds: dict[str, list[float]], label: str) -> list[float]:
     pairs = zip(seconds[label], seconds[NONE], strict=True)
-    return 100 * (statistics.median(mine / none for mine, none in pairs) - 1)
+    return [100 * (mine / none - 1) for mine, none in pairs]
 
 
 def _table(title: str, seconds: dict[str, list[float]], steps: int) -> Table:
     rows = [
         (
             label,
-            f"{1e3 * statistics.median(each):.1f}",
-            f"{1e6 * statistics.median(each) / steps:.1f}",
-            "" if label == NONE else f"{_overhead(seconds, label):.1f}",
+            shown([1e3 * one for one in each], 1),
+            shown([1e6 * one / steps for one in each], 1),
+            "" if label == NONE else shown(_overheads(seconds, label), 1),
         )
         for label, each in seconds.items()
     ]

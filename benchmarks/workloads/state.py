@@ -6,12 +6,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import resumable as rs
 from benchmarks.result import Claim, Options, Result, Series, Table, at_most
+from benchmarks.timings import spread
 from benchmarks.work import SEED
+
+MINUTES: Final = 3
 
 FAR = 10**9
 SIX_STAGES = "range, shuffle, map, batch(64), repeat, take"
@@ -62,12 +66,13 @@ class Place:
         self._write += _seconds_to_write(self._pipeline, self._data, self._folder)
         self._restore.append(_seconds_to_restore(self._pipeline, self._data, self._expected))
 
-    def costs(self) -> dict[str, float]:
-        """The bytes, and the median seconds of each cost."""
+    def costs(self) -> dict[str, Any]:
+        """The bytes; and of the seconds of each cost the median, and it with the quartiles."""
         self._iterator.close()
         seconds = {"take": self._take, "write": self._write, "restore": self._restore}
         medians = {key: statistics.median(each) for key, each in seconds.items()}
-        return {"bytes": len(self._data), **medians}
+        spreads = {key: spread(each) for key, each in seconds.items()}
+        return {"bytes": len(self._data), **medians, "spread": spreads}
 
 
 def _seconds_each(fn: Callable[[], object], calls: int) -> list[float]:
@@ -114,22 +119,24 @@ def _seconds_to_write(pipeline: rs.Pipeline[Any], data: bytes, folder: Path) -> 
 def run(options: Options) -> Result:
     """Measure the six stages over length and position, the window and the prefetch over size."""
     top = 3 if options.quick else 6
-    sweeps: dict[str, dict[int, dict[str, float]]] = {
-        f"{SIX_STAGES}: number of items, at batch 1,000": _sweep(
-            lambda length: (six_stages(length), 1000), (10**3, 10**6, 10**9, 10**12), options
+    sweeps: dict[str, dict[int, dict[str, Any]]] = {}
+    for title, (make, sizes) in {
+        f"{SIX_STAGES}: number of items, at batch 1,000": (
+            lambda length: (six_stages(length), 1000),
+            (10**3, 10**6, 10**9, 10**12),
         ),
-        f"{SIX_STAGES}: position in batches, of 10¹² items": _sweep(
-            lambda position: (six_stages(10**12), position), (0, 10**3, 10**6, FAR), options
+        f"{SIX_STAGES}: position in batches, of 10¹² items": (
+            lambda position: (six_stages(10**12), position),
+            (0, 10**3, 10**6, FAR),
         ),
-        "prefetch: its depth": _sweep(
-            lambda depth: (prefetched(depth), 100), (1, 10, 100, 1000), options
-        ),
-        "shuffle in a window: its items, after ten windows": _sweep(
+        "prefetch: its depth": (lambda depth: (prefetched(depth), 100), (1, 10, 100, 1000)),
+        "shuffle in a window: its items, after ten windows": (
             lambda window: (windowed(window), 10 * window // 64),
             tuple(10**power for power in range(3, top + 1)),
-            options,
         ),
-    }
+    }.items():
+        found = options.journal.once(title, measure=partial(_sweep, make, sizes, options))
+        sweeps[title] = {int(size): costs for size, costs in found.items()}
     result = Result("state", (__doc__ or "").strip())
     for title, costs in sweeps.items():
         rows = [_row(size, each) for size, each in costs.items()]
@@ -143,26 +150,31 @@ def run(options: Options) -> Result:
 
 def _sweep(
     make: Callable[[int], tuple[rs.Pipeline[Any], int]], sizes: tuple[int, ...], options: Options
-) -> dict[int, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """The costs at each size, in turns, so that a slow minute of the machine slows all alike."""
     places = {size: Place(*make(size), options.folder) for size in sizes}
     for _ in range(2 * options.rounds + 1):
         for place in places.values():
             place.measure(calls=20 if options.quick else 400)
-    return {size: place.costs() for size, place in places.items()}
+    return {str(size): place.costs() for size, place in places.items()}
 
 
-def _row(size: int, each: dict[str, float]) -> tuple[Any, ...]:
+def _row(size: int, each: dict[str, Any]) -> tuple[Any, ...]:
     return (
         f"{size:,}",
         each["bytes"],
-        f"{1e6 * each['take']:.1f}",
-        f"{1e3 * each['write']:.2f}",
-        f"{1e3 * each['restore']:.3f}",
+        _cell(each["spread"]["take"], 1e6, 1),
+        _cell(each["spread"]["write"], 1e3, 2),
+        _cell(each["spread"]["restore"], 1e3, 3),
     )
 
 
-def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, float]]]) -> None:
+def _cell(found: tuple[float, float, float], factor: float, digits: int) -> str:
+    median, lower, upper = (f"{factor * seconds:,.{digits}f}" for seconds in found)
+    return f"{median} ({lower} to {upper})"
+
+
+def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, Any]]]) -> None:
     """Lines for window and prefetch, where the costs of other loaders grow with the buffer."""
     names = {"shuffle": "window of a shuffle", "prefetch": "depth of a prefetch"}
     labels = {"bytes": ("bytes", 1.0), "take": ("take (µs)", 1e6), "restore": ("restore (ms)", 1e3)}
@@ -178,11 +190,11 @@ def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, float]]]) -> Non
         ]
 
 
-def _claims(*sweeps: dict[int, dict[str, float]]) -> list[Claim]:
+def _claims(*sweeps: dict[int, dict[str, Any]]) -> list[Claim]:
     lengths, positions, _, windows = (list(sweep.values()) for sweep in sweeps)
     six = lengths + positions
 
-    def growth(costs: list[dict[str, float]], key: str) -> float:
+    def growth(costs: list[dict[str, Any]], key: str) -> float:
         return float(costs[-1][key] / costs[0][key])
 
     return [

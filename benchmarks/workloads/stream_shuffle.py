@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, Table, at_least
 from benchmarks.timings import Timings
 from benchmarks.work import SEED, Stream, Work
+
+MINUTES: Final = 5
 
 
 def works(options: Options) -> dict[str, Work]:

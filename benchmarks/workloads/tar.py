@@ -10,16 +10,20 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import resumable as rs
 from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
+from benchmarks.timings import shown
 from benchmarks.work import SEED
+
+MINUTES: Final = 4
 
 BARE = "tarfile, by hand"
 WEBDATASET = "WebDataset"
@@ -32,12 +36,15 @@ def run(options: Options) -> Result:
     result = Result("tar", (__doc__ or "").splitlines()[0])
     sizes = {2_000: 100} if options.quick else {2_000: 20_000, 20_000: 20_000, 200_000: 4_000}
     scans = []
-    for size, count in sizes.items():
+    for number, (size, count) in enumerate(sizes.items(), 1):
         shards = _written(options.folder / f"tar-{size}", count, size)
-        scans.append((f"{size:,}", f"{1e6 * scan_seconds(rs.tar, shards) / count:.1f}"))
-        ways = _ways(shards)
-        seconds = race(ways, options.rounds, count, _look_at)
+        scan = [
+            options.journal.once(size, "scan", turn, measure=partial(scan_seconds, rs.tar, shards))
+            for turn in range(options.rounds)
+        ]
+        scans.append((f"{size:,}", shown([1e6 * each / count for each in scan], 1)))
         title = f"{count:,} samples of {size:,} bytes"
+        seconds = race(_ways(shards), options, count, _look_at, title, until=number / len(sizes))
         add_table(result, title, "sample", seconds, IN_ORDER, count)
         if not options.quick:
             theirs = ratio(seconds, WEBDATASET, IN_ORDER) if WEBDATASET in seconds else None

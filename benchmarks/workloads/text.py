@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,10 @@ from benchmarks.fresh import in_fresh_process
 from benchmarks.memory import private_bytes
 from benchmarks.race import race
 from benchmarks.result import Claim, Options, Result, Table, at_least, at_most
-from benchmarks.timings import Timings
+from benchmarks.timings import Timings, shown
 from benchmarks.work import SEED, JsonLines, Work
+
+MINUTES: Final = 12
 
 MEGABYTE = 10**6
 
@@ -80,19 +82,20 @@ def run(options: Options) -> Result:
     write_lines(path, len(work.source))
     write_lines(tenth, len(work.source) // 10)
     result = race(options, __name__, claims)
-    speed = float(np.median([_index_speed(path, options, turn) for turn in range(options.rounds)]))
+    speeds = [_index_speed(path, options, turn) for turn in range(options.rounds)]
+    speed = float(np.median(speeds))
     small, large = (
-        in_fresh_process(_memory_of_an_epoch, each, options.folder / f"memory-{each.stem}")
+        options.journal.once("memory", each.stem, measure=partial(_memory, each, options.folder))
         for each in (tenth, path)
     )
     rows: list[tuple[Any, ...]] = [
         ("bytes of the file", f"{path.stat().st_size:,}"),
-        ("building its index of lines", f"{speed:,.0f} MB/s"),
+        ("building its index of lines", f"{shown(speeds, 0)} MB/s"),
         ("private memory after an epoch over a tenth", f"{small / MEGABYTE:.1f} MB"),
         ("private memory after an epoch", f"{large / MEGABYTE:.1f} MB"),
     ]
     result.tables.append(Table("resumable's index and memory", ("", "measured"), rows))
-    result.raw["index"] = {"megabytes_per_second": speed, "private_bytes": [small, large]}
+    result.raw["index"] = {"megabytes_per_second": speeds, "private_bytes": [small, large]}
     if not options.quick:
         result.claims += [
             at_least("the index is built at", speed, 500, "MB/s"),
@@ -102,7 +105,8 @@ def run(options: Options) -> Result:
 
 
 def _index_speed(path: Path, options: Options, turn: int) -> float:
-    seconds = in_fresh_process(_seconds_to_index, path, options.folder / f"index-{turn}")
+    measure = partial(in_fresh_process, _seconds_to_index, path, options.folder / f"index-{turn}")
+    seconds = options.journal.once("index", turn, measure=measure)
     return path.stat().st_size / seconds / MEGABYTE
 
 
@@ -116,6 +120,10 @@ def _seconds_to_index(path: Path, folder: Path) -> float:
     began = time.perf_counter()
     assert len(lines(path, index_dir=folder)) > 0
     return time.perf_counter() - began
+
+
+def _memory(path: Path, place: Path) -> int:
+    return in_fresh_process(_memory_of_an_epoch, path, place / f"memory-{path.stem}")
 
 
 def _memory_of_an_epoch(path: Path, folder: Path) -> int:

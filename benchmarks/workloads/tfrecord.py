@@ -10,15 +10,20 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 import resumable as rs
 from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
+from benchmarks.timings import shown
 from benchmarks.work import SEED
+
+MINUTES: Final = 6
 
 BARE = "a loop by hand"
 TENSORFLOW = "tf.data"
@@ -34,11 +39,17 @@ def run(options: Options) -> Result:
         return result
     sizes = {100: 100} if options.quick else {100: 200_000, 10_000: 20_000, 200_000: 2_000}
     scans = []
-    for size, count in sizes.items():
+    for number, (size, count) in enumerate(sizes.items(), 1):
         paths = _written(options.folder / f"tfrecord-{size}", count, size)
-        scans.append((f"{size:,}", f"{1e6 * scan_seconds(rs.tfrecord, paths) / count:.2f}"))
-        seconds = race(_ways(paths), options.rounds, count, _look_at)
+        scan = [
+            options.journal.once(
+                size, "scan", turn, measure=partial(scan_seconds, rs.tfrecord, paths)
+            )
+            for turn in range(options.rounds)
+        ]
+        scans.append((f"{size:,}", shown([1e6 * each / count for each in scan], 2)))
         title = f"{count:,} records of {size:,} bytes"
+        seconds = race(_ways(paths), options, count, _look_at, title, until=number / len(sizes))
         add_table(result, title, "record", seconds, IN_ORDER, count)
         if not options.quick:
             theirs = ratio(seconds, TENSORFLOW, IN_ORDER) if TENSORFLOW in seconds else None

@@ -21,6 +21,8 @@ from benchmarks.result import Options, Result, Table, at_most
 from benchmarks.timings import spread
 from benchmarks.work import SEED, Start
 
+MINUTES: Final = 2
+
 Tokens = npt.NDArray[np.uint16]
 
 LENGTH: Final = 1024
@@ -80,7 +82,7 @@ def run(options: Options) -> Result:
     path = options.folder / "train.bin"
     write_tokens(path, 10**6 if options.quick else 2 * 10**8)
     longest = INSTANT if options.quick else LONGEST
-    seconds = take_turns(epochs_over(path), options.rounds, longest)
+    seconds = take_turns(epochs_over(path), options.rounds, longest, options.journal)
     ratios = {
         name: spread([mine / theirs for mine, theirs in zip(each, seconds[USUAL], strict=True)])
         for name, each in seconds.items()

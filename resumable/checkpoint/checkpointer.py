@@ -16,6 +16,7 @@ from ..core.arguments import check_bool, check_callable, check_int
 from ..core.iterator import PipelineIterator
 from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
+from ..errors.foreign_words import with_our_words
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
@@ -49,8 +50,21 @@ T = TypeVar("T")
 
 
 @final
+@with_our_words
 class Checkpointer:
     """Saves the state of an input when ``trigger`` is due; a context manager around the loop.
+
+    >>> store = rs.Memory()
+    >>> for _ in range(2):
+    ...     with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+    ...         for item in checkpointer.resume(rs.range(5)):
+    ...             if item == 3:
+    ...                 break  # a clean end: the step in work is saved as well
+    ...             print(item)
+    0
+    1
+    2
+    4
 
     A save at step k means that k items were handed out and that the loop came back for the next one. With
     several ranks, the step counts the items of each rank. If another number of ranks goes on, it counts on
@@ -101,18 +115,6 @@ class Checkpointer:
     Raises:
       InvalidType: if an argument has the wrong type.
       InvalidArgument: if two arguments exclude each other, or one has a value that is not allowed.
-
-    >>> store = rs.Memory()
-    >>> for _ in range(2):
-    ...     with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
-    ...         for item in checkpointer.resume(rs.range(5)):
-    ...             if item == 3:
-    ...                 break  # a clean end: the step in work is saved as well
-    ...             print(item)
-    0
-    1
-    2
-    4
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, final
 
 from ..core.arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
+from ..errors.foreign_words import with_our_words
 from .ranks.part import WHOLE, RankPart
 from .ranks.parts import WholeSteps
 from .reading import read_checkpoint
@@ -22,6 +23,7 @@ Retain: TypeAlias = "Callable[[int, float], str | None]"
 
 
 @final
+@with_our_words
 @dataclass(frozen=True)
 class Retention:
     """Keep the newest checkpoints, and some of the older ones at intervals.

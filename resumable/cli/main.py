@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 from collections.abc import Sequence
@@ -11,13 +10,18 @@ from importlib import import_module
 
 from .. import __version__
 from .output import CLOSED_PIPE, Output, ReaderEnded
-from .parsers import add_commands
+from .parsers import CommandParser, add_commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `resumable`; returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="resumable",
+        examples=(
+            "resumable demo",
+            "resumable verify train.py",
+            "resumable inspect run",
+        ),
         description="Input pipelines that stop at any item and continue at exactly the next one.",
     )
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")

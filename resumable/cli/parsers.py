@@ -9,16 +9,75 @@ import argparse
 import ast
 import json
 import math
-from collections.abc import Callable
-from typing import Any, Final
+import re
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
 
 BATCH_SIZE: Final = 256
 """Lines in a step of the demo."""
 
 
+CHOICE: Final = re.compile(
+    r"invalid choice: '?(?P<given>[^\s']*)'? \(choose from (?P<choices>.*)\)"
+)
+UNKNOWN: Final = re.compile(r"unrecognized arguments: (?P<given>--?\w[\w-]*)")
+MISSING: Final = "the following arguments are required: COMMAND"
+
+EXAMPLES: Final = "examples:\n"
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(EXAMPLES):
+            return "".join(indent + line for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors suggest what may have been meant."""
+
+    def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
+        lines = "".join(f"  {example}\n" for example in examples)
+        options |= {"formatter_class": HelpFormatter, "epilog": EXAMPLES + lines if lines else None}
+        super().__init__(**options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As usual, but a command itself refuses what it does not know, with its own usage."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage, the message and a suggestion; without a command print the whole help.
+
+        Either ends the program with status 2.
+        """
+        if message == MISSING:
+            self.print_help(sys.stderr)
+            self.exit(2)
+        super().error(message + self._suggestion(message))
+
+    def _suggestion(self, message: str) -> str:
+        if match := CHOICE.search(message):
+            known = re.findall(r"[\w-]+", match["choices"])
+        elif match := UNKNOWN.search(message):
+            known = list(self._option_string_actions)
+        else:
+            return ""
+        near = get_close_matches(match["given"], known, 1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
     for add in (
         *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
         *(_add_trace, _add_top, _add_show, _add_index, _add_cache),
@@ -30,6 +89,11 @@ def _add_demo(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="train on real text, kill the training at random, and check that nothing is lost",
+        examples=(
+            "resumable demo",
+            "resumable demo --kills 20 --steps 200",
+            "resumable demo --partitions 8 --keep run",
+        ),
         description=(
             "Trains a small language model on lines of text, once without interruption and once "
             "killed by SIGKILL at random moments. Compares the lines that each has seen, and the "
@@ -81,6 +145,11 @@ def _add_verify(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check that a pipeline resumes exactly, and find out why if it does not",
+        examples=(
+            "resumable verify train.py",
+            "resumable verify train.py:pipeline --items 1000",
+            "resumable verify train:make_pipeline --arg seed=1 --positions 6 --json",
+        ),
         description=(
             "Runs a pipeline for reference and stops it at random positions. Resumes it from "
             "checkpoint files in fresh processes, and stops and resumes it there again, also with "
@@ -123,6 +192,11 @@ def _add_bench(commands: Any) -> None:
     parser = commands.add_parser(
         "bench",
         help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
+        examples=(
+            "resumable bench train.py",
+            "resumable bench train.py:pipeline --seconds 20 --plot stages.png",
+            "resumable bench train:make_pipeline --arg workers=4 --json > bench.json",
+        ),
         description=(
             "Runs a pipeline as fast as possible, first unchanged, then with each stage timed. "
             "Then saves and resumes it in the middle of the items measured. The share of a stage is "
@@ -155,6 +229,11 @@ def _add_report(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
         help="write a page with a pipeline's graph, its time, its state and its verdict",
+        examples=(
+            "resumable report train.py -o report.html",
+            "resumable verify train.py --json > verify.json",
+            "resumable report train.py -o report.html --verify verify.json",
+        ),
         description=(
             "Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage "
             "saves, the shares of the stages of the time, the size of the state and the cost of a save, "
@@ -190,6 +269,11 @@ def _add_inspect(commands: Any) -> None:
     parser = commands.add_parser(
         "inspect",
         help="show the checkpoints of a folder, or what one of them holds",
+        examples=(
+            "resumable inspect run",
+            "resumable inspect run/input-000000001200.ckpt",
+            "resumable inspect run --history",
+        ),
         description=(
             "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
             "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
@@ -214,6 +298,10 @@ def _add_diff(commands: Any) -> None:
     parser = commands.add_parser(
         "diff",
         help="show what moved between two checkpoints",
+        examples=(
+            "resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt",
+            "resumable diff run-a run-b --name valid",
+        ),
         description=(
             "Compares two checkpoints stage by stage. A folder stands for its newest valid "
             "checkpoint, of the input NAME if it holds several. The exit status is 0 if both hold "
@@ -230,6 +318,11 @@ def _add_amend(commands: Any) -> None:
     parser = commands.add_parser(
         "amend",
         help="say what to write so that a run goes on with changed arguments",
+        examples=(
+            "resumable amend run train.py",
+            "resumable amend run train.py:pipeline --json",
+            "resumable amend s3://bucket/run train:make_pipeline --arg seed=1",
+        ),
         description=(
             "Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from "
             "where on what may change: the weights of a mix, the records that are left out, the "
@@ -249,6 +342,11 @@ def _add_trace(commands: Any) -> None:
     parser = commands.add_parser(
         "trace",
         help="say which records a step was made of, or which steps a record was in",
+        examples=(
+            "resumable trace run train.py --step 41317",
+            "resumable trace run train.py:pipeline --step 41317 --rank 3 --exclude bad.json",
+            "resumable trace run train.py --find books.jsonl:812",
+        ),
         description=(
             "Prints a row for each record that the item of a step was made of, on all ranks: where it is in "
             "the item, the input, the file and the number of the record, and how it begins. With --find, "
@@ -287,6 +385,11 @@ def _add_top(commands: Any) -> None:
     parser = commands.add_parser(
         "top",
         help="show how each rank of a run is doing, while it runs",
+        examples=(
+            "resumable top run",
+            "resumable top run --once",
+            "resumable top run --name train --interval 10",
+        ),
         description=(
             "Shows for each rank of a run its step, its speed, how much of the time it waits for items, how "
             "many items were skipped, and when it saved last. Reads the folder of the run only, again and "
@@ -312,6 +415,11 @@ def _add_show(commands: Any) -> None:
     parser = commands.add_parser(
         "show",
         help="show a pipeline as a tree of its stages",
+        examples=(
+            "resumable show train.py",
+            "resumable show train.py:pipeline --mermaid",
+            "resumable show train:make_pipeline --arg seed=1",
+        ),
         description=(
             "Prints each stage of a pipeline with its arguments, the number of its items, whether "
             "it has random access, and what it adds to the state. The file or module is executed."
@@ -325,6 +433,10 @@ def _add_cache(commands: Any) -> None:
     parser = commands.add_parser(
         "cache",
         help="show what a cache of remote files holds, or empty it",
+        examples=(
+            "resumable cache /scratch/cache",
+            "resumable cache /scratch/cache --clear",
+        ),
         description=(
             "Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and "
             "how many processes use it. Removes nothing that a cache has not written."
@@ -338,6 +450,11 @@ def _add_index(commands: Any) -> None:
     parser = commands.add_parser(
         "index",
         help="build the indexes of files before they are needed",
+        examples=(
+            'resumable index "data/*.jsonl"',
+            'resumable index "data/*.tar" --index-dir indexes --workers 4',
+            'resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
+        ),
         description=(
             "Finds where the records of files end, and keeps that beside them or in a folder, so that a "
             "pipeline over them opens at once. Indexes that are there and right are left as they are. "
@@ -380,7 +497,10 @@ def _add_target(parser: Any) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help="MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one",
+        help=(
+            "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
+            "MODULE or FILE.py alone if it has only one pipeline"
+        ),
     )
     parser.add_argument(
         "--arg",

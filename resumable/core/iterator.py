@@ -69,6 +69,21 @@ TIMED = 200
 
 NOTHING_COUNTED = RunCounters()
 
+# Public, but only for those who write stages and adapters; completion does not offer them to users.
+FOR_AUTHORS = frozenset(
+    [
+        "count_from",
+        "counters",
+        "digests",
+        "inputs",
+        "items",
+        "origin",
+        "pull_as_moved",
+        "state_after",
+        "state_at",
+    ]
+)
+
 # The next items, each with its step. While none can be taken, one of the three below stands in their
 # place: items must be prepared first, a call is in progress, or a call failed.
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
@@ -132,6 +147,10 @@ class _RunningRoot(Generic[T]):
 class PipelineIterator(StageIterator[T]):
     """The items of a pipeline, one after the other.
 
+    >>> iterator = iter(rs.range(9))
+    >>> next(iterator), next(iterator), iterator.step
+    (0, 1, 2)
+
     A loop over it begins at its position. After a ``break`` or an interrupt, a new loop continues
     with the item after the last one handed out.
 
@@ -153,10 +172,6 @@ class PipelineIterator(StageIterator[T]):
       step: number of items handed out since the very first start, across resumes. After a resume from the
         joined states of several ranks, it counts on from the step of the rank that was furthest; it never
         counts the items of all ranks.
-
-    >>> iterator = iter(rs.range(9))
-    >>> next(iterator), next(iterator), iterator.step
-    (0, 1, 2)
     """
 
     _stage: Stage[T]
@@ -498,6 +513,9 @@ class PipelineIterator(StageIterator[T]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - FOR_AUTHORS)
 
     def __repr__(self) -> str:
         closed = "closed " if self._closed else ""

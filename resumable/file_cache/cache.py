@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from ..core.arguments import check_choice, check_int
 from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors.foreign_words import with_our_words
 from .part_file import HEADER
 
 LEAST_PARTS: Final = 4
@@ -19,6 +20,7 @@ BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
 
 
 @final
+@with_our_words
 @dataclass(frozen=True)
 class FileCache:
     """Keeps parts of remote files on a local disk, for all processes of a machine that name the folder.

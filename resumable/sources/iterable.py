@@ -69,9 +69,9 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class FromIterable(ExternalSource[T]):
-    """The items of ``iterable``, whatever it is; `repr` tells how its position is restored.
+    """The items of ``iterable``, whatever it is.
 
-    The position is restored in the first of these ways that the object offers. It may have
+    The position is restored in the first of these ways that the object offers; `repr` tells which. It may have
     ``get_state/set_state``, ``state_dict/load_state_dict`` or ``getstate/setstate``. A file, whose
     items are lines, has ``tell/seek``. An object that can be iterated anew gives a new iterator. If
     that has none of the first three pairs of methods, it reads again all items before the position.

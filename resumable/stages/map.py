@@ -171,6 +171,9 @@ class CallsPerItem(CallsInWorkers[T]):
         return Flow.COUNTED if self.drops else Flow.ONE_TO_ONE
 
 
+# When a worker dies for the second time during some work, that work is tried item by item, with nothing else
+# in work. So the item that ends its worker is found after about three starts of processes. An executor that
+# replaces its workers tells of a death by a future that fails with `BrokenExecutor`, or with Dask's own error.
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(CallsPerItem[T]):
@@ -199,9 +202,7 @@ class Map(CallsPerItem[T]):
         including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all others. It may
         also be a `concurrent.futures.Executor`, such as Dask's `client.get_executor()`, which is
         not shut down, and whose workers must have this library. Processes and such executors take
-        items in chunks of about ten milliseconds, and of about 8 MB at most; an executor that takes
-        long to hand a chunk over gets larger ones. Processes hand large results back in shared
-        memory. They end with the
+        items in chunks of about ten milliseconds, and of about 8 MB at most. Processes end with the
         epoch, or with the last epoch of a `repeat`. Under Linux they map the file of a
         `numpy.memmap` that ``fn`` refers to, instead of copying it. They write to that file if it
         was opened for writing; one opened with mode ``"c"`` is copied.
@@ -213,17 +214,12 @@ class Map(CallsPerItem[T]):
         source if there is one source, all stages before the map have random access, and none is a
         `prefetch`. Otherwise it is the number in upstream's epoch, counted on over resumes. Use
         ``item`` to identify the item in every case. ``error`` is the exception. An item that is
-        drawn again after an error, an interrupt or a resume is reported again. States of earlier
-        versions may lack the count; numbers that need it then count from the resume.
+        drawn again after an error, an interrupt or a resume is reported again.
 
-    When a worker process dies, new processes try its work again, and the loop notices nothing.
-    Work during which this happens twice is tried item by item, with nothing else in work. An item
-    that ends its worker even then raises `WorkerError` with its number, after about three starts
-    of processes, and so does the next call. With ``"skip"`` such an item is dropped once it has
-    ended two workers. The same holds for an executor that replaces its dead workers, as Dask does:
-    the future of what a worker had in work fails with a `concurrent.futures.BrokenExecutor`, or
-    with Dask's error of a killed worker. If the executor stays broken, as a process pool does, or was
-    shut down, `WorkerError` names the first item not handed out.
+    When a worker process dies, new processes try its work again, and the loop notices nothing. An item
+    that ends its worker each time raises `WorkerError` with its number; with ``"skip"`` it is dropped.
+    The same holds for an executor that replaces its dead workers, as those of Dask and Ray do. If an
+    executor stays broken, `WorkerError` names the first item not handed out.
 
     Raises:
       InvalidType: if ``fn`` or ``on_skip`` cannot be called, ``workers`` is not an integer, or

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, final
@@ -18,6 +19,8 @@ from ..errors import shorten
 from ..pipeline import Pipeline
 
 NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+FORMS: Final = "a pipeline is named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE"
 
 LIBRARY: Final = str(Path(__file__).parents[1])
 
@@ -33,7 +36,8 @@ class Target:
 
     Attributes:
       name: of a pipeline or a function that returns one, as ``module:attribute`` or
-        ``path/to/file.py:attribute``; dots in the attribute reach into objects.
+        ``path/to/file.py:attribute``; dots in the attribute reach into objects. Without an attribute it is
+        the only pipeline of the module.
       arguments: what to call the function with.
     """
 
@@ -74,15 +78,38 @@ class Target:
         return found
 
     def _found(self) -> Any:
-        place, _, name = self.name.rpartition(":")
+        place, colon, name = self.name.rpartition(":")
+        if not colon:
+            return self._only_one(self.name)
         if not place or not name:
-            raise TargetError(
-                f"a pipeline is named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got {self.name!r}"
-            )
-        found: Any = _module(place)
+            raise TargetError(f"{FORMS}, got {self.name!r}")
+        module = _module(place)
+        found: Any = module
         for part in name.split("."):
-            found = getattr(found, part)
+            try:
+                found = getattr(found, part)
+            except AttributeError as error:
+                raise AttributeError(f"{error}{_instead(part, found, place)}") from None
         return found
+
+    def _only_one(self, place: str) -> Any:
+        """The pipeline of a module or file that has no other."""
+        try:
+            module = _module(place)
+        except ModuleNotFoundError as error:
+            if error.name != place:
+                raise
+            raise TargetError(f"{FORMS}, got {place!r}; there is no such module") from None
+        names = _pipelines_in(module)
+        if len({id(getattr(module, name)) for name in names}) == 1:
+            return getattr(module, names[0])
+        if names:
+            listed = "".join(f"\n  {place}:{name}" for name in names)
+            raise TargetError(f"{place} has several pipelines; choose one of these:{listed}")
+        raise TargetError(
+            f"{place} has no pipeline at the top level; if a function returns one, name it as "
+            f"{place}:FUNCTION"
+        )
 
     def _check_arguments(self, function: Callable[..., Any]) -> None:
         try:
@@ -113,6 +140,20 @@ def _place_of(error: BaseException) -> str:
     return places[-1] if places else ""
 
 
+def _pipelines_in(module: object) -> list[str]:
+    """The names of the pipelines of a module, in its order; those with an underscore only if there are no others."""
+    found = [name for name, one in vars(module).items() if isinstance(one, (Pipeline, Stage))]
+    return [name for name in found if not name.startswith("_")] or found
+
+
+def _instead(name: str, place: object, shown: str) -> str:
+    """What may have been meant by a ``name`` that is not in a module or object."""
+    if near := get_close_matches(name, dir(place), 1):
+        return f"; did you mean {near[0]}?"
+    pipelines = _pipelines_in(place) if isinstance(place, ModuleType) else []
+    return f"; the pipelines of {shown} are {', '.join(pipelines)}" if pipelines else ""
+
+
 def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         if "" not in sys.path:
@@ -120,7 +161,8 @@ def _module(place: str) -> ModuleType:
         return importlib.import_module(place)
     path = Path(place).absolute()
     if not path.is_file():
-        raise TargetError(f"{place}: no such file")
+        near = get_close_matches(path.name, [one.name for one in path.parent.glob("*.py")], 1)
+        raise TargetError(f"{place}: no such file" + (f"; did you mean {near[0]}?" if near else ""))
     sys.path.insert(0, str(path.parent))  # as `python FILE` does
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

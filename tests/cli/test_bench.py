@@ -110,7 +110,7 @@ def test_awkward_pipelines_are_measured_as_far_as_they_go(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mine"], "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine'"),
+        (["mine:"], "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine:'"),
         (["mine:other"], "cannot be loaded: AttributeError"),
         (["mine:number"], "mine:number must be a pipeline, got 5"),
         (["mine:failing"], "the pipeline fails at item 5: ZeroDivisionError"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from support.command import ROOT, call_command, run_python
 
 import resumable as rs
+from resumable.cli.parsers import CommandParser, add_commands
 
 LOADED = """
 import sys
@@ -54,11 +56,56 @@ def test_every_command_stands_in_the_module_of_its_name() -> None:
     assert {*commands()} == runnable
 
 
-@pytest.mark.parametrize("arguments", [[], ["nothing"]])
-def test_without_a_command_it_says_how_it_is_used(tmp_path: Path, arguments: list[str]) -> None:
-    done = call_command(tmp_path, *arguments)
+def test_an_unknown_command_is_answered_with_the_usage(tmp_path: Path) -> None:
+    done = call_command(tmp_path, "nothing")
     assert done.returncode == 2
     assert "usage: resumable" in done.stderr
+    assert "did you mean" not in done.stderr
+
+
+def test_without_a_command_it_prints_its_help_as_an_error(tmp_path: Path) -> None:
+    done = call_command(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == call_command(tmp_path, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["verfy", "train.py"], "verify"),
+        (["inpsect", "run"], "inspect"),
+        (["verify", "a:b", "--itms", "3"], "--items"),
+        (["bench", "a:b", "--second=3"], None),  # a beginning is enough, as usual
+        (["bench", "a:b", "--secnds=3"], "--seconds"),
+        (["index", "data", "--format", "jsnl"], "jsonl"),
+    ],
+)
+def test_what_is_mistyped_is_answered_with_what_is_near(
+    tmp_path: Path, arguments: list[str], meant: str | None
+) -> None:
+    done = call_command(tmp_path, *arguments)
+    assert done.returncode == 2
+    if meant is None:
+        assert "did you mean" not in done.stderr
+        return
+    assert done.stderr.rstrip().endswith(f"; did you mean {meant}?")
+    used = "resumable" if arguments[0] not in commands() else f"resumable {arguments[0]}"
+    assert f"\n{used}: error: " in done.stderr
+
+
+@pytest.mark.parametrize("command", ["", *commands()])
+def test_help_ends_with_examples_that_are_understood(command: str) -> None:
+    shown = call_command(ROOT, *command.split(), "--help").stdout
+    _, examples = shown.split("\nexamples:\n")
+    lines = [line.strip() for line in examples.splitlines()]
+    assert 2 <= len(lines) <= 3
+    parser = CommandParser()
+    add_commands(parser)
+    for line in lines:
+        program, *words = shlex.split(line.partition(" > ")[0])
+        assert program == "resumable"
+        options = parser.parse_args(words)
+        assert not command or options.command in (command, "verify")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

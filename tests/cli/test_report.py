@@ -315,7 +315,7 @@ def test_what_could_not_be_measured_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mine"], "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine'"),
+        (["mine:"], "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine:'"),
         (["nowhere.py:training"], "nowhere.py: no such file"),
         (["mine:other"], "cannot be loaded: AttributeError"),
         (["mine:number"], "mine:number must be a pipeline, got 5"),

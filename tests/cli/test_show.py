@@ -90,7 +90,7 @@ def test_a_process_of_its_own_shows_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("mine", "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine'"),
+        ("mine:", "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine:'"),
         ("mine:", "named MODULE:ATTRIBUTE"),
         ("nowhere:training", "nowhere:training cannot be loaded: ModuleNotFoundError"),
         ("nowhere.py:training", "nowhere.py: no such file"),

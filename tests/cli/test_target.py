@@ -125,3 +125,64 @@ def test_an_error_of_ours_tells_where_in_the_file_it_came_from(tmp_path: Path) -
     assert done.returncode == 2
     assert "batch_size must be at least 1, got 0 (" in done.stderr
     assert done.stderr.strip().endswith("faulty.py, line 3)")
+
+
+SEVERAL = """
+import resumable as rs
+
+train = rs.range(9)
+valid = train.batch(2)
+_parts = train.batch(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "told"),
+    [
+        ("import resumable as rs\nonly = again = rs.range(9)\n_x = only.batch(2)", "mine.py", None),
+        ("import resumable as rs\nonly = rs.range(9).stage", "mine", None),
+        ("import resumable as rs\n_only = rs.range(9)", "mine", None),
+        (
+            SEVERAL,
+            "mine.py",
+            "mine.py has several pipelines; choose one of these:\n  mine.py:train\n  mine.py:valid\n",
+        ),
+        (
+            "made = print",
+            "mine",
+            "mine has no pipeline at the top level; if a function returns one",
+        ),
+        (SEVERAL, "mine:trian", "has no attribute 'trian'; did you mean train?"),
+        (SEVERAL, "mine:other", "has no attribute 'other'; the pipelines of mine are train, valid"),
+        (SEVERAL, "mine:train.lenght", "has no attribute 'lenght'; did you mean length?"),
+        (SEVERAL, "mien.py:train", "mien.py: no such file; did you mean mine.py?"),
+        (
+            SEVERAL,
+            "nowhere",
+            "a pipeline is named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'nowhere'; there is no such module",
+        ),
+        (SEVERAL, ":train", "FILE.py:ATTRIBUTE, got ':train'"),
+        ("import lost_package", "mine", "ModuleNotFoundError: No module named 'lost_package'"),
+    ],
+)
+def test_without_a_name_the_only_pipeline_is_taken_and_several_are_listed(
+    tmp_path: Path, text: str, named: str, told: str | None
+) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    done = call_command(tmp_path, "show", named)
+    if told is None:
+        assert done.returncode == 0, done.stderr
+        assert "Range(stop=9)" in done.stdout
+    else:
+        assert done.returncode == 2
+        assert told in done.stderr
+
+
+def test_verify_takes_the_only_pipeline_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify_by_forks(monkeypatch)
+    (tmp_path / "mine.py").write_text("import resumable as rs\nonly = rs.range(9)")
+    done = call_command(tmp_path, "verify", "mine.py", "--positions", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["target"] == "mine.py"

@@ -31,7 +31,7 @@ def claimed(path: Path, size: int = len(CONTENT)) -> Claim:
     return claim
 
 
-def read_at(path: Path) -> bytes | None:
+def read_at(path: Path) -> memoryview | None:
     opened = PartFile.opened(str(path))
     assert opened is not None
     try:
@@ -112,7 +112,7 @@ def test_bytes_beyond_the_end_of_a_part_are_none(path: Path) -> None:
     claimed(path).commit(CONTENT)
     opened = PartFile.opened(str(path))
     assert opened is not None
-    assert opened.read(2, len(CONTENT)) == CONTENT[2:]
+    assert bytes(opened.read(2, len(CONTENT)) or b"") == CONTENT[2:]
     assert opened.read(2, len(CONTENT) + 1) is None
     opened.close()
 

@@ -53,9 +53,7 @@ def test_the_command_line_offers_each_format() -> None:
 def test_a_format_is_public_and_described(name: str) -> None:
     assert name in rs.__all__, f"{name!r} must be in resumable/__init__.py, twice"
     listed = f".. autofunction:: {name}\n"
-    assert listed in of_page("reference/pipelines.md"), (
-        f"docs/reference/pipelines.md needs {listed}"
-    )
+    assert listed in of_page("reference/sources.md"), f"docs/reference/sources.md needs {listed}"
     assert f"rs.{name}(" in of_page("guides/sources.md"), (
         f"the table of docs/guides/sources.md needs {name}"
     )

@@ -162,21 +162,29 @@ def described(times: list[float], others: list[float]) -> str:
     return f"{middle:.4f} x ({low:.4f} to {high:.4f})"
 
 
-def cost(title: str, pipeline: rs.Pipeline[Any], most_seconds: float) -> None:
-    """Print what `device_prefetch` costs for steps of each length."""
+def costs(
+    pipeline: rs.Pipeline[Any], most_seconds: float
+) -> Iterator[tuple[int | None, DevicePrefetch, list[Times], list[Times]]]:
+    """For steps of each length, what `device_prefetch` and both loops by hand take; see `taken_in_turns`."""
     with iter(pipeline) as iterator:
         batch = next(iterator)
     features = batch["x"].shape[1]
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(batch))
-    print(f"{title}, {size / 1e6:.2f} MB a batch: device_prefetch / by hand (by hand / by hand)")
     for milliseconds in (None, *STEPS_MS):
         rounds = milliseconds and rounds_for(milliseconds / 1e3, features, batch)
         ahead = device_prefetch(iter(pipeline), SIZE)
         sources = [ahead, by_hand(iter(pipeline), SIZE), by_hand(iter(pipeline), SIZE)]
         loops = [Loop(source, features, rounds) for source in sources]
-        (ours, theirs, same), (our_processor, their_processor, _) = taken_in_turns(
-            loops, most_seconds
-        )
+        yield milliseconds, ahead, *taken_in_turns(loops, most_seconds)
+
+
+def cost(title: str, pipeline: rs.Pipeline[Any], most_seconds: float) -> None:
+    """Print what `device_prefetch` costs for steps of each length."""
+    with iter(pipeline) as iterator:
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(next(iterator)))
+    print(f"{title}, {size / 1e6:.2f} MB a batch: device_prefetch / by hand (by hand / by hand)")
+    for milliseconds, newest, times, ran in costs(pipeline, most_seconds):
+        ahead = newest
+        (ours, theirs, same), (our_processor, their_processor, _) = times, ran
         low, more, high = quantiles(map(sub, our_processor, their_processor), n=4)
         step = f"step of {milliseconds:2} ms" if milliseconds else "no step     "
         print(

@@ -31,11 +31,12 @@ def claimed(path: Path, size: int = len(CONTENT)) -> Claim:
     return claim
 
 
-def read_at(path: Path) -> memoryview | None:
+def read_at(path: Path) -> bytes | None:
     opened = PartFile.opened(str(path))
     assert opened is not None
     try:
-        return opened.read_whole(len(CONTENT))
+        found = opened.read_whole(len(CONTENT))
+        return None if found is None else bytes(found)
     finally:
         opened.close()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.foreseen import PartUses
 from ..core.stage import Stage, by_index, known_length
-from ..file_cache.working_set import working_sets
+from ..file_cache.working_set import advice_on, working_sets
 
 MOST_ITEMS: Final = 1 << 20
 """Items of an epoch that are looked at."""
@@ -20,12 +20,7 @@ def notes_on_caches(stage: Stage[Any]) -> list[str]:
     found = working_sets(_uses(stage))
     return [
         f"the order has up to {needed:,} bytes of remote files in use at a time, and the cache in {cache.path} has "
-        f"room for {cache.max_bytes:,}"
-        + (
-            ""
-            if needed <= cache.max_bytes
-            else "; what does not fit is read in small pieces: give it more room, or shuffle smaller blocks"
-        )
+        f"room for {cache.max_bytes:,}" + advice_on(cache, needed)
         for cache, needed in found.items()
     ]
 

@@ -36,6 +36,14 @@ Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
 """Tells what the items at some indices, shape (n,), need; they are used at the times of the second argument."""
 
 
+def uses_before(uses: PartUses, end: int) -> PartUses:
+    """Those of ``uses`` that come before the item ``end``, counted from now."""
+    soon = uses.at < end
+    return uses._replace(
+        file_of=uses.file_of[soon], parts=uses.parts[soon], sizes=uses.sizes[soon], at=uses.at[soon]
+    )
+
+
 class Foresees(Protocol):
     """An iterator whose order is known."""
 
@@ -45,6 +53,10 @@ class Foresees(Protocol):
     @property
     def position(self) -> int:
         """How many items of the epoch are behind it."""
+
+    @property
+    def left(self) -> int:
+        """How many items of the epoch are still to come."""
 
 
 foreseeing: WeakSet[Any] = WeakSet()

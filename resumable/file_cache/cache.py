@@ -30,7 +30,7 @@ class FileCache:
     epoch uses each item once, so whatever is kept over its end saves its own size in the next. Parts of
     files that no living process reads go before all others.
 
-    A part is fetched once, by one of the processes, and believed only if its digest is right. Nothing is
+    A part is fetched once, by one of the processes, and believed only if its checksum is right. Nothing is
     removed that a cache has not written, and a process that is killed leaves nothing that another one
     waits for. Files without an ETag or another version, and without a time of their last change, are
     read without the cache.

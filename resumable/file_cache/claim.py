@@ -12,7 +12,15 @@ from typing import Final, final
 
 from ..core.file_locks import lock
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
-from .part_file import ENDING, HEADER, MAGIC, UNFINISHED, ForeignFile, header_of
+from .part_file import (
+    HEADER,
+    MAGIC,
+    Content,
+    ForeignFile,
+    Identity,
+    finish_part,
+    unfinished_path,
+)
 
 OPEN: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 
@@ -22,7 +30,7 @@ _open: Final[set[int]] = set()
 
 @final
 class Claim:
-    """A part that this process fetches; ends with `commit` or `give_up`.
+    """A part that this process fetches; ends with `commit`, `end` or `give_up`.
 
     Args:
       path: of the part.
@@ -44,10 +52,13 @@ class Claim:
           ForeignFile: if something else lies where its content would be written.
           OSError: if the file cannot be made or locked.
         """
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        unfinished = path.removesuffix(ENDING) + UNFINISHED
+        unfinished = unfinished_path(path)
         while True:
-            descriptor = os.open(unfinished, OPEN, 0o666)
+            try:
+                descriptor = os.open(unfinished, OPEN, 0o666)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                descriptor = os.open(unfinished, OPEN, 0o666)
             try:
                 lock(descriptor)
                 if _is_at(descriptor, unfinished):
@@ -70,44 +81,34 @@ class Claim:
         """
         os.ftruncate(self._descriptor, HEADER.size + self.size)
 
-    def commit(self, content: bytes) -> os.stat_result:
-        """Write the content, and give the file its name; returns its status then.
+    def commit(self, content: Content) -> Identity:
+        """Write the content, and give the file its name; returns its identity.
 
         Raises:
           OSError: if that fails; then nothing is left of it.
         """
         try:
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            for piece in (header_of(content), content):
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
-            os.ftruncate(self._descriptor, HEADER.size + len(content))
-            status = os.fstat(self._descriptor)
-            os.replace(self._unfinished, self.path)
+            identity = finish_part(self.path, content, self._descriptor)
         except BaseException:
             self.give_up()
             raise
-        self._close()
-        return status
+        self.end()
+        return identity
+
+    def end(self) -> None:
+        """Let go of the part, which `finish_part` has given its name."""
+        self._ended = True
+        _open.discard(self._descriptor)
+        os.close(self._descriptor)
 
     def give_up(self) -> bool:
         """Let another one fetch the part; whether it was not ended before."""
         if self._ended:
             return False
         with suppress(OSError):
-            os.unlink(self._unfinished)
-        self._close()
+            os.unlink(unfinished_path(self.path))
+        self.end()
         return True
-
-    @property
-    def _unfinished(self) -> str:
-        return self.path.removesuffix(ENDING) + UNFINISHED
-
-    def _close(self) -> None:
-        self._ended = True
-        _open.discard(self._descriptor)
-        os.close(self._descriptor)
 
 
 def remove_if_dead(unfinished: str) -> bool:

@@ -42,6 +42,7 @@ class Eviction:
         self._foresight = foresight
         self._plan_file = PlanFile(folder)
         self._contents: dict[str, int] = {}
+        self._said = set[int]()  # the codes of the contents that others know to be in use
         self._published = -OFTEN
 
     def publish(self, files: Iterable[Any]) -> None:
@@ -50,14 +51,12 @@ class Eviction:
         Raises:
           OSError: if that cannot be written.
         """
-        known = len(self._contents)
-        for file in files:
-            if file.content_name not in self._contents:
-                self._contents[file.content_name] = code_of(file)
+        self._contents |= {file.content_name: code_of(file) for file in files}
         now = time.monotonic()
-        if len(self._contents) > known or now - self._published > OFTEN:
-            self._published = now
-            self._plan_file.write(self.own_uses)
+        if not self._said.issuperset(self._contents.values()) or now - self._published > OFTEN:
+            self._published, uses = now, self.own_uses
+            self._plan_file.write(uses)
+            self._said = set(uses.contents.tolist())
 
     def look(self) -> Ranking:
         """What is needed when, as far as it is known now."""

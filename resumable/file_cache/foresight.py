@@ -10,11 +10,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..core.block import Indices
-from ..core.foreseen import PartUses, foreseeing
+from ..core.foreseen import PartUses, foreseeing, uses_before
 from ..errors import ResumableError
+from .cache import FileCache
 from .part_file import MIX
 from .parts import CachedFile
 from .plan import Codes, NextUses
+from .working_set import working_sets
 
 HORIZON: Final = 1 << 18
 """Items that are looked ahead, which takes tens of milliseconds for all of them."""
@@ -75,10 +77,14 @@ class _Outlook:
       iterators: that were asked.
       horizon: items that each was asked for.
       uses: of parts.
+      of_epoch: those of them that belong to the epochs that the iterators are in.
     """
 
-    def __init__(self, iterators: Sequence[Any], horizon: int, uses: _Uses) -> None:
+    def __init__(
+        self, iterators: Sequence[Any], horizon: int, uses: _Uses, of_epoch: Sequence[PartUses]
+    ) -> None:
         self.uses = uses
+        self._of_epoch = of_epoch
         self._positions = WeakKeyDictionary({each: each.position for each in iterators})
         self._horizon = horizon
         # The codes of the parts that are used, shape (parts,); which of them each use is of, shape (n,).
@@ -86,6 +92,12 @@ class _Outlook:
         self._total = uses.total if len(uses.at) else uses.at
         # Bytes of each part that were read since, shape (parts,).
         self._read = np.zeros(len(self._codes), np.int64)
+
+    def working_set(self, cache: FileCache) -> int:
+        """The most bytes of parts that an epoch has in use at a time; 0 if there is room in ``cache`` for all."""
+        if len(self._codes) * cache.part_bytes <= cache.max_bytes:
+            return 0
+        return working_sets(self._of_epoch).get(cache, 0)
 
     @property
     def elapsed(self) -> int:
@@ -127,7 +139,7 @@ class Foresight:
 
     def next_uses(self) -> NextUses:
         """When each part is needed next."""
-        outlook = self._look()
+        outlook = self.look()
         uses, left = outlook.uses, outlook.left()
         contents = np.array([code_of(file) for file in uses.files], np.uint64)
         return NextUses.first_of(uses.codes[left], uses.at[left] - outlook.elapsed, contents)
@@ -139,7 +151,7 @@ class Foresight:
 
     def upcoming(self, most: int) -> Iterator[NeededPart]:
         """The parts that the next ``most`` bytes are in, each once, in the order of time."""
-        outlook = self._look()
+        outlook = self.look()
         uses, left, elapsed = outlook.uses, outlook.left(), outlook.elapsed
         soon = left[: int(np.searchsorted(np.cumsum(uses.sizes[left]), most, side="right"))]
         _, places, inverse = np.unique(uses.codes[soon], return_index=True, return_inverse=True)
@@ -150,19 +162,22 @@ class Foresight:
             file = uses.files[int(uses.file_of[use])]
             yield NeededPart(file, int(uses.parts[use]), int(uses.at[use]) - elapsed, size)
 
-    def _look(self) -> _Outlook:
-        """What is known, looked at anew from time to time."""
+    def look(self) -> _Outlook:
+        """What is known; another object when it was looked at anew."""
         outlook = self._outlook
         if outlook is None or outlook.is_old:
             iterators = _all_foreseeing()
             horizon = HORIZON // max(len(iterators), 1)
-            found: list[PartUses] = []
+            found, of_epoch = list[PartUses](), list[PartUses]()
             # An error of a later item, such as a damaged index, is raised when the item is asked for.
             with suppress(OSError, ResumableError):
                 for iterator in iterators:
                     coming = iterator.foreseen(0, horizon)
-                    found += [uses for uses in coming if uses.cache == self._cache]
-            outlook = self._outlook = _Outlook(iterators, horizon, _in_order(found))
+                    left = iterator.left
+                    own = [uses for uses in coming if uses.cache == self._cache]
+                    found += own
+                    of_epoch += [uses_before(uses, left) for uses in own]
+            outlook = self._outlook = _Outlook(iterators, horizon, _in_order(found), of_epoch)
         return outlook
 
 

@@ -8,15 +8,18 @@ import stat
 import struct
 import time
 from contextlib import suppress
-from hashlib import blake2b
-from typing import Final, NamedTuple, final
+from io import FileIO
+from typing import Final, NamedTuple, TypeAlias, final
+from zlib import crc32
 
-from ..core.regular_files import NO_FOLLOW, READ
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, READ
+from .buffers import buffer_of
 
 MAGIC: Final = b"resumable part 1"
-HEADER: Final = struct.Struct("<16s16sQ")  # the magic, a digest of the content, and its length
+HEADER: Final = struct.Struct("<16sQQ")  # the magic, a checksum of the content, and its length
 ENDING: Final = ".part"
 UNFINISHED: Final = ".part.tmp"
+WRITE: Final = os.O_WRONLY | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{1,12})(\.part|\.part\.tmp)")
 
 MIX: Final = 0x9E3779B97F4A7C15
@@ -61,14 +64,54 @@ class ForeignFile(Exception):
     """Something else lies where a part would be."""
 
 
-def identity_of(status: os.stat_result) -> tuple[int, int, int]:
-    """What tells a file from another one at its place, and from itself with another content."""
+Content: TypeAlias = "bytes | memoryview"
+
+Identity: TypeAlias = "tuple[int, int, int]"
+"""What tells a file from another one at its place, and from itself with another content."""
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """The identity of a file with this ``status``."""
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def header_of(content: bytes) -> bytes:
+def header_of(content: Content) -> bytes:
     """What stands before the ``content`` of a part."""
-    return HEADER.pack(MAGIC, blake2b(content, digest_size=16).digest(), len(content))
+    # Against faults of a disk, not of people: whoever can write a part can write its checksum too.
+    return HEADER.pack(MAGIC, crc32(content), len(content))
+
+
+def unfinished_path(path: str) -> str:
+    """Where the part whose place is ``path`` lies until it is whole."""
+    return path.removesuffix(ENDING) + UNFINISHED
+
+
+def finish_part(path: str, content: Content, descriptor: int | None = None) -> Identity:
+    """Write the ``content`` of a part to its unfinished file, and give that its name.
+
+    Args:
+      path: of the part.
+      content: of the part.
+      descriptor: of the unfinished file, if it is open; else another one has claimed the part.
+
+    Raises:
+      OSError: if that fails, or the file is no longer there.
+    """
+    unfinished = unfinished_path(path)
+    opened = os.open(unfinished, WRITE) if descriptor is None else descriptor
+    try:
+        os.lseek(opened, 0, os.SEEK_SET)
+        for piece in (header_of(content), content):
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(opened, rest) :]
+        os.ftruncate(opened, HEADER.size + len(content))
+        identity = identity_of(os.fstat(opened))
+        os.replace(unfinished, path)
+    finally:
+        if descriptor is None:
+            os.close(opened)
+    return identity
 
 
 @final
@@ -81,7 +124,7 @@ class PartFile:
 
     def __init__(self, path: str, descriptor: int, status: os.stat_result) -> None:
         self._path = path
-        self._descriptor = descriptor
+        self._file = FileIO(descriptor)
         self._used_ns = status.st_atime_ns
         self.identity = identity_of(status)
 
@@ -128,24 +171,22 @@ class PartFile:
             opened.close()
         return False
 
-    def read_whole(self, length: int) -> bytes | None:
+    def read_whole(self, length: int) -> memoryview | None:
         """The content, of ``length`` bytes; None if it is damaged, or cut short."""
-        data = self._read(0, HEADER.size + length + 1)
-        content = data[HEADER.size :]
-        return content if len(content) == length and data == header_of(content) + content else None
+        header, content = self._read(0, HEADER.size), self._read(HEADER.size, length + 1)
+        return content if len(content) == length and header == header_of(content) else None
 
-    def read(self, start: int, stop: int) -> bytes | None:
+    def read(self, start: int, stop: int) -> memoryview | None:
         """The content from ``start`` to ``stop``; None if the file is shorter."""
         data = self._read(HEADER.size + start, stop - start)
         return data if len(data) == stop - start else None
 
-    def _read(self, offset: int, size: int) -> bytes:
-        os.lseek(self._descriptor, offset, os.SEEK_SET)
-        pieces = []
-        while size and (piece := os.read(self._descriptor, size)):
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
+    def _read(self, offset: int, size: int) -> memoryview:
+        buffer, count = buffer_of(size), 0
+        self._file.seek(offset)
+        while count < size and (more := self._file.readinto(buffer[count:])):
+            count += more
+        return buffer[:count]
 
     def note_use(self) -> None:
         """Let the file say that it was used now, unless it says so of the last second."""
@@ -155,4 +196,4 @@ class PartFile:
                 os.utime(self._path, ns=(now, self.identity[1]))
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._file.close()

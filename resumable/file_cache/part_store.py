@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final, final
 
 from .claim import Claim
-from .part_file import ForeignFile, PartFile, PartName, identity_of
+from .part_file import Content, ForeignFile, Identity, PartFile, PartName
 from .room import NoRoom, Room, Victims
 
 
@@ -49,9 +49,9 @@ class PartStore:
         self._folder: Final = folder
         self._room = Room(folder, most)
         # What is known to be whole, by path.
-        self._checked: dict[str, tuple[int, int, int]] = {}
+        self._checked: dict[str, Identity] = {}
 
-    def read(self, part: PartName, size: int, start: int, end: int) -> bytes | None:
+    def read(self, part: PartName, size: int, start: int, end: int) -> memoryview | None:
         """The bytes of a part of ``size`` bytes from ``start`` to ``end``; None if it is not there, or damaged.
 
         Raises:
@@ -97,17 +97,18 @@ class PartStore:
         path = part.path(self._folder)
         with on_disk():
             try:
-                if PartFile.is_foreign(path):
-                    return Refusal.NO_ROOM
                 claim = Claim.of(path, size)
                 if claim is None:
                     return Refusal.ELSEWHERE
             except ForeignFile:
                 return Refusal.NO_ROOM
             try:
-                if self.read(part, size, 0, 0) is not None:  # it has come meanwhile
-                    claim.give_up()
-                    return Refusal.ELSEWHERE
+                if os.path.lexists(path):
+                    if PartFile.is_foreign(path):
+                        raise NoRoom
+                    if self.read(part, size, 0, 0) is not None:  # it has come meanwhile
+                        claim.give_up()
+                        return Refusal.ELSEWHERE
                 self._room.reserve(size, victims, claim.take_room)
             except NoRoom:
                 claim.give_up()
@@ -117,7 +118,7 @@ class PartStore:
                 raise
         return claim
 
-    def commit(self, claim: Claim, content: bytes) -> None:
+    def commit(self, claim: Claim, content: Content) -> None:
         """Add the part that was claimed.
 
         Raises:
@@ -125,12 +126,17 @@ class PartStore:
         """
         try:
             with on_disk():
-                status = claim.commit(content)
+                identity = claim.commit(content)
             # What this process has written itself it need not compare.
-            self._checked[claim.path] = identity_of(status)
+            self._checked[claim.path] = identity
         except BaseException:
             self._room.release(claim.size)
             raise
+
+    def end(self, claim: Claim, identity: Identity) -> None:
+        """The part that was claimed has been written for this process, which has the ``identity``."""
+        claim.end()
+        self._checked[claim.path] = identity
 
     def give_up(self, claim: Claim) -> None:
         """Let another one fetch the part; may be called again, or after `commit`."""

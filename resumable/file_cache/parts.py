@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
-from .part_file import PartName
+from .part_file import Content, PartName
 
 
 class CachedFile(Protocol):
@@ -54,7 +54,7 @@ class Piece(NamedTuple):
     """
 
     start: int
-    data: bytes
+    data: Content
 
 
 class WantedPart(NamedTuple):
@@ -119,11 +119,11 @@ class PartCutter:
                 found.append(ByteRange(span.file, start, end))
         return found
 
-    def joined(
+    def assembled(
         self, span: WantedBytes, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
-    ) -> bytes:
-        """The bytes of ``span``, out of pieces of the parts that it is in; its `gaps` come from the iterator."""
-        size, found, at = self.part_bytes, list[bytes](), span.start
+    ) -> list[Content]:
+        """The bytes of ``span`` one after the other, out of pieces of its parts; `gaps` come from the iterator."""
+        size, found, at = self.part_bytes, list[Content](), span.start
         for number in self._numbers(span):
             end = min((number + 1) * size, span.end)
             if at >= end:  # within a gap
@@ -132,10 +132,12 @@ class PartCutter:
             if piece is None:
                 found.append(next(gaps))
             else:
-                start = at - number * size - piece.start
-                found.append(piece.data[start : start + end - at])
+                start, length = at - number * size - piece.start, end - at
+                whole = length == len(piece.data)
+                data = piece.data if whole else memoryview(piece.data)[start : start + length]
+                found.append(data)
             at += len(found[-1])
-        return found[0] if len(found) == 1 else b"".join(found)
+        return found
 
     def _numbers(self, span: WantedBytes) -> range:
         return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))

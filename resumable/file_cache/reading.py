@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from threading import Event
-from typing import Final, NamedTuple, Protocol, TypeAlias, final
+from collections.abc import Sequence
+from typing import Final, Protocol, final
 
 from ..core.process_counts import process_counts
 from ..errors import ReadError
@@ -20,45 +18,26 @@ from .cache import FileCache
 from .claim import Claim
 from .contents import note_file
 from .eviction import Eviction
+from .fetches import Fetch, runs_of
 from .foresight import Foresight
-from .part_file import PartName
+from .part_file import Content, PartName
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
-from .parts import ByteRange, CachedFile, PartCutter, Piece, WantedBytes, WantedPart
-
-LARGEST_REQUEST: Final = 1 << 23
-"""Bytes of neighbouring parts that are asked for at once."""
+from .parts import PartCutter, Piece, WantedBytes, WantedPart
+from .reading_ahead import WAIT, BackgroundReader, ReadAhead
+from .working_set import advice_on
 
 PAUSE: Final = 0.005
-WAIT: Final = 30.0
-"""Seconds between two looks at a part that another process fetches, and until it is fetched here too."""
+"""Seconds between two looks at a part that another process fetches."""
 
 FULL_FOR: Final = 5.0
 """Seconds for which a cache that had no room is taken to have none."""
 
 
-Done: TypeAlias = Callable[[int, "bytes | None"], None]
-
-
-class UncachedReader(Protocol):
+class UncachedReader(BackgroundReader, Protocol):
     """The way to the remote files."""
 
     def read(self, wanted: Sequence[WantedBytes]) -> list[bytes]:
         """``wanted`` bytes of files, read at the same time; raises what reading raises."""
-
-    def begin(self, wanted: Sequence[WantedBytes], done: Done) -> None:
-        """Begin to read.
-
-        In another thread ``done`` is called with the place of each of ``wanted``, and its bytes, or None if
-        they could not be read.
-        """
-
-
-class _Fetch(NamedTuple):
-    """A part that was claimed, to be fetched."""
-
-    part: PartName
-    file: CachedFile
-    claim: Claim
 
 
 @final
@@ -71,15 +50,16 @@ class CacheReader:
         self._store = PartStore(cache.path, cache.max_bytes)
         self._foresight = Foresight(cache)
         self._eviction = Eviction(cache.path, cache.max_bytes, self._foresight)
-        self._in_flight: dict[PartName, Event] = {}
+        self._ahead = ReadAhead(cache, self._store, self._foresight, self._eviction)
         self._noted: set[str] = set()
         self._full_until = 0.0
-        self._is_off = False
+        self._is_off = self._has_warned = False
+        self._compared: object = None  # the outlook that was compared with the room
 
     def read(
         self, wanted: Sequence[WantedBytes], reader: UncachedReader, *, whole: bool = False
-    ) -> list[bytes]:
-        """``wanted`` bytes of files, from the disk or by ``reader``.
+    ) -> list[list[Content]]:
+        """``wanted`` bytes of files, each in some pieces, from the disk or by ``reader``.
 
         Args:
           wanted: bytes of files that have a content name.
@@ -93,13 +73,19 @@ class CacheReader:
         if not self._is_off:
             try:
                 self._prepare(wanted)
+                reader.collect()
                 pieces = self._pieces(wanted, reader, whole)
-                self._fetch_ahead(reader)
+                self._ahead.begin(reader)
             except DiskFailure as failure:
                 self._refuse(failure.__cause__)
         gaps = [gap for span in wanted for gap in self._cutter.gaps(span, pieces)]
         filled = iter(reader.read(gaps))
-        return [self._cutter.joined(span, pieces, filled) for span in wanted]
+        return [self._cutter.assembled(span, pieces, filled) for span in wanted]
+
+    def fetches_ahead(self, size: int) -> bool:
+        """Whether parts of which so many bytes are needed are fetched before they are asked for."""
+        part = self._cache.part_bytes
+        return self._cache.read_ahead > 0 and (2 * size >= part or self._store.has_room(part))
 
     def close(self) -> None:
         """Need nothing any longer."""
@@ -118,6 +104,22 @@ class CacheReader:
                 note_file(self._cache.path, files[name])
             self._noted |= new
             self._eviction.publish(files[name] for name in new)
+        self._warn_if_small()
+
+    def _warn_if_small(self) -> None:
+        """Warn once if the orders in use need more of the files at a time than there is room for."""
+        if self._has_warned or (outlook := self._foresight.look()) is self._compared:
+            return
+        self._compared, needed = outlook, outlook.working_set(self._cache)
+        advice = advice_on(self._cache, needed)
+        if advice:
+            self._has_warned = True
+            warnings.warn(
+                f"an order has {needed:,} bytes of remote files in use at a time, and the cache in "
+                f"{self._cache.path} has room for {self._cache.max_bytes:,}{advice}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _refuse(self, error: BaseException | None) -> None:
         """Raise that the disk cannot be used, or go on without it after one warning."""
@@ -138,9 +140,8 @@ class CacheReader:
         missing: dict[PartName, WantedPart] = {}
         for part, needed in self._cutter.wanted_parts(wanted).items():
             self._foresight.note_read(part.code, needed.total)
-            ahead = self._in_flight.get(part)
-            if ahead is not None:
-                ahead.wait(WAIT)
+            self._ahead.note_read(needed.total)
+            self._ahead.wait_for(part, reader)
             data = self._store.read(part, needed.size, needed.start, needed.end)
             if data is not None:
                 process_counts.cache_hits += 1
@@ -171,7 +172,7 @@ class CacheReader:
         patient: bool,
     ) -> dict[PartName, WantedPart]:
         """Fetch what is ``missing`` into ``pieces``; returns what others fetch meanwhile."""
-        fetches, ranking = list[_Fetch](), self._eviction.look()
+        fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:
             for part, needed in missing.items():
@@ -180,13 +181,15 @@ class CacheReader:
                 victims = ranking.needed_after(again) if dense else ranking.only_unused
                 claim = self._store.claim(part, needed.size, victims)
                 if isinstance(claim, Claim):
-                    fetches.append(_Fetch(part, needed.file, claim))
+                    fetches.append(Fetch(part, needed.file, claim))
                 elif claim is Refusal.ELSEWHERE and patient:
                     elsewhere[part] = needed
-            contents = self._read_runs(fetches, reader)
-            for fetch, content in zip(fetches, contents, strict=True):
-                pieces[fetch.part] = Piece(0, content)
-                self._store.commit(fetch.claim, content)
+            runs = runs_of(fetches, self._cutter.part_bytes)
+            contents = reader.read([run.wanted for run in runs])
+            for run, content in zip(runs, contents, strict=True):
+                for fetch, part_content in zip(run.fetches, run.split(content), strict=True):
+                    pieces[fetch.part] = Piece(0, part_content)
+                    self._store.commit(fetch.claim, part_content)
         finally:
             for fetch in fetches:
                 self._store.give_up(fetch.claim)
@@ -206,85 +209,3 @@ class CacheReader:
         if missing and waits:
             time.sleep(PAUSE)
         return missing
-
-    def _read_runs(self, fetches: Sequence[_Fetch], reader: UncachedReader) -> list[bytes]:
-        """The contents of parts, neighbours in one request."""
-        runs = self._runs(fetches)
-        data = reader.read([run for run, _ in runs])
-        contents: list[bytes] = []
-        for (_, parts), content in zip(runs, data, strict=True):
-            contents += self._split(content, parts)
-        return contents
-
-    def _runs(self, fetches: Sequence[_Fetch]) -> list[tuple[ByteRange, list[_Fetch]]]:
-        """Requests for parts, in their order; neighbours are asked for together."""
-        runs: list[tuple[ByteRange, list[_Fetch]]] = []
-        for fetch in fetches:
-            start = fetch.part.number * self._cutter.part_bytes
-            end = start + fetch.claim.size
-            if runs:
-                last, together = runs[-1]
-                same = together[-1].part.content == fetch.part.content and last.end == start
-                if same and end - last.start <= LARGEST_REQUEST:
-                    runs[-1] = last._replace(end=end), [*together, fetch]
-                    continue
-            runs.append((ByteRange(fetch.file, start, end), [fetch]))
-        return runs
-
-    def _split(self, content: bytes, fetches: Sequence[_Fetch]) -> Iterable[bytes]:
-        if len(fetches) == 1:
-            return [content]
-        size = self._cutter.part_bytes
-        return [content[start : start + size] for start in range(0, len(content), size)]
-
-    def _fetch_ahead(self, reader: UncachedReader) -> None:
-        """Begin to fetch the parts that are needed next and are not there."""
-        # What is fetched ahead takes the place of what would be kept.
-        ahead = min(self._cache.read_ahead, self._cache.max_bytes // 4)
-        most = ahead - len(self._in_flight) * self._cache.part_bytes
-        if 2 * most < ahead or not most:
-            return
-        fetches, ranking = list[_Fetch](), self._eviction.look()
-        try:
-            for needed in self._foresight.upcoming(ahead):
-                size = self._cutter.size_of(needed.file, needed.number)
-                part = PartName(needed.file.content_name, needed.number)
-                few = 2 * needed.bytes < size
-                if few or part in self._in_flight or self._store.has(part):
-                    continue
-                if most < size:
-                    break
-                claim = self._store.claim(part, size, ranking.needed_after(needed.at))
-                if claim is Refusal.NO_ROOM:
-                    break
-                if isinstance(claim, Claim):
-                    most -= size
-                    fetches.append(_Fetch(part, needed.file, claim))
-                    self._in_flight[part] = Event()
-            runs = self._runs(fetches)
-            if runs:
-                done = partial(self._keep, [parts for _, parts in runs])
-                reader.begin([run for run, _ in runs], done)
-        except BaseException:
-            self._end(fetches)
-            raise
-
-    def _keep(self, runs: Sequence[Sequence[_Fetch]], place: int, content: bytes | None) -> None:
-        """Keep what was fetched ahead. Whoever wants a part that failed fetches it again, and gets the error."""
-        fetches = runs[place]
-        contents = [] if content is None else self._split(content, fetches)
-        try:
-            for fetch, part in zip(fetches, contents, strict=False):
-                self._store.commit(fetch.claim, part)
-        except DiskFailure:
-            pass
-        finally:
-            self._end(fetches)
-
-    def _end(self, fetches: Sequence[_Fetch]) -> None:
-        """Nothing of ``fetches`` is in flight any longer."""
-        for fetch in fetches:
-            self._store.give_up(fetch.claim)
-            event = self._in_flight.pop(fetch.part, None)
-            if event is not None:
-                event.set()

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..core.block import Indices
 from ..core.foreseen import PartUses
-from .cache import FileCache
+from .cache import LEAST_PARTS, FileCache
+from .part_file import HEADER
 
 
 def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
@@ -30,6 +31,17 @@ def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
         cache: _most_in_use(*map(np.concatenate, zip(*columns, strict=True)))
         for cache, columns in by_cache.items()
     }
+
+
+def advice_on(cache: FileCache, needed: int) -> str:
+    """What to do about a cache that has no room for the ``needed`` bytes in use at a time; empty if it has."""
+    if needed <= cache.max_bytes:
+        return ""
+    parts = needed // cache.part_bytes + LEAST_PARTS
+    return (
+        "; what does not fit is read in small pieces, or again: set max_bytes to "
+        f"{needed + parts * HEADER.size:,} or more, or shuffle smaller blocks"
+    )
 
 
 def _most_in_use(file_of: Indices, parts: Indices, sizes: Indices, at: Indices) -> int:

@@ -29,6 +29,9 @@ LINES: Final = Format("lines", "line", scan_lines, stripped)
 WITHOUT_STATE: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
 """Codecs, by the names Python gives them, that never look beyond a newline."""
 
+LONG: Final = 1 << 6
+"""Bytes of a line, in the mean, above which it takes less time to decode each alone than to join them."""
+
 
 def check_encoding(encoding: Any, errors: Any) -> None:
     """Check how lines are to be decoded.
@@ -189,7 +192,7 @@ class Lines(_LineFiles[Any]):
         if encoding is None:
             return found
         try:
-            if self._decodes_together:
+            if self._decodes_together and sum(map(len, found)) < LONG * len(found):
                 items = b"\n".join(found).decode(encoding).split("\n")
                 if len(items) == len(found):
                     return items

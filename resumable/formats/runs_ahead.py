@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, final
 
@@ -20,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Indices
+from ..file_cache.part_file import Content
 from .io.open_files import ReadingAhead
-from .io.remote_content import Span, read_spans
+from .io.remote_content import Span, is_fetched_ahead, read_pieces
 from .record_file import AnyRecords
 from .remote_records import RemoteRecords, read_remote
 
@@ -40,8 +42,8 @@ KEPT_BYTES: Final = 1 << 28
 """Bytes of records that an iterator keeps."""
 
 MADE_AT_ONCE: Final = 512
-BYTES_MADE_AT_ONCE: Final = 1 << 22
-"""Most items, and bytes of them, that are made at once of what is kept."""
+BYTES_MADE_AT_ONCE: Final = 1 << 17
+"""Most items, and bytes of them, that are made at once of what is kept; so many stay near the processor."""
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Locate: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
@@ -52,18 +54,32 @@ class _Kept:
     """Records that were read.
 
     Attributes:
-      content: their bytes.
-      begin: where they begin in their file.
+      pieces: their bytes, one piece after the other.
+      begins: where each piece begins in their file.
       first: the key of the first of them.
       last: the key of the last.
       until: the place at which one of them is used last.
     """
 
-    content: bytes
-    begin: int
+    pieces: list[Content]
+    begins: list[int]
     first: int
     last: int
     until: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(map(len, self.pieces))
+
+    def cut_out(self, start: int, stop: int) -> bytes:
+        """What is in the file from ``start`` to ``stop``."""
+        place = bisect_right(self.begins, start) - 1
+        begin, content = self.begins[place], self.pieces[place]
+        found = content[start - begin : stop - begin]
+        if len(found) == stop - start:
+            return found if isinstance(found, bytes) else bytes(found)
+        return b"".join([found, self.cut_out(begin + len(content), stop)])
 
 
 class RecordLayout(NamedTuple):
@@ -98,6 +114,24 @@ class RecordLayout(NamedTuple):
         sizes = np.array([file.size for file in files], np.int64)
         means = np.maximum(sizes // np.maximum(counts, 1), 1)
         return cls(files, first_keys, remote_keys, np.array(are_remote), means)
+
+    def cached_parts(self, files: Indices, numbers: Indices) -> Indices:
+        """In which part of its file each record begins if a cache fetches the parts ahead, and else -1.
+
+        Args:
+          files: of the records, those of each file together, shape (n,).
+          numbers: of the records there, shape (n,).
+        """
+        found, gather = np.full(len(files), -1, np.int64), object()
+        cuts = np.flatnonzero(np.diff(files, prepend=-1, append=-1))
+        for start, stop in pairwise(cuts.tolist()):
+            records = self.files[files[start]]
+            cache = records.file.cache if isinstance(records, RemoteRecords) else None
+            if isinstance(records, RemoteRecords) and cache is not None and cache.read_ahead:
+                found[start:stop] = (
+                    records.bounds(numbers[start:stop], gather)[0] // cache.part_bytes
+                )
+        return found
 
 
 @final
@@ -143,7 +177,8 @@ class KeptRuns:
             if lacking:
                 places.append((len(found) - 1, lacking))
                 missing.append((records, numbers[lacking]))
-        for (part, lacking), read in zip(places, read_remote(missing, gather), strict=True):
+        read_now = read_remote(missing, gather) if missing else []
+        for (part, lacking), read in zip(places, read_now, strict=True):
             for place, data in zip(lacking, read, strict=True):
                 found[part][place] = data
         return found
@@ -195,7 +230,7 @@ class KeptRuns:
     def _kept_changed(self) -> None:
         self._kept.sort(key=attrgetter("first"))
         self._firsts = [one.first for one in self._kept]
-        self._bytes = sum(len(one.content) for one in self._kept)
+        self._bytes = sum(one.size for one in self._kept)
 
 
 class _RunParts(NamedTuple):
@@ -268,13 +303,16 @@ class _RunPlan:
           numbers: of them there.
           lacking: which of them are to be read. All have the shape (n,).
         """
-        means = self._ahead.layout.means[files]
+        layout = self._ahead.layout
+        means = layout.means[files]
+        parts = layout.cached_parts(files, numbers)
         gaps = (numbers[1:] - numbers[:-1] - 1) * means[1:]
         apart = (files[1:] != files[:-1]) | (gaps > SMALL_GAP) | ~lacking[1:] | ~lacking[:-1]
         waits = np.abs(np.diff(places))
         soon = int(KEPT_BYTES // means.min())
         while True:
-            pieces = _pieces(places, files, numbers, means, apart | (waits > soon), lacking)
+            cuts = apart | (waits > soon)
+            pieces = _pieces(places, files, numbers, means, parts, cuts, lacking)
             if not soon or _most_kept(pieces) <= KEPT_BYTES:
                 return pieces
             soon //= 2
@@ -287,7 +325,7 @@ class _RunPlan:
         for number in range(self._next, len(pieces.files)):
             size, is_needed = pieces.sizes[number], pieces.begins[number] < place + asked
             is_many = len(chosen) >= most or read + size > MOST_BYTES
-            if is_many and not is_needed:
+            if not is_needed and (is_many or self._is_fetched_ahead(number)):
                 break
             if pieces.ends[number] >= place:
                 chosen.append(number)
@@ -295,9 +333,16 @@ class _RunPlan:
         ahead.requests = min(max(len(chosen), most), MOST_REQUESTS // GROWTH)
         spans = self._spans(chosen)
         if spans:
-            contents = read_spans(spans)
+            contents = read_pieces(spans)
             self._next = chosen[len(spans) - 1] + 1
             ahead.keep(list(map(self._kept_of, chosen, spans, contents)))
+
+    def _is_fetched_ahead(self, number: int) -> bool:
+        """Whether a cache fetches a piece before it is needed."""
+        records = self._ahead.layout.files[self._pieces.files[number]]
+        return isinstance(records, RemoteRecords) and is_fetched_ahead(
+            records.file, self._pieces.sizes[number]
+        )
 
     def _spans(self, chosen: list[int]) -> list[Span]:
         """The bytes of the first of the pieces ``chosen``, as many as may be kept."""
@@ -315,11 +360,12 @@ class _RunPlan:
             spans.append(span)
         return spans
 
-    def _kept_of(self, number: int, span: Span, content: bytes) -> _Kept:
+    def _kept_of(self, number: int, span: Span, content: list[Content]) -> _Kept:
         pieces = self._pieces
+        begins = list(accumulate(map(len, content[:-1]), initial=span.start))
         key = int(self._ahead.layout.first_keys[pieces.files[number]])
         first, last = key + pieces.firsts[number], key + pieces.lasts[number]
-        return _Kept(content, span.start, first, last, pieces.ends[number])
+        return _Kept(content, begins, first, last, pieces.ends[number])
 
     def _is_at_hand(self, place: int) -> bool:
         assert self._keys is not None
@@ -336,12 +382,18 @@ class _RunPlan:
 
 
 def _pieces(
-    places: Indices, files: Indices, numbers: Indices, means: Indices, apart: Flags, lacking: Flags
+    places: Indices,
+    files: Indices,
+    numbers: Indices,
+    means: Indices,
+    parts: Indices,
+    apart: Flags,
+    lacking: Flags,
 ) -> _RunParts:
     """The arguments of `_RunPlan._cut` as pieces, cut where ``apart`` says so, shape (n - 1,)."""
     starts = np.concatenate([[0], np.flatnonzero(apart) + 1])
     run = np.repeat(starts, np.diff([*starts, len(places)]))
-    part = (numbers - numbers[run]) * means // LARGEST_PIECE
+    part = np.where(parts < 0, (numbers - numbers[run]) * means // LARGEST_PIECE, parts)
     starts = np.flatnonzero(np.diff(run, prepend=-1) | np.diff(part, prepend=-1))
     stops = np.append(starts[1:], len(places))
     begins, ends = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts)
@@ -366,7 +418,7 @@ def _cut_out(
     """The records ``numbers``, as far as they are ``kept``; those that are not are empty."""
     starts, stops = records.bounds(numbers, gather)
     found = [
-        b"" if one is None else one.content[start - one.begin : stop - one.begin]
+        b"" if one is None else one.cut_out(start, stop)
         for one, start, stop in zip(kept, starts.tolist(), stops.tolist(), strict=True)
     ]
     return records.trimmed(found)

@@ -31,11 +31,10 @@ from campaigns.harness import (
     start_telling,
     status_of,
 )
-from file_cache.remote import PART, Network, Order, Span, kept_bytes, some_files
+from file_cache.remote import PART, Network, Order, Span, kept_bytes, opened, some_files
 
 import resumable as rs
 from resumable.file_cache.part_file import HEADER
-from resumable.file_cache.reading import CacheReader, Done
 
 PROCESSES: Final = 4
 PARTS: Final = 24
@@ -68,9 +67,6 @@ class SlowNetwork(Network):
         self.fetched.clear()
         return super().read(wanted)
 
-    def begin(self, wanted: Sequence[Any], done: Done) -> None:
-        super().begin(wanted, done)
-
 
 def read_epochs(folder: Path, seed: int, channel: int) -> None:
     """Read all parts in a new order each epoch, and say so after each; does not return."""
@@ -80,7 +76,7 @@ def read_epochs(folder: Path, seed: int, channel: int) -> None:
     cache = rs.FileCache(folder / "cache", ROOM, PART, read_ahead=2 * PART)
     network = SlowNetwork()
     while True:
-        reader = CacheReader(cache)
+        reader = opened(cache)
         order = Order(cache, files, [generator.permutation(PARTS) for _ in range(2)])
         for span in order.spans():
             begin = span.start + int(generator.integers(0, PART // 2))

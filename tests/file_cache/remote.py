@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ import numpy as np
 from resumable.core.block import Indices
 from resumable.core.foreseen import PartUses, foreseeing
 from resumable.file_cache.cache import FileCache
-from resumable.file_cache.reading import CacheReader, Done
+from resumable.file_cache.fetches import FetchJob
+from resumable.file_cache.reading import CacheReader
+from resumable.file_cache.reading_ahead import Settled
 
 PART = 1 << 16
 
@@ -64,9 +67,15 @@ class Network:
         self.fetched += [Span(*span) for span in wanted]
         return [Span(*span).data for span in wanted]
 
-    def begin(self, wanted: Sequence[Any], done: Done) -> None:
-        for place, span in enumerate(wanted):
-            done(place, None if self.fails else self.read([span])[0])
+    def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
+        for place, job in enumerate(jobs):
+            span = Span(job.file, job.start, job.end)
+            settled(place, [] if self.fails else job.write(self.read([span])[0]))
+
+    def collect(self) -> None: ...
+
+    def wait(self, event: Event, seconds: float) -> None:
+        event.wait(seconds)
 
     @property
     def bytes(self) -> int:
@@ -84,7 +93,8 @@ class Order:
     def spans(self) -> Iterator[Span]:
         """What it reads; it moves on before each."""
         for epoch in range(len(self._epochs)):
-            self._iterator = OneEpoch(self, np.concatenate(self._epochs[epoch : epoch + 2]))
+            coming = np.concatenate(self._epochs[epoch : epoch + 2])
+            self._iterator = OneEpoch(self, coming, len(self._epochs[epoch]))
             for position, number in enumerate(self._epochs[epoch].tolist()):
                 self._iterator.position = position
                 yield self.span(number)
@@ -100,10 +110,14 @@ class Order:
 class OneEpoch:
     """An iterator that reads the parts ``coming`` one by one."""
 
-    def __init__(self, order: Order, coming: Indices) -> None:
+    def __init__(self, order: Order, coming: Indices, length: int) -> None:
         self.position = 0
-        self._order, self._coming = order, coming
+        self._order, self._coming, self._length = order, coming, length
         foreseeing.add(self)
+
+    @property
+    def left(self) -> int:
+        return self._length - self.position
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         numbers = self._coming[self.position + start : self.position + stop].tolist()
@@ -132,6 +146,17 @@ def kept_bytes(folder: Path) -> int:
     return total
 
 
-def opened(cache: FileCache) -> CacheReader:
+class JoiningReader:
+    """A reader of a cache whose pieces are joined."""
+
+    def __init__(self, cache: FileCache) -> None:
+        self.reader = CacheReader(cache)
+        self.close = self.reader.close
+
+    def read(self, wanted: Any, network: Network, *, whole: bool = False) -> list[bytes]:
+        return [b"".join(each) for each in self.reader.read(wanted, network, whole=whole)]
+
+
+def opened(cache: FileCache) -> JoiningReader:
     """Another reader of the same cache, as another process has one."""
-    return CacheReader(cache)
+    return JoiningReader(cache)

@@ -35,7 +35,8 @@ def read_at(path: Path) -> bytes | None:
     opened = PartFile.opened(str(path))
     assert opened is not None
     try:
-        return opened.read_whole(len(CONTENT))
+        found = opened.read_whole(len(CONTENT))
+        return None if found is None else bytes(found)
     finally:
         opened.close()
 
@@ -112,7 +113,7 @@ def test_bytes_beyond_the_end_of_a_part_are_none(path: Path) -> None:
     claimed(path).commit(CONTENT)
     opened = PartFile.opened(str(path))
     assert opened is not None
-    assert opened.read(2, len(CONTENT)) == CONTENT[2:]
+    assert bytes(opened.read(2, len(CONTENT)) or b"") == CONTENT[2:]
     assert opened.read(2, len(CONTENT) + 1) is None
     opened.close()
 

@@ -10,12 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_cache.remote import PART, Network, Order, Span, kept_bytes, opened, some_files
+from file_cache.remote import (
+    PART,
+    JoiningReader,
+    Network,
+    Order,
+    Span,
+    kept_bytes,
+    opened,
+    some_files,
+)
 
 import resumable as rs
 from resumable.file_cache.contents import clear
 from resumable.file_cache.part_file import HEADER
-from resumable.file_cache.reading import CacheReader
 
 ROOM = PART + HEADER.size
 COUNT = 12
@@ -23,7 +31,7 @@ FILES = some_files(*[PART] * COUNT)
 WANTED = [Span(file, 0, PART) for file in FILES]
 
 
-def read_twice(reader: CacheReader, network: Network) -> None:
+def read_twice(reader: JoiningReader, network: Network) -> None:
     for _ in range(2):
         for span in WANTED:
             assert reader.read([span], network) == [span.data]
@@ -82,7 +90,7 @@ def test_what_another_worker_still_needs_is_not_removed(tmp_path: Path) -> None:
     slow.read([next(spans)], network)
     for span in WANTED[1:4]:
         slow.read([span], network)
-    slow._eviction.publish([])
+    slow.reader._eviction.publish([])
     for span in WANTED[4:]:
         assert quick.read([span], network) == [span.data]
     before = network.bytes

@@ -62,7 +62,7 @@ def test_the_command_shows_the_files_and_removes_only_what_is_of_the_cache(
     ]
     reader.close()
     assert (
-        "65,576 bytes removed" in call_command(tmp_path, "cache", str(tmp_path), "--clear").stdout
+        "65,568 bytes removed" in call_command(tmp_path, "cache", str(tmp_path), "--clear").stdout
     )
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["more.txt", "notes.txt"]

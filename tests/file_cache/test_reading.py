@@ -183,6 +183,31 @@ def test_what_fails_ahead_is_fetched_when_it_is_needed(tmp_path: Path) -> None:
     assert network.bytes == 6 * PART
 
 
+@pytest.mark.parametrize("parts", [4, 20])
+def test_parts_of_which_little_is_needed_are_fetched_ahead_as_far_as_there_is_room(
+    tmp_path: Path, parts: int
+) -> None:
+    files = some_files(*[PART] * 12)
+    cache = rs.FileCache(tmp_path, parts * ROOM, PART, read_ahead=3 * PART)
+
+    class Little(Order):
+        def span(self, number: int) -> Span:
+            return Span(self.files[number], 0, 500)
+
+    reader, network = opened(cache), Network()
+    counts = []
+    for span in Little(cache, files, [np.arange(12)]).spans():
+        assert reader.read([span], network) == [span.data]
+        counts.append(len(network.fetched))
+    if parts == 20:
+        assert counts[0] == 4, "the first part, and three ahead"
+        assert network.bytes == 12 * PART, "each part once"
+    else:
+        assert kept_bytes(tmp_path) <= parts * ROOM
+        assert network.bytes <= 4 * PART + 12 * 500
+    reader.close()
+
+
 @pytest.mark.parametrize("on_full", ["warn", "error"])
 @pytest.mark.parametrize("fault", ["write", "folder"])
 def test_a_disk_that_refuses_is_an_error_or_one_warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from formats.http_files import FileServer
 import resumable as rs
 from resumable.bench.cached import notes_on_caches
 from resumable.core.process_counts import process_counts
+from resumable.file_cache.part_file import HEADER
 from resumable.testing.laws import resumes_at_every_position
 
 for package in ("fsspec", "tenacity", "aiohttp"):
@@ -41,7 +43,7 @@ def read_bytes(server: FileServer) -> int:
 
 
 def cache_in(folder: Path, parts: int = 100, **options: Any) -> rs.FileCache:
-    return rs.FileCache(folder / "parts", parts * (PART + 40), PART, **options)
+    return rs.FileCache(folder / "parts", parts * (PART + HEADER.size), PART, **options)
 
 
 def kinds(server: FileServer, folder: Path, cache: rs.FileCache | None) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def kinds(server: FileServer, folder: Path, cache: rs.FileCache | None) -> dict[
     }
 
 
+@pytest.mark.filterwarnings("ignore:an order has:RuntimeWarning")
 @pytest.mark.parametrize("kind", ["stream", "index", "blocks", "files", "ranks"])
 @pytest.mark.parametrize("parts", [4, 100])
 def test_the_items_are_those_without_a_cache(
@@ -176,4 +179,29 @@ def test_bench_says_how_much_of_the_files_is_in_use_at_a_time(
     (note,) = notes_on_caches(indexed.shuffle(0, block=block).map(len).filter(bool).stage)
     needed = int(re.search(r"up to ([\d,]+) bytes", note)[1].replace(",", ""))  # type: ignore[index]
     assert abs(needed - parts * PART) <= PART
-    assert ("give it more room" in note) == (parts > 8)
+    assert ("set max_bytes to" in note) == (parts > 8)
+
+
+@pytest.mark.parametrize(
+    ("shuffled", "parts", "warns"), [(False, 8, False), (True, 8, True), (True, 20, False)]
+)
+def test_a_cache_that_is_too_small_for_the_order_is_said_once_with_the_size_that_is_enough(
+    server: FileServer, tmp_path: Path, shuffled: bool, parts: int, warns: bool
+) -> None:
+    def read_twice(cache: rs.FileCache) -> None:
+        source = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache)
+        for _ in range(2):
+            list((source.shuffle(0) if shuffled else source).batch(16))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_twice(cache_in(tmp_path, parts))
+    said = [str(each.message) for each in caught]
+    assert len(said) == warns, said
+    if warns:
+        found = re.search(r"max_bytes to ([\d,]+)", said[0])
+        assert found is not None
+        needed = int(found[1].replace(",", ""))
+        before = process_counts.now()["bytes_read"]
+        read_twice(rs.FileCache(tmp_path / "enough", needed, PART))
+        assert process_counts.now()["bytes_read"] - before <= 1.01 * 4 * len(TEXT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import pickle
 import signal
@@ -260,6 +261,36 @@ def test_bad_urls_and_options_are_refused() -> None:
     ):
         with pytest.raises((rs.InvalidArgument, rs.InvalidType), match=message):
             rs.lines(f"{folder}/x.txt", storage_options={"retry": retry})
+    for read, message in (
+        ({"at_once": 0}, "at_once must be at least 1, got 0"),
+        ({"at_once": 101}, "at_once must be at most 100, got 101"),
+        ({"at_once": 1.5}, r"at_once must be a number, got 1\.5"),
+        (
+            {"attempts": 3},
+            r"storage_options\['read'\] must have keys of \['at_once'\], got \['attempts'\]",
+        ),
+        ([], r"storage_options\['read'\] must be a dict, got \[\]"),
+    ):
+        with pytest.raises((rs.InvalidArgument, rs.InvalidType), match=message):
+            rs.lines(f"{folder}/x.txt", storage_options={"read": read})
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 16])
+def test_so_many_requests_are_made_at_the_same_time(at_once: int) -> None:
+    now = most = 0
+
+    async def call() -> int:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        for _ in range(20):  # so all that may begin do
+            await asyncio.sleep(0)
+        now -= 1
+        return most
+
+    requests = [fetching.Request(str(number), call) for number in range(20)]
+    assert len(fetching.fetch_all(requests, fetching.Patience(at_once=at_once))) == 20
+    assert most == at_once
 
 
 def test_waits_grow_up_to_a_limit_and_leave_the_dice_of_the_user_alone() -> None:

@@ -27,8 +27,12 @@ GRACE: Final = 5.0
 """Seconds beyond the limit after which not even the event loop is believed to answer."""
 
 
+MOST_AT_ONCE: Final = 100
+"""Connections that aiohttp makes to a host at most."""
+
+
 class Patience(NamedTuple):
-    """How long to wait for a remote file system, and how often to ask it.
+    """How long to wait for a remote file system, how often to ask it, and for how much at a time.
 
     Attributes:
       attempts: how often a request is made in all.
@@ -36,37 +40,25 @@ class Patience(NamedTuple):
       wait: seconds to wait after the first that failed, twice as many after each further one; a
         random part of up to a half is left out.
       longest_wait: the most of these seconds.
+      at_once: requests that are made at the same time.
     """
 
     attempts: int = 6
     timeout: float = 60.0
     wait: float = 0.5
     longest_wait: float = 30.0
+    at_once: int = 16
 
     @classmethod
-    def of(cls, options: Any) -> Patience:
-        """What ``options`` say, the ``"retry"`` of storage options.
+    def of(cls, retry: Any, read: Any) -> Patience:
+        """What the ``"retry"`` and the ``"read"`` of storage options say.
 
         Raises:
           InvalidArgument: if one is not known, or out of range.
-          InvalidType: if they are no dict, or one is no number.
+          InvalidType: if they are no dicts, or one is no number.
         """
-        if not isinstance(options, Mapping):
-            raise InvalidType(f"storage_options['retry'] must be a dict, got {shorten(options)}")
-        unknown = options.keys() - set(cls._fields)
-        if unknown:
-            raise InvalidArgument(
-                f"storage_options['retry'] must have keys of {list(cls._fields)}, got "
-                f"{sorted(map(str, unknown))}"
-            )
-        for name, value in options.items():
-            wanted = int if name == "attempts" else (int, float)
-            if not isinstance(value, wanted) or isinstance(value, bool):
-                raise InvalidType(f"{name} must be a number, got {shorten(value)}")
-            least = {"attempts": 1, "timeout": 1e-3}.get(name, 0)
-            if not least <= value < float("inf"):
-                raise InvalidArgument(f"{name} must be at least {least:g}, got {value}")
-        return cls(**options)
+        *retrying, reading = cls._fields
+        return cls(**_numbers("retry", retry, retrying), **_numbers("read", read, [reading]))
 
     def seconds_after(self, attempt: int) -> float:
         """How long to wait after the ``attempt``-th attempt."""
@@ -74,12 +66,34 @@ class Patience(NamedTuple):
         return longest * (0.5 + _jitter.random() / 2)
 
 
+def _numbers(option: str, values: Any, known: Sequence[str]) -> Mapping[str, Any]:
+    """The numbers of a storage option, whose names are among the ``known`` ones."""
+    if not isinstance(values, Mapping):
+        raise InvalidType(f"storage_options[{option!r}] must be a dict, got {shorten(values)}")
+    unknown = values.keys() - set(known)
+    if unknown:
+        raise InvalidArgument(
+            f"storage_options[{option!r}] must have keys of {list(known)}, got "
+            f"{sorted(map(str, unknown))}"
+        )
+    for name, value in values.items():
+        wanted = int if name in ("attempts", "at_once") else (int, float)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise InvalidType(f"{name} must be a number, got {shorten(value)}")
+        least = {"attempts": 1, "at_once": 1, "timeout": 1e-3}.get(name, 0)
+        if not least <= value < float("inf"):
+            raise InvalidArgument(f"{name} must be at least {least:g}, got {value}")
+        if name == "at_once" and value > MOST_AT_ONCE:
+            raise InvalidArgument(f"at_once must be at most {MOST_AT_ONCE}, got {value}")
+    return values
+
+
 # Not the generator of the module `random`: that is the user's.
 _jitter: Final = random.Random()
 
 
 AT_ONCE: Final = 16
-"""Requests that are made at the same time."""
+"""Calls of `map_at_once` that are made at the same time."""
 
 
 class Request(NamedTuple):
@@ -152,7 +166,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
         missing = [number for number in range(len(requests)) if number not in found]
         failed: _Failed | None = None
         calls = [requests[number].call for number in missing]
-        for number, (value, error) in zip(missing, _answers(calls, patience.timeout), strict=True):
+        for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
             if error is None:
                 found[number] = value
             elif failed is None or failed.transient:
@@ -201,7 +215,7 @@ def _told_with_body(request: Request, error: BaseException, patience: Patience) 
     """``error``, or what the server says of it in an answer that has a body."""
     if request.again is None or not has_no_body(error):
         return error
-    ((_, other),) = _answers([request.again], patience.timeout)
+    ((_, other),) = _answers([request.again], patience)
     return other if other is not None and statuses(other) & statuses(error) else error
 
 
@@ -209,14 +223,14 @@ Answer: TypeAlias = "tuple[Any, BaseException | None]"
 """What a call returned, or the error that it raised."""
 
 
-def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]:
-    """What ``calls`` returned or raised, each within ``timeout`` seconds."""
+def _answers(calls: Sequence[Callable[[], Any]], patience: Patience) -> list[Answer]:
+    """What ``calls`` returned or raised, each made once."""
     from fsspec.asyn import get_loop
 
     answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
     tasks = list[asyncio.Task[None]]()
-    loop = get_loop()
-    gate = asyncio.Semaphore(AT_ONCE)
+    loop, timeout = get_loop(), patience.timeout
+    gate = asyncio.Semaphore(patience.at_once)
 
     async def run(number: int, call: Callable[[], Any]) -> None:
         async with gate:
@@ -251,26 +265,32 @@ def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]
     return [found.get(number, late) for number in range(len(calls))]
 
 
-def begin(requests: Sequence[Request], timeout: float, done: Callable[[int, Any], None]) -> None:
+def begin(
+    requests: Sequence[Request],
+    patience: Patience,
+    done: Callable[[int, Any], None],
+    gate: asyncio.Semaphore | None = None,
+) -> None:
     """Begin to make ``requests``, once each.
 
     Args:
       requests: some of which are made at once.
-      timeout: seconds that one may take.
-      done: called in the thread of fsspec's event loop with the place of each request, and with what its
-        call returned, or None if it failed.
+      patience: how long one may take.
+      done: called in another thread with the place of each request, and with what its call returned, or
+        None if it failed.
+      gate: lets so many be made at once; by default one for these requests alone.
     """
     from fsspec.asyn import get_loop
 
     loop = get_loop()
-    gate = asyncio.Semaphore(AT_ONCE)
+    open_gate = gate or asyncio.Semaphore(patience.at_once)
     tasks = set[asyncio.Task[None]]()
 
     async def run(place: int, call: Callable[[], Any]) -> None:
         answer = None
         try:
-            async with gate:
-                answer = await asyncio.wait_for(_called(call), timeout)
+            async with open_gate:
+                answer = await asyncio.wait_for(_called(call), patience.timeout)
         except Exception:  # whoever needs it asks again, and gets the error
             pass
         finally:

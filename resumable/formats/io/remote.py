@@ -39,6 +39,18 @@ CACHES_OF_FSSPEC: Final[Mapping[str, str]] = {
 """What is wrong with them where ranges of a file are read at the same time."""
 
 
+IN_A_NETWORK: Final = frozenset(
+    {
+        "adlfs.spec.AzureBlobFileSystem",
+        "fsspec.implementations.http.HTTPFileSystem",
+        "gcsfs.core.GCSFileSystem",
+        "huggingface_hub.hf_file_system.HfFileSystem",
+        "s3fs.core.S3FileSystem",
+    }
+)
+"""File systems, by the names of their classes, that keep nothing in the memory of a process."""
+
+
 @final
 class RemoteSystem:
     """A remote file system, opened once in each process, for all of its threads.
@@ -64,12 +76,12 @@ class RemoteSystem:
         """The file system of ``url``.
 
         Raises:
-          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"``, or the environment
+          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"`` or ``"read"``, or the environment
             for an impossible cache.
-          InvalidType: if that is no dict of numbers, or ``"cache"`` is no `FileCache`.
+          InvalidType: if one is no dict of numbers, or ``"cache"`` is no `FileCache`.
         """
         options = dict(storage_options or {})
-        patience = Patience.of(options.pop("retry", {}))
+        patience = Patience.of(options.pop("retry", {}), options.pop("read", {}))
         cache = check_cache(options.pop(CACHE, None)) or cache_of_environment(os.environ)
         return cls(url, options, patience, cache)
 
@@ -93,7 +105,8 @@ class RemoteSystem:
         try:
             import fsspec
 
-            system, path = fsspec.url_to_fs(self.url, **_without_retries(self.url, self._options))
+            options = _for_s3(self.url, self._options, self.patience.at_once)
+            system, path = fsspec.url_to_fs(self.url, **options)
         except ImportError as error:
             raise MissingDependency(
                 f"{public_url(self.url)!r} needs fsspec and its backend: pip install "
@@ -107,6 +120,12 @@ class RemoteSystem:
             raise self.refused_options(error) from error
         self._check_no_cache(system)
         return system, path
+
+    @property
+    def is_in_a_network(self) -> bool:
+        """Whether another process finds the same files there by the same options."""
+        kind = type(self.open()[0])
+        return f"{kind.__module__}.{kind.__qualname__}" in IN_A_NETWORK
 
     def _check_no_cache(self, system: Any) -> None:
         from fsspec.implementations.cached import CachingFileSystem
@@ -131,16 +150,17 @@ class RemoteSystem:
         )
 
 
-def _without_retries(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """``options`` with which botocore asks once, unless they say how often it shall.
+def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
+    """``options`` with which botocore asks once, on as many connections as are used, unless they say something else.
 
-    It would ask five times, up to a minute, before it tells us the first error, and five times that
+    It would make ten connections at most, and it would ask five times, up to a minute, before it tells us the first error, and five times that
     often for each of our attempts.
     """
     config = options.get("config_kwargs", {})
     if not url.startswith(("s3://", "s3a://")) or "session" in options:
         return options
-    return options | {"config_kwargs": {"retries": {"total_max_attempts": 1}} | config}
+    ours = {"retries": {"total_max_attempts": 1}, "max_pool_connections": max(at_once, 10)}
+    return options | {"config_kwargs": ours | config}
 
 
 def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
@@ -188,21 +208,24 @@ class RemoteFile(NamedTuple):
     @property
     def version_tag(self) -> tuple[str, str] | None:
         """The tag, unless it is the time of the last change, which a copy does not keep."""
-        return self.tag if self.tag is not None and self.tag[0] in VERSIONS else None
+        return _version_tag(self.tag)
+
+    @property
+    def cache(self) -> FileCache | None:
+        """What keeps parts of it, if anything does; it must have something that tells another content apart."""
+        return None if self.tag is None else self.system.cache
 
     @property
     def is_cached(self) -> bool:
-        """Whether a cache keeps parts of it; it must have something that tells another content apart."""
-        return self.system.cache is not None and self.tag is not None
+        """Whether a cache keeps parts of it."""
+        return self.cache is not None
 
     @property
     def content_name(self) -> str:
         """32 hexadecimal digits for the file, its version, and the size of its parts in the cache."""
         cache = self.system.cache
         assert cache is not None
-        # The query of a signed URL is another one each time; a version tells the contents apart.
-        path = self.path if self.version_tag is None else without_query(self.path)
-        return _content_name(path, self.tag, self.size, cache.part_bytes)
+        return _content_name(self.path, self.tag, self.size, cache.part_bytes)
 
     @property
     def owner(self) -> None:
@@ -365,8 +388,14 @@ def _file(match: _Match) -> RemoteFile:
     return RemoteFile(system, key, url, public_url(url), int(info["size"]), tag)
 
 
+def _version_tag(tag: tuple[str, str] | None) -> tuple[str, str] | None:
+    return tag if tag is not None and tag[0] in VERSIONS else None
+
+
 @lru_cache(1 << 16)
 def _content_name(path: str, tag: tuple[str, str] | None, size: int, part_bytes: int) -> str:
+    # The query of a signed URL is another one each time; a version tells the contents apart.
+    path = path if _version_tag(tag) is None else without_query(path)
     described = repr((path, tag, size, part_bytes)).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(described, digest_size=16).hexdigest()
 

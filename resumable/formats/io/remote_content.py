@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Event
 from typing import Any, Final, NamedTuple, final
 
+from ...file_cache.fetches import FetchJob
 from ...file_cache.local import reader_of
+from ...file_cache.part_file import Content
 from ...file_cache.parts import WantedBytes
-from ...file_cache.reading import Done
+from ...file_cache.reading_ahead import Settled
 from .conditional import conditional_read, proves_content
 from .fetching import Request, begin, fetch_all
+from .fetching_process import current_process, fetching_process
 from .pieces import Start
 from .remote import RemoteFile, calling
 
@@ -31,7 +35,15 @@ class Span(NamedTuple):
 
 
 def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = False) -> list[bytes]:
-    """The bytes of ``spans``, from the cache if the files have one, or read at the same time.
+    """The bytes of ``spans``; like `read_pieces`."""
+    found = read_pieces(spans, checked=checked, whole=whole)
+    return [bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces) for pieces in found]
+
+
+def read_pieces(
+    spans: Sequence[Span], *, checked: bool = True, whole: bool = False
+) -> list[list[Content]]:
+    """The bytes of ``spans``, each in some pieces, from the cache if the files have one, or read at the same time.
 
     Args:
       spans: of files of one file system.
@@ -45,7 +57,7 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = Fal
     """
     cached = [span for span in spans if span.file.is_cached]
     if not cached:
-        return _fetched(spans, checked=checked)
+        return [[content] for content in _fetched(spans, checked=checked)]
     cache = cached[0].file.system.cache
     assert cache is not None
     found = reader_of(cache).read(cached, _Uncached(checked), whole=whole)
@@ -53,7 +65,13 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = Fal
         return found
     from_cache = iter(found)
     directly = iter(_fetched([span for span in spans if not span.file.is_cached], checked=checked))
-    return [next(from_cache if span.file.is_cached else directly) for span in spans]
+    return [next(from_cache) if span.file.is_cached else [next(directly)] for span in spans]
+
+
+def is_fetched_ahead(file: RemoteFile, size: int) -> bool:
+    """Whether a cache fetches a part of ``file`` before it is needed, if so many bytes of it will be."""
+    cache = file.cache
+    return cache is not None and reader_of(cache).fetches_ahead(size)
 
 
 def is_checked_by_reads(file: RemoteFile) -> bool:
@@ -71,11 +89,32 @@ class _Uncached:
     def read(self, wanted: Sequence[WantedBytes]) -> list[bytes]:
         return _fetched(list(map(_as_span, wanted)), checked=self._checked)
 
-    def begin(self, wanted: Sequence[WantedBytes], done: Done) -> None:
-        spans = list(map(_as_span, wanted))
-        if spans:
-            patience = spans[0].file.system.patience
-            begin([_request(*span) for span in spans], patience.timeout, done)
+    def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
+        system = jobs[0].file.system
+        own = list[int]()
+        size = sum(job.end - job.start for job in jobs)
+        process = fetching_process(size) if system.is_in_a_network else None
+        for place, job in enumerate(jobs):
+            if process is None or not process.begin(job, partial(settled, place)):
+                own.append(place)
+
+        def done(place: int, content: bytes | None) -> None:
+            job = jobs[own[place]]
+            settled(own[place], [] if content is None else job.write(content))
+
+        begin([request_for(jobs[place]) for place in own], system.patience, done)
+
+    def collect(self) -> None:
+        process = current_process()
+        if process is not None:
+            process.collect()
+
+    def wait(self, event: Event, seconds: float) -> None:
+        process = current_process()
+        if process is not None:
+            process.wait(event, seconds)
+        else:
+            event.wait(seconds)
 
 
 def _as_span(wanted: WantedBytes) -> Span:
@@ -103,7 +142,7 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
     parts = []
     for file, start, end in spans:
         cuts = range(start, end, LARGEST_RANGE)
-        requests += [_request(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]
+        requests += [request_for(Span(file, cut, min(cut + LARGEST_RANGE, end))) for cut in cuts]
         parts.append(len(cuts))
     answers = iter(fetch_all(requests, spans[0].file.system.patience))
     for file in files.values():
@@ -112,7 +151,9 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
     return [b"".join([next(answers) for _ in range(count)]) for count in parts]
 
 
-def _request(file: RemoteFile, start: int, end: int) -> Request:
+def request_for(span: WantedBytes) -> Request:
+    """A request for some bytes of a remote file."""
+    file, start, end = span.file, span.start, span.end
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)
     if proves_content(file):

@@ -1,0 +1,99 @@
+"""Parts that this process has claimed, to be fetched: neighbours by one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from .claim import Claim
+from .part_file import Identity, PartName, finish_part
+from .parts import ByteRange, CachedFile
+
+LARGEST_REQUEST: Final = 1 << 23
+"""Bytes of neighbouring parts that are asked for at once."""
+
+
+class Fetch(NamedTuple):
+    """A part that was claimed."""
+
+    part: PartName
+    file: CachedFile
+    claim: Claim
+
+
+class NeighbouringParts(NamedTuple):
+    """Neighbouring parts of a file.
+
+    Attributes:
+      wanted: all of their bytes.
+      fetches: the parts, in order.
+    """
+
+    wanted: ByteRange
+    fetches: list[Fetch]
+
+    def split(self, content: bytes) -> Iterator[bytes | memoryview]:
+        """The contents of the parts."""
+        yield from _split(content, [fetch.claim.size for fetch in self.fetches])
+
+    @property
+    def job(self) -> FetchJob:
+        """The same for another process."""
+        claims = [fetch.claim for fetch in self.fetches]
+        return FetchJob(
+            *self.wanted, [claim.path for claim in claims], [claim.size for claim in claims]
+        )
+
+
+class FetchJob(NamedTuple):
+    """Bytes of a file, and the parts that they are written to, which the process that asks has claimed.
+
+    Attributes:
+      file: which.
+      start: of the bytes.
+      end: of the bytes.
+      paths: of the parts, in order.
+      sizes: of the parts.
+    """
+
+    file: Any
+    start: int
+    end: int
+    paths: list[str]
+    sizes: list[int]
+
+    def write(self, content: bytes) -> list[Identity]:
+        """Write the parts; returns the identities of those that could be, the first ones."""
+        written: list[Identity] = []
+        try:
+            for path, part in zip(self.paths, _split(content, self.sizes), strict=True):
+                written.append(finish_part(path, part))
+        except OSError:  # whoever needs the others fetches them, and gets the error
+            pass
+        return written
+
+
+def runs_of(fetches: Sequence[Fetch], part_bytes: int) -> list[NeighbouringParts]:
+    """Requests for parts, in their order; neighbours are asked for together."""
+    runs: list[NeighbouringParts] = []
+    for fetch in fetches:
+        start = fetch.part.number * part_bytes
+        end = start + fetch.claim.size
+        if runs:
+            last, together = runs[-1]
+            same = together[-1].part.content == fetch.part.content and last.end == start
+            if same and end - last.start <= LARGEST_REQUEST:
+                runs[-1] = NeighbouringParts(last._replace(end=end), [*together, fetch])
+                continue
+        runs.append(NeighbouringParts(ByteRange(fetch.file, start, end), [fetch]))
+    return runs
+
+
+def _split(content: bytes, sizes: Sequence[int]) -> Iterator[bytes | memoryview]:
+    if len(sizes) == 1:
+        yield content
+        return
+    view, start = memoryview(content), 0
+    for size in sizes:
+        yield view[start : start + size]
+        start += size

@@ -1,0 +1,124 @@
+"""Fetch the parts that are needed next before they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Event
+from typing import Final, Protocol, TypeAlias, final
+
+from .cache import FileCache
+from .claim import Claim
+from .eviction import Eviction
+from .fetches import Fetch, FetchJob, NeighbouringParts, runs_of
+from .foresight import Foresight
+from .part_file import Identity, PartName
+from .part_store import PartStore, Refusal
+from .parts import PartCutter
+
+WAIT: Final = 30.0
+"""Seconds until a part that is being fetched is fetched once more."""
+
+LOOKS: Final = 8
+"""How often it is looked what comes next, while as much is read as may be fetched ahead."""
+
+Settled: TypeAlias = Callable[[int, Sequence[Identity]], None]
+
+
+class BackgroundReader(Protocol):
+    """Fetches parts of remote files while its caller goes on."""
+
+    def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
+        """Begin to fetch and write what ``jobs`` say.
+
+        For each of them ``settled`` is called once, in any thread, with its place and the identities of the
+        parts that were written: all, or the first ones.
+        """
+
+    def collect(self) -> None:
+        """Let ``settled`` be called for what has been fetched until now."""
+
+    def wait(self, event: Event, seconds: float) -> None:
+        """Wait until a call of ``settled`` has set ``event``, but no longer than that."""
+
+
+@final
+class ReadAhead:
+    """Fetches what `Foresight` says is needed next, as far as there is room for it."""
+
+    def __init__(
+        self, cache: FileCache, store: PartStore, foresight: Foresight, eviction: Eviction
+    ) -> None:
+        # What is fetched ahead takes the place of what would be kept.
+        self._most = min(cache.read_ahead, cache.max_bytes // 4)
+        self._cutter = PartCutter(cache.part_bytes)
+        self._store = store
+        self._foresight = foresight
+        self._eviction = eviction
+        self._in_flight: dict[PartName, Event] = {}
+        # Bytes that were read since all that is needed next, by this outlook, was there or on its way.
+        self._read_since, self._outlook = 0, object()
+
+    def note_read(self, size: int) -> None:
+        """So many bytes were read, for those who need them first."""
+        self._read_since += size
+
+    def wait_for(self, part: PartName, reader: BackgroundReader) -> None:
+        """Wait for ``part``, if it is being fetched."""
+        event = self._in_flight.get(part)
+        if event is not None:
+            reader.wait(event, WAIT)
+
+    def begin(self, reader: BackgroundReader) -> None:
+        """Begin to fetch the parts that are needed next and are not there."""
+        left = self._most - len(self._in_flight) * self._cutter.part_bytes
+        if 2 * left < self._most or not left:
+            return
+        outlook = self._foresight.look()
+        if outlook is self._outlook and LOOKS * self._read_since < self._most:
+            return
+        fetches, ranking = list[Fetch](), self._eviction.look()
+        self._read_since, self._outlook = 0, outlook
+        try:
+            for needed in self._foresight.upcoming(self._most):
+                size = self._cutter.size_of(needed.file, needed.number)
+                part = PartName(needed.file.content_name, needed.number)
+                few = 2 * needed.bytes < size
+                if part in self._in_flight or self._store.has(part):
+                    continue
+                if few and not self._store.has_room(size):
+                    continue
+                if left < size:
+                    self._outlook = object()  # there is more to fetch
+                    break
+                victims = ranking.only_unused if few else ranking.needed_after(needed.at)
+                claim = self._store.claim(part, size, victims)
+                if claim is Refusal.NO_ROOM:
+                    break
+                if isinstance(claim, Claim):
+                    left -= size
+                    fetches.append(Fetch(part, needed.file, claim))
+                    self._in_flight[part] = Event()
+            runs = runs_of(fetches, self._cutter.part_bytes)
+            if runs:
+                reader.begin([run.job for run in runs], partial(self._settle, runs))
+        except BaseException:
+            self._give_up(fetches)
+            raise
+
+    def _settle(
+        self, runs: Sequence[NeighbouringParts], place: int, written: Sequence[Identity]
+    ) -> None:
+        """Note what was fetched. Whoever wants a part that failed fetches it again, and gets the error."""
+        fetches = runs[place].fetches
+        for fetch, identity in zip(fetches, written, strict=False):
+            self._store.end(fetch.claim, identity)
+        self._give_up(fetches)
+
+    def _give_up(self, fetches: Sequence[Fetch]) -> None:
+        """Nothing of ``fetches`` is in flight any longer."""
+        for fetch in fetches:
+            self._store.give_up(fetch.claim)
+            event = self._in_flight.pop(fetch.part, None)
+            if event is not None:
+                event.set()

@@ -1,0 +1,205 @@
+"""Fetch parts of remote files in a process of its own, which writes them where a cache keeps them."""
+
+# What comes through a socket comes in pieces, and the thread that receives must have the interpreter's
+# lock for each of them. A thread that computes lets go of it every 5 ms. So while this process works on
+# items it receives some 50 MB/s, whatever the network could bring; another process is not held up. That
+# one needs a second to start, and is only worth it for a run that fetches much ahead. It ends when this
+# one does, however that ends, and when it has had nothing to do for a while.
+#
+# The claims of the parts stay with this process, so if either of the two is killed, nobody waits for them.
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, final
+
+from ...core.process_counts import process_counts
+from ...file_cache.fetches import FetchJob
+from ...file_cache.part_file import Identity
+
+WORTH_A_PROCESS: Final = 1 << 26
+"""Bytes that are fetched ahead by this process before it starts another one for that."""
+
+GRACE: Final = 5.0
+"""Seconds that it has to end."""
+
+PROGRAM: Final = (
+    "import sys; from multiprocessing.connection import Connection; "
+    "connection = Connection(int(sys.argv[1])); sys.path[:] = connection.recv(); "
+    "from resumable.formats.io.fetching_server import serve; serve(connection)"
+)
+
+Written = Callable[[Sequence[Identity]], None]
+
+
+class FetchOrder(NamedTuple):
+    """A job for the other process."""
+
+    number: int
+    job: FetchJob
+
+
+class FetchReport(NamedTuple):
+    """What was written for a job, and what all requests up to now were."""
+
+    number: int
+    written: list[Identity]
+    requests: int
+    bytes_read: int
+
+
+@final
+class FetchingProcess:
+    """The other process, as this one sees it.
+
+    Attributes:
+      answered: whether it has ever been ready.
+      has_ended: whether it is no longer there.
+      pid: its number.
+    """
+
+    def __init__(self) -> None:
+        self.answered = self.has_ended = False
+        self._requests = self._bytes_read = self._last = 0
+        self._lock = threading.Lock()
+        self._written: dict[int, Written] = {}
+        ours, theirs = os_pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self.pid = self._process.pid
+        self._connection = ours
+        self._connection.send(sys.path)
+
+    def begin(self, job: FetchJob, written: Written) -> bool:
+        """Let it do ``job``, unless it cannot; ``written`` is called by `collect` and `wait`."""
+        if not self.answered or self.has_ended:
+            return False
+        self._last += 1
+        number = self._last
+        try:
+            data = pickle.dumps(FetchOrder(number, job))
+        except (pickle.PicklingError, TypeError, AttributeError):  # of the storage options
+            return False
+        self._written[number] = written
+        try:
+            self._connection.send_bytes(data)
+        except OSError:
+            self._end()
+            return number not in self._written
+        return True
+
+    def collect(self, seconds: float = 0.0) -> None:
+        """Wait for answers for so long, and for no more than those that are there."""
+        if self.has_ended or not self._lock.acquire(timeout=seconds):
+            return
+        try:
+            while not self.has_ended and self._connection.poll(seconds):
+                self._note(self._connection.recv())
+                seconds = 0.0
+        except (EOFError, OSError):
+            self._end()
+        except BaseException:
+            self._end()  # a signal handler has raised within an answer
+            raise
+        finally:
+            self._lock.release()
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Wait until ``event`` is set by one of the functions ``written``, or anybody else."""
+        deadline = time.monotonic() + seconds
+        while not event.is_set() and (left := deadline - time.monotonic()) > 0:
+            if self._written and not self.has_ended:
+                self.collect(min(left, 0.05))
+            else:
+                event.wait(min(left, 0.05))
+
+    def close(self) -> None:
+        """End it."""
+        self._end()
+
+    def abandon(self) -> None:
+        """Let go of what a fork has inherited."""
+        self.has_ended = True
+        self._connection.close()
+        self._process.returncode = 0  # it is no child of this process
+
+    def _note(self, answer: FetchReport) -> None:
+        self.answered = True
+        process_counts.requests += answer.requests - self._requests
+        process_counts.bytes_read += answer.bytes_read - self._bytes_read
+        self._requests, self._bytes_read = answer.requests, answer.bytes_read
+        written = self._written.pop(answer.number, None)
+        if written is not None:
+            written(answer.written)
+
+    def _end(self) -> None:
+        self.has_ended = True
+        self._connection.close()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        while self._written:
+            self._written.popitem()[1]([])
+
+
+def os_pipe() -> tuple[Any, Any]:
+    """The two ends of a pipe for both directions."""
+    from multiprocessing import Pipe
+
+    return Pipe(duplex=True)
+
+
+_process: FetchingProcess | None = None
+_bytes_begun = 0
+
+
+def fetching_process(size: int) -> FetchingProcess | None:
+    """The process that fetches for this one, if there is one and it is ready; ``size`` more bytes are to be fetched."""
+    global _process, _bytes_begun
+    _bytes_begun += size
+    if _bytes_begun < WORTH_A_PROCESS or os.name != "posix" or not sys.executable:
+        return None
+    if _process is None or (_process.has_ended and _process.answered):
+        try:
+            _process = FetchingProcess()
+        except OSError:  # no more processes, or no more memory for one
+            return None
+    _process.collect()
+    return None if _process.has_ended else _process
+
+
+def current_process() -> FetchingProcess | None:
+    """The process that fetches for this one, if there is one."""
+    return _process
+
+
+def _close() -> None:
+    if _process is not None and not _process.has_ended:
+        _process.close()
+
+
+def _in_child() -> None:
+    global _process
+    if _process is not None:
+        _process.abandon()
+    _process = None
+
+
+atexit.register(_close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

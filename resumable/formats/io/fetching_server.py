@@ -1,0 +1,55 @@
+"""What the process does that `fetching_process` starts: fetch parts of remote files, and write them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Final
+
+from ...core.process_counts import process_counts
+from ...file_cache.fetches import FetchJob
+from ...file_cache.part_file import Identity
+from .fetching import Request, begin
+from .fetching_process import FetchReport
+from .remote_content import request_for
+
+IDLE: Final = 60.0
+"""Seconds without a job after which it ends."""
+
+
+def serve(connection: Connection) -> None:
+    """Do the jobs that come through ``connection``, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks decides when it ends
+    lock, under_way = threading.Lock(), set[int]()
+    gates = dict[int, asyncio.Semaphore]()
+
+    def answer(number: int, written: list[Identity]) -> None:
+        counts = process_counts
+        with lock, suppress(OSError):
+            connection.send(FetchReport(number, written, counts.requests, counts.bytes_read))
+        under_way.discard(number)
+
+    def start(number: int, job: FetchJob, request: Request) -> None:
+        def done(_: int, content: bytes | None) -> None:
+            answer(number, [] if content is None else job.write(content))
+
+        patience = job.file.system.patience
+        gate = gates.setdefault(patience.at_once, asyncio.Semaphore(patience.at_once))
+        begin([request], patience, done, gate)
+
+    answer(0, [])
+    with suppress(EOFError, OSError):
+        while connection.poll(IDLE) or under_way:
+            number, job = connection.recv()
+            under_way.add(number)
+            try:
+                request = request_for(job)
+            except Exception:  # whoever needs it asks itself, and gets the error
+                answer(number, [])
+                continue
+            start(number, job, request)
+    os._exit(0)

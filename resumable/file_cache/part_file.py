@@ -107,7 +107,12 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
                 rest = rest[os.write(opened, rest) :]
         os.ftruncate(opened, HEADER.size + len(content))
         identity = identity_of(os.fstat(opened))
-        os.replace(unfinished, path)
+        try:
+            os.replace(unfinished, path)
+        except FileNotFoundError:
+            # The one that fetched for a process that died may have finished it just now, with the same content.
+            if not os.path.exists(path):
+                raise
     finally:
         if descriptor is None:
             os.close(opened)

@@ -232,7 +232,9 @@ MUTATIONS: Final = [
     Mutation("file_cache/eviction.py", "read & (needed_at > at)", "read & (needed_at >= 0)"),
     Mutation("file_cache/eviction.py", "        if self._others:\n            return 0\n", ""),
     Mutation("file_cache/eviction.py", "last_used[few:] + last_used[:few]", "last_used"),
-    Mutation("file_cache/eviction.py", "len(self._contents) > known or now", "now"),
+    Mutation(
+        "file_cache/eviction.py", "not self._said.issuperset(self._contents.values()) or now", "now"
+    ),
     Mutation("file_cache/claim.py", "                lock(descriptor)\n", ""),
     Mutation(
         "file_cache/claim.py",
@@ -243,16 +245,14 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + self.size)", "pass"
     ),
-    Mutation(
-        "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + len(content))", "pass"
-    ),
+    Mutation("file_cache/part_file.py", "os.ftruncate(opened, HEADER.size + len(content))", "pass"),
     Mutation(
         "file_cache/claim.py",
         "        _check_own(descriptor, unfinished)\n        os.unlink",
         "        os.unlink",
     ),
     Mutation("file_cache/claim.py", "os.close(_open.pop())", "_open.pop()"),
-    Mutation("file_cache/part_file.py", "and data == header_of(content) + content", ""),
+    Mutation("file_cache/part_file.py", "and header == header_of(content)", ""),
     Mutation("file_cache/part_file.py", "data if len(data) == stop - start else None", "data"),
     Mutation(
         "file_cache/part_file.py",

@@ -12,7 +12,14 @@ import pytest
 from resumable.core.file_locks import lock
 from resumable.file_cache.claim import Claim, remove_if_dead
 from resumable.file_cache.contents import clear
-from resumable.file_cache.part_file import HEADER, MAGIC, ForeignFile, PartFile, PartName
+from resumable.file_cache.part_file import (
+    HEADER,
+    MAGIC,
+    ForeignFile,
+    PartFile,
+    PartName,
+    finish_part,
+)
 from resumable.file_cache.plan import NO_USES, PLANS, PlanFile, plans_of_others
 from resumable.file_cache.room import KeptPart, NoRoom, Room, kept_parts
 
@@ -53,6 +60,13 @@ def test_a_part_is_claimed_by_one_until_it_is_there(path: Path) -> None:
     assert not claim.give_up()
     claimed(path).give_up()
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_part_that_another_one_finishes_meanwhile_is_there(path: Path) -> None:
+    claim = claimed(path)
+    finish_part(str(path), CONTENT)  # as the one that fetched for a process that died
+    claim.commit(CONTENT)
+    assert read_at(path) == CONTENT
 
 
 def test_what_a_dead_process_left_is_written_over_whatever_its_length(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -62,9 +63,7 @@ class Journal:
           until: the part of the time of the workload after which no further round begins.
         """
         for turn in range(rounds):
-            if not self.once(
-                *key, "turn", turn, measure=lambda turn=turn: self._goes_on(turn, until)
-            ):  # type: ignore[misc]
+            if not self.once(*key, "turn", turn, measure=partial(self._goes_on, turn, until)):
                 return
             yield turn
 

@@ -66,8 +66,7 @@ def stream(rows: int, features: int) -> rs.Pipeline[Any]:
     return records.shuffle(1, window=512).batch(rows, drop_last=True).repeat()
 
 
-@jax.jit
-def train(weights: Any, batch: Any, rounds: Any) -> tuple[Any, Any]:
+def _train(weights: Any, batch: Any, rounds: Any) -> tuple[Any, Any]:
     """A step that takes the longer, the more rounds it has."""
 
     def error(weights: Any) -> Any:
@@ -76,6 +75,9 @@ def train(weights: Any, batch: Any, rounds: Any) -> tuple[Any, Any]:
     loss, slope = jax.value_and_grad(error)(weights)
     drawn = jax.lax.fori_loop(0, rounds, lambda _, hidden: jnp.tanh(hidden @ weights), batch["x"])
     return weights - 1e-3 * slope, loss + 1e-9 * drawn.mean()
+
+
+train = jax.jit(_train)
 
 
 class Loop:

@@ -28,6 +28,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from checkpoint.saving_loops import until_written
+
 import resumable as rs
 from resumable.checkpoint.envelope import decode
 from resumable.checkpoint.files import NO_LINKS
@@ -102,6 +104,7 @@ def save_in_a_loop(folder: Path, channel: socket.socket) -> None:
         channel.send(b"ready")
         channel.recv(1)
         report["first"] = attempt(loop)
+        until_written(checkpointer)
         channel.send(b"tried")
         channel.recv(1)
         report["left open"] = len(descriptors()) - before

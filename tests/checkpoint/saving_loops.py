@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import resumable as rs
 
-__all__ = ["files_in", "run_loop", "unfinished_in"]
+__all__ = ["files_in", "run_loop", "unfinished_in", "until_written"]
 
 
 def run_loop(
@@ -40,3 +41,13 @@ def files_in(folder: Path) -> list[str]:
 def unfinished_in(folder: Path) -> list[str]:
     """Those of saves that were cut short."""
     return [name for name in os.listdir(folder) if name.startswith(".tmp-")]
+
+
+def until_written(checkpointer: rs.Checkpointer) -> None:
+    """Wait until nothing is being written, nor removed by a retention."""
+    assert checkpointer._loop is not None
+    saver = checkpointer._loop._saver
+    deadline = time.monotonic() + 20
+    while saver.busy:
+        assert time.monotonic() < deadline, "it is not written"
+        time.sleep(0.001)

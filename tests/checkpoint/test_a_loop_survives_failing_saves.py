@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from checkpoint.faulty_os import Fault, FaultyOs, faults, faulty_os, open_descriptors
-from checkpoint.saving_loops import files_in, unfinished_in
+from checkpoint.saving_loops import files_in, unfinished_in, until_written
 from support.tiers import thinned
 
 import resumable as rs
@@ -201,6 +201,7 @@ def test_a_loop_goes_on_after_a_save_in_doubt(tmp_path: Path, code: int) -> None
             next(loop)
         assert rs.Directory(tmp_path).steps() == [2, 4, 6]
         assert next(loop) == 6
+        until_written(checkpointer)
         check_valid(rs.Directory(tmp_path))
     finally:
         checkpointer.close()

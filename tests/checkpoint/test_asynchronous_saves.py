@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoint.saving_loops import until_written
 from checkpoint.wrapped import Wrapped
 
 import resumable as rs
@@ -71,15 +72,6 @@ class Log(rs.CheckpointListener):
 
 def checkpointer_of(store: rs.Store, trigger: rs.Trigger, **options: Any) -> rs.Checkpointer:
     return rs.Checkpointer(store, trigger, asynchronous=True, **options)
-
-
-def until_written(checkpointer: rs.Checkpointer) -> None:
-    assert checkpointer._loop is not None
-    saver = checkpointer._loop._saver
-    deadline = time.monotonic() + 20
-    while saver.busy:
-        assert time.monotonic() < deadline, "it is not written"
-        time.sleep(0.001)
 
 
 def labels_are_true(store: rs.Store) -> None:

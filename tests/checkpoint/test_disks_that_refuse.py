@@ -18,7 +18,8 @@ import resumable as rs
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
 CAMPAIGN = Path(__file__).parents[1] / "campaigns" / "strace_faults.py"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(rs.__file__).parents[1])}
+ROOTS = [str(Path(rs.__file__).parents[1]), str(CAMPAIGN.parents[1])]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(ROOTS)}
 
 # A loop in a process of its own, which the limits are set for. It is in the folder that it saves
 # to, so that it may lose the right to the folders above.

@@ -32,14 +32,16 @@ def run(options: Options) -> Result:
     title = (__doc__ or "").partition("\n")[0]
     if missing := [name for name in NEEDED if not find_spec(name)]:
         return skipped("remote_cache", title, f"{' and '.join(missing)} must be installed")
-    from benchmarks.workloads.scripts.remote_cache import measure_bytes, measure_speed
+    from benchmarks.workloads.scripts.remote_cache import SHARDS, measure_bytes, measure_speed
 
-    items, size = (2, 30_000) if options.quick else (ITEMS, SIZE)
-    measure = partial(_measured, measure_bytes, options.folder, items, size, EPOCHS)
+    items, size, shards = (2, 250_000, 24) if options.quick else (ITEMS, SIZE, SHARDS)
+    measure = partial(_measured, measure_bytes, options.folder, items, size, EPOCHS, shards)
     fetched = options.journal.once("bytes", measure=measure)
     turns = [
         options.journal.once(
-            "speed", turn, measure=partial(_measured, measure_speed, options.folder, items, size, 1)
+            "speed",
+            turn,
+            measure=partial(_measured, measure_speed, options.folder, items, size, 1, shards),
         )
         for turn in options.journal.turns(options.rounds)
     ]
@@ -57,10 +59,10 @@ def run(options: Options) -> Result:
 
 
 def _measured(
-    measure: Callable[..., Any], place: Path, items: int, size: int, times: int
+    measure: Callable[..., Any], place: Path, items: int, size: int, times: int, shards: int
 ) -> list[dict[str, Any]]:
     with TemporaryDirectory(dir=place) as folder:
-        return [*measure(Path(folder), items, size, times)]
+        return [*measure(Path(folder), items, size, times, shards)]
 
 
 def _table_of_bytes(rows: list[dict[str, Any]]) -> Table:

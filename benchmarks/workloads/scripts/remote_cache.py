@@ -18,6 +18,7 @@ import shutil
 import statistics
 import tempfile
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,10 +85,10 @@ def store(folder: Path, latency: float = 0.0, rate: float = 0.0) -> Iterator[str
         server.join()
 
 
-def write_shards(folder: Path, items: int, size: int) -> int:
-    """Write shards of ``items`` lines of ``size`` bytes each; returns the bytes of all."""
+def write_shards(folder: Path, items: int, size: int, shards: int) -> int:
+    """Write ``shards`` of ``items`` lines of ``size`` bytes each; returns the bytes of all."""
     generator, total = np.random.default_rng(0), 0
-    for shard in range(SHARDS):
+    for shard in range(shards):
         letters = generator.integers(97, 123, (items, size), dtype=np.uint8)
         letters[:, -1] = ord("\n")
         (folder / f"{shard:03}.txt").write_bytes(letters.tobytes())
@@ -118,9 +119,11 @@ class LastUse:
             self._kept.popitem(last=False)
 
 
-def measure_bytes(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[str, Any]]:
+def measure_bytes(
+    folder: Path, items: int, size: int, epochs: int, shards: int = SHARDS
+) -> Iterator[dict[str, Any]]:
     """The bytes that each epoch fetches, by how the shards are shuffled and by the share that the cache has room for."""
-    total = write_shards(folder, items, size)
+    total = write_shards(folder, items, size, shards)
     names = sorted(path.name for path in folder.glob("*.txt"))
     with store(folder) as address:
         urls = [f"{address}/{name}" for name in names]
@@ -134,10 +137,16 @@ def measure_bytes(folder: Path, items: int, size: int, epochs: int) -> Iterator[
                 model = LastUse(int(share * total))
                 pipeline = rs.lines(urls, index_dir=index, cache=cache).shuffle(0, block=block)
                 fetched, by_last_use = [], []
-                with noting(model), iter(pipeline.repeat(epochs)) as iterator:
+                with (
+                    warnings.catch_warnings(),
+                    noting(model),
+                    iter(pipeline.repeat(epochs)) as iterator,
+                ):
+                    # Some of these caches are too small, which is what is measured.
+                    warnings.filterwarnings("ignore", "an order has .* in use", RuntimeWarning)
                     for _ in range(epochs):
                         before, modelled = process_counts.now()["bytes_read"], model.fetched
-                        for _ in range(items * SHARDS):
+                        for _ in range(items * shards):
                             next(iterator)
                         read = process_counts.now()["bytes_read"] - before
                         fetched.append(round(read / total, 3))
@@ -165,9 +174,11 @@ def noting(model: LastUse) -> Iterator[None]:
         CacheReader._pieces = pieces  # type: ignore[method-assign]
 
 
-def measure_speed(folder: Path, items: int, size: int, rounds: int) -> Iterator[dict[str, Any]]:
+def measure_speed(
+    folder: Path, items: int, size: int, rounds: int, shards: int = SHARDS
+) -> Iterator[dict[str, Any]]:
     """Items a second from a distant store with read-ahead, and from local files that are in memory."""
-    write_shards(folder, items, size)
+    write_shards(folder, items, size, shards)
     paths = sorted(map(str, folder.glob("*.txt")))
     index = tempfile.mkdtemp()
     with store(folder, latency=0.02, rate=1e8) as address:

@@ -17,7 +17,7 @@ __all__ = ["begin", "depends_on_tier", "examples", "is_deep", "thinned"]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-EXAMPLES: Final = {"quick": 8, "deep": 24}
+EXAMPLES: Final = {"quick": 8, "deep": 18}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
 
 

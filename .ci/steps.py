@@ -177,9 +177,9 @@ python -m pytest --require-packages tests/formats/test_shards_of_others.py
 # The step `formats-of-others` makes what MosaicML Streaming needs; if it has not yet, that loader is left out.
 mkdir "$WORK/environments"
 ln -s "{OTHERS.folder}" "$WORK/environments/streaming"
-# The other workloads have no loaders of others, or none that the steps `deep` and `files` lack.
+# The other workloads have no loaders of others, and the steps `deep` and `files` run them.
 RESUMABLE_BENCHMARK_ENVIRONMENTS="$WORK/environments" python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks" \\
-    --workloads columns,elastic,item-by-item,language-model,many-files,parallel,partitions,python-map,resume-time,state-size,stream-shuffle,text,tfrecord
+    --workloads columns,elastic,item-by-item,language-model,many-files,parallel,parquet,partitions,python-map,resume-time,state-size,stream-shuffle,text,tfrecord
 """),
     Step("archives", "wheel and sdist in empty environments", BUILD, """
 python -m build --no-isolation --outdir "$WORK/dist" . >/dev/null

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from formats.zipped import zip_folder
 
+from benchmarks.mosaicml import streaming
+
 SCALARS = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
 )  # fmt: skip
@@ -84,36 +86,14 @@ def jpeg(image: Any) -> bytes:
 
 
 def mosaicml() -> Any:
-    """The package of MosaicML Streaming.
-
-    It imports torchvision, of which there is no build without the libraries of a GPU, only to convert images
-    to tensors. So that this can be imported, the two operators are declared that its C++ code would define.
+    """The package of MosaicML Streaming, without the warnings that importing it gives.
 
     Raises:
       ImportError: if it is not installed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            import torchvision  # noqa: F401
-        except RuntimeError:
-            import torch
-
-            for name in [each for each in sys.modules if each.startswith("torchvision")]:
-                del sys.modules[name]
-            library = torch.library.Library("torchvision", "FRAGMENT")
-            for operator in ("nms", "qnms"):
-                library.define(
-                    f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-                )
-            KEPT.append(library)
-        import streaming
-
-    return streaming
-
-
-KEPT: list[Any] = []
-"""The operators are declared as long as this lives."""
+        return streaming()
 
 
 def write(

@@ -1,6 +1,6 @@
 """How many bytes the caches of MosaicML Streaming and LitData fetch for shuffled epochs, with a limit of their size.
 
-Run as `PYTHONPATH=tests:. python -m benchmarks.workloads.scripts.caches_of_others mosaicml` or `... litdata`, with that package installed. The
+Run as `python -m benchmarks.workloads.scripts.caches_of_others mosaicml` or `... litdata`, with that package installed. The
 data are those of `remote_cache.py bytes`: 200 shards of random bytes, written by the package itself. What is
 printed is the bytes that each epoch copies from the folder that stands for the store, divided by the size of the data.
 """
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks import mosaicml as package
 
 SHARDS = 200
 
@@ -49,9 +51,7 @@ def mosaicml(
     folder: Path, items: int, size: int, epochs: int, algorithms: list[str]
 ) -> Iterator[dict[str, Any]]:
     """The epochs of a `StreamingDataset` with a ``cache_limit``, for each ``shuffle_algo``."""
-    from formats.of_mosaicml import mosaicml as imported
-
-    streaming = imported()
+    streaming = package.streaming()
     from streaming.base.storage import download
 
     store = folder / "mds"

@@ -1,6 +1,6 @@
 """How fast other loaders read shuffled shards from a distant store, beside the same loader on local files.
 
-Run as `PYTHONPATH=tests:. python -m benchmarks.workloads.scripts.remote_speed_of_others LOADER`, with ``mosaicml``, ``litdata``,
+Run as `python -m benchmarks.workloads.scripts.remote_speed_of_others LOADER`, with ``mosaicml``, ``litdata``,
 ``webdataset`` or ``datasets`` for that package. The data, the work on an item and the store are those of `remote_cache.py speed`: a
 latency of 20 ms for each request, and 100 MB/s for each connection. WebDataset and datasets read them over HTTP. MosaicML Streaming and
 LitData have no reader of plain HTTP: their downloader for local folders waits as long as such a connection takes.
@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import mosaicml as package
 from benchmarks.workloads.scripts.caches_of_others import SHARDS, samples
 from benchmarks.workloads.scripts.remote_cache import busy, store
 
@@ -52,9 +53,7 @@ class Distance:
 
 def mosaicml(folder: Path, data: Iterator[bytes], items: int, size: int) -> tuple[Make, Any]:
     """Its shuffle ``py1s`` with the defaults of its reading ahead."""
-    from formats.of_mosaicml import mosaicml as imported
-
-    streaming = imported()
+    streaming = package.streaming()
     from streaming.base.storage import download
 
     with streaming.MDSWriter(

@@ -32,7 +32,8 @@ def run(options: Options) -> Result:
     title = (__doc__ or "").partition("\n")[0]
     if missing := [name for name in NEEDED if not find_spec(name)]:
         return skipped("remote_cache", title, f"{' and '.join(missing)} must be installed")
-    from benchmarks.workloads.scripts.remote_cache import SHARDS, measure_bytes, measure_speed
+    from benchmarks.workloads.scripts.remote_cache import measure_bytes
+    from benchmarks.workloads.scripts.remote_speed import SHARDS, measure_speed
 
     items, size, shards = (2, 250_000, 24) if options.quick else (ITEMS, SIZE, SHARDS)
     measure = partial(_measured, measure_bytes, options.folder, items, size, EPOCHS, shards)
@@ -47,7 +48,7 @@ def run(options: Options) -> Result:
     ]
     by_work = {rows[0]["work on an item"]: rows for rows in zip(*turns, strict=True)}
     speeds = {
-        work: {kind: [row[kind][0] for row in rows] for kind in ("remote", "local")}
+        work: {kind: [row[f"{kind} MB/s"][0] for row in rows] for kind in ("remote", "local")}
         for work, rows in by_work.items()
     }
     return Result(
@@ -86,4 +87,4 @@ def _table_of_speeds(speeds: dict[str, dict[str, list[float]]]) -> Table:
         local = "{:,.0f} ({:,.0f} to {:,.0f})".format(*spread(found["local"]))
         ratio = "{:.2f} ({:.2f} to {:.2f})".format(*spread([one / other for one, other in pairs]))
         rows.append((work, local, ratio))
-    return Table("speed", ("work on an item", "local, items/s", "remote ÷ local"), rows)
+    return Table("speed", ("work on an item", "local, MB/s", "remote ÷ local"), rows)

@@ -1,7 +1,7 @@
 """How many bytes the caches of MosaicML Streaming and LitData fetch for shuffled epochs, with a limit of their size.
 
 Run as `python -m benchmarks.workloads.scripts.caches_of_others mosaicml` or `... litdata`, with that package installed. The
-data are those of `remote_cache.py bytes`: 200 shards of random bytes, written by the package itself. What is
+data are those of `remote_cache.py`: 200 shards of random bytes, written by the package itself. What is
 printed is the bytes that each epoch copies from the folder that stands for the store, divided by the size of the data.
 """
 

@@ -95,12 +95,14 @@ def store(folder: Path, latency: float = 0.0, rate: float = 0.0) -> Iterator[tup
         server.join()
 
 
-def measure_speed(folder: Path, items: int, size: int, rounds: int) -> Iterator[dict[str, Any]]:
+def measure_speed(
+    folder: Path, items: int, size: int, rounds: int, shards: int = SHARDS
+) -> Iterator[dict[str, Any]]:
     """Items a second from a distant store with read-ahead, and from local files that are in memory.
 
     The first round does not count: in it the process that fetches begins.
     """
-    total = write_documents(folder, items, size)
+    total = write_documents(folder, items, size, shards)
     paths = sorted(map(str, folder.glob("*.txt")))
     index = tempfile.mkdtemp()
     with store(folder, latency=0.02, rate=1e8) as (address, server):
@@ -172,10 +174,10 @@ def seconds_of(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def write_documents(folder: Path, items: int, size: int) -> int:
-    """Write shards of ``items`` lines of about ``size`` bytes each, in JSON; returns the bytes of all."""
+def write_documents(folder: Path, items: int, size: int, shards: int) -> int:
+    """Write ``shards`` of ``items`` lines of about ``size`` bytes each, in JSON; returns the bytes of all."""
     generator, total = np.random.default_rng(0), 0
-    for shard in range(SHARDS):
+    for shard in range(shards):
         lines = []
         for item in range(items):
             tokens = generator.integers(0, 50_000, size // 14).tolist()

@@ -1,7 +1,7 @@
 """How fast other loaders read shuffled shards from a distant store, beside the same loader on local files.
 
 Run as `python -m benchmarks.workloads.scripts.remote_speed_of_others LOADER`, with ``mosaicml``, ``litdata``,
-``webdataset`` or ``datasets`` for that package. The data, the work on an item and the store are those of `remote_cache.py speed`: a
+``webdataset`` or ``datasets`` for that package. The data, the work on an item and the store are those of `remote_speed.py`: a
 latency of 20 ms for each request, and 100 MB/s for each connection. WebDataset and datasets read them over HTTP. MosaicML Streaming and
 LitData have no reader of plain HTTP: their downloader for local folders waits as long as such a connection takes.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks import mosaicml as package
 from benchmarks.workloads.scripts.caches_of_others import SHARDS, samples
-from benchmarks.workloads.scripts.remote_cache import busy, store
+from benchmarks.workloads.scripts.remote_speed import WORKS, store
 
 LATENCY = 0.02
 RATE = 1e8
@@ -163,7 +163,7 @@ def far(folder: Path, distant: Any) -> Iterator[str]:
     if distant is None:
         yield "far"
     else:
-        with distant as address:
+        with distant as (address, _):
             yield address
 
 
@@ -173,8 +173,8 @@ def measure(name: str, folder: Path, options: Any) -> Iterator[dict[str, Any]]:
         folder, samples(options.items, options.size), options.items, options.size
     )
     with far(folder, distant) as address:
-        for passes in (0, 1, 4):
-            work = busy(passes)
+        for kind_of_work in ("none", "a pass over the text", "four passes"):
+            work = WORKS[kind_of_work]
             found: dict[str, list[float]] = {"remote": [], "local": []}
             for _ in range(options.rounds):
                 for kind, place in (("local", str(folder)), ("remote", address)):
@@ -189,7 +189,7 @@ def measure(name: str, folder: Path, options: Any) -> Iterator[dict[str, Any]]:
                 for one, other in zip(found["remote"], found["local"], strict=True)
             )
             yield {
-                "loader": name, "work on an item": f"{passes} passes", **found,
+                "loader": name, "work on an item": kind_of_work, **found,
                 "ratio": statistics.median(ratios), "ratios": ratios,
             }  # fmt: skip
 

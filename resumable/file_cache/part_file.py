@@ -121,7 +121,7 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
 
 @final
 class PartFile:
-    """A part that is open for reading; nothing is known of its content before `check`.
+    """A part that is open for reading; nothing is known of its content before it is read whole.
 
     Attributes:
       identity: tells whether another file, or another content, is there the next time.

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from .block import Indices
+
+T = TypeVar("T")
 
 
 class PartUses(NamedTuple):
@@ -45,7 +47,7 @@ def uses_before(uses: PartUses, end: int) -> PartUses:
 
 
 class Foresees(Protocol):
-    """An iterator whose order is known."""
+    """An iterator whose order is known. One that reads bytes in order may count units of them as items."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What its items from ``start`` to ``stop`` need, counted from the next one, up to the end of the next epoch."""
@@ -60,4 +62,16 @@ class Foresees(Protocol):
 
 
 foreseeing: WeakSet[Any] = WeakSet()
-"""The iterators in use that read from a cache, each a `Foresees`."""
+"""What is in use that reads from a cache, each a `Foresees`."""
+
+TRIES: Final = 8
+
+
+def members(found: WeakSet[T]) -> list[T]:
+    """What is in ``found``, to which other threads may add; nothing if they do so all the time."""
+    for _ in range(TRIES):
+        try:
+            return list(found)
+        except RuntimeError:  # another thread has added something meanwhile
+            continue
+    return []

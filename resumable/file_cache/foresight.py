@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..core.block import Indices
-from ..core.foreseen import PartUses, foreseeing, uses_before
+from ..core.foreseen import PartUses, foreseeing, members, uses_before
 from ..errors import ResumableError
 from .cache import FileCache
 from .part_file import MIX
@@ -23,8 +23,6 @@ HORIZON: Final = 1 << 18
 
 RENEWED: Final = 2
 """The share of the horizon after which it is looked at anew."""
-
-TRIES: Final = 8
 
 
 class NeededPart(NamedTuple):
@@ -108,7 +106,7 @@ class _Outlook:
     def is_old(self) -> bool:
         """Whether other iterators are in use, or a good part of the horizon is reached."""
         reached = not 0 <= self.elapsed <= self._horizon // RENEWED
-        return reached or set(_all_foreseeing()) != set(self._positions)
+        return reached or set(members(foreseeing)) != set(self._positions)
 
     def note_read(self, code: int, size: int) -> None:
         """So many bytes of the part with this code were read, by those who use them first."""
@@ -166,7 +164,7 @@ class Foresight:
         """What is known; another object when it was looked at anew."""
         outlook = self._outlook
         if outlook is None or outlook.is_old:
-            iterators = _all_foreseeing()
+            iterators = members(foreseeing)
             horizon = HORIZON // max(len(iterators), 1)
             found, of_epoch = list[PartUses](), list[PartUses]()
             # An error of a later item, such as a damaged index, is raised when the item is asked for.
@@ -184,15 +182,6 @@ class Foresight:
 def code_of(file: CachedFile) -> int:
     """The code of the file's first part; that of another part is `MIX` times its number more."""
     return int(file.content_name[:16], 16)
-
-
-def _all_foreseeing() -> list[Any]:
-    for _ in range(TRIES):
-        try:
-            return list(foreseeing)
-        except RuntimeError:  # another thread has begun to iterate meanwhile
-            continue
-    return []
 
 
 def _in_order(found: Sequence[PartUses]) -> _Uses:

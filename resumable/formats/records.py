@@ -16,6 +16,7 @@ from .indexed_record_files import IndexedRecordFiles
 from .io.paths import Paths, repeatable
 from .io.pieces import Start
 from .io.scan_buffer import ScanBuffer
+from .io.stored_files import StoredFiles
 from .lines import LINES, LocatedLines
 from .record import ByteReader, Format, LocatedRecord
 from .record_file import AnyRecords
@@ -70,7 +71,7 @@ def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
       MalformedItem: if it has changed, or cannot be decompressed as far as it was read.
       OSError: if it cannot be read.
     """
-    pieces = StreamFile.of(file).pieces(Start(0, 0), format)
+    pieces = StreamFile.of(file).pieces(StoredFiles([file]).open(0), Start(0, 0), format)
     with closing(ScanBuffer(pieces, 0)) as buffer:
         yield buffer
         if buffer.damage is not None:

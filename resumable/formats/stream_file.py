@@ -11,9 +11,7 @@ from ..errors import MalformedItem, ResumableError
 from .data_files import AnyFile
 from .io.compression import Compression, compression_of
 from .io.paths import file_name
-from .io.pieces import CheckedPieces, Damage, Decompressed, Pieces, Start, StoredPieces
-from .io.remote import RemoteFile
-from .io.remote_content import RemotePieces
+from .io.pieces import CheckedPieces, Damage, Decompressed, Pieces, Start
 from .io.scan_buffer import ScanBuffer, pass_over
 from .record import Format, FoundRecords, LocatedRecord
 
@@ -79,20 +77,18 @@ class StreamFile(NamedTuple):
         """How it is compressed; None if it is not."""
         return compression_of(self.name)
 
-    def pieces(self, start: Start, format: Format) -> Pieces:
-        """Its content from ``start`` on, of records in this ``format``.
+    def pieces(self, stored: Pieces, start: Start, format: Format) -> Pieces:
+        """Its content from ``start`` on.
+
+        Args:
+          stored: what is stored from there on.
+          start: of a member, or of whatever can be read alone.
+          format: of its records.
 
         Raises:
-          MalformedItem: if it has changed since it was found.
-          OSError: if it cannot be opened.
           MissingDependency: if it needs a package that is not installed.
         """
         compression = self.compression
-        stored: Pieces
-        if isinstance(self.file, RemoteFile):
-            stored = RemotePieces(self.file, start.stored)
-        else:
-            stored = StoredPieces(self.file, start.stored)
         if compression is not None:
             return Decompressed(stored, compression, start)
         return stored if start.stored else CheckedPieces(stored, self.path, format)
@@ -135,14 +131,20 @@ class StreamReader:
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
       place: of a record.
+      stored: what the file stores from the place on; it is closed with this.
 
     Raises:
-      MalformedItem: if the file has changed since it was found.
-      OSError: if it cannot be opened.
+      MalformedItem: if the file has not what was before the place.
+      OSError: if it cannot be read.
     """
 
     def __init__(
-        self, file: StreamFile, format: Format, passes_over: bool, place: StreamPosition
+        self,
+        file: StreamFile,
+        format: Format,
+        passes_over: bool,
+        place: StreamPosition,
+        stored: Pieces,
     ) -> None:
         self._file = file
         self._format = format
@@ -153,7 +155,7 @@ class StreamReader:
         self._error: ResumableError | None = None  # raised in place of what comes after it
         self._cut = False  # whether the last record found is cut by damage
         self._ended = False
-        pieces = file.pieces(place.start, format)
+        pieces = file.pieces(stored, place.start, format)
         try:
             self._reach(pieces, place)
             self._tape = ScanBuffer(pieces, place.offset)

@@ -27,6 +27,7 @@ from .contents import FILES, evidence_of
 from .data_files import AnyFile
 from .io.paths import is_remote
 from .io.pieces import Start
+from .io.stored_files import StoredFiles
 from .left_out_of_streams import LeftOutOfStream
 from .record import Format, LocatedRecord
 from .stream_file import BEGINNING, RecordChunk, StreamFile, StreamPosition, StreamReader
@@ -49,7 +50,8 @@ class RecordStream(Stage[LocatedRecord]):
     """The records of files as `LocatedRecord`, file after file, each read from its start.
 
     At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote
-    file), or two longer records.
+    file), or two longer records. What follows in remote files is asked for ahead: up to 32 MiB by all
+    streams of a process, or what the storage option ``"ahead"`` says.
 
     State: O(1), the number of the file, the record's number and offset in it, where its content can
     be read from, and how many items were handed out and left out. A resume first reads the first and
@@ -205,6 +207,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         self._reading = 0
         # How many items were left out before the next run.
         self._left_out = 0
+        self._stored = StoredFiles(stage.found, epochs=True)
         self._reader: StreamReader | None = None
         self._run: _Run | None = None
         # The position of the next record in the run.
@@ -257,7 +260,10 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
                 at = self._place
                 inside = at.inside if at.file == self._reading else BEGINNING
                 file = stage.streams[self._reading]
-                self._reader = reader = StreamReader(file, stage.format, stage.passes_over, inside)
+                stored = self._stored.open(self._reading, inside.start.stored)
+                self._reader = reader = StreamReader(
+                    file, stage.format, stage.passes_over, inside, stored
+                )
             found = reader.next_run()
             if found is not None:
                 self._run = self._remaining(found)
@@ -373,6 +379,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             # What was passed over since is read again, as it is counted again.
             self._reading, self._left_out = self._place.file, self._place.left_out
             reader.close()
+        self._stored.close()
 
 
 def _pair(stage: RecordStream, name: str, value: Any) -> tuple[int, int]:

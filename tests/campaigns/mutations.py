@@ -299,6 +299,27 @@ MUTATIONS: Final = [
     Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
     Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
     Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
+    Mutation("formats/io/stored_files.py", "content[self._place - asked.start :]", "content"),
+    Mutation("formats/io/stored_files.py", "self._queue[0].end <= place", "False"),
+    Mutation(
+        "formats/io/stored_files.py", "if self._process != os.getpid():", "if not self._process:"
+    ),
+    Mutation("formats/io/stored_files.py", "MOST_ASKED * self._in_a_row", "1 << 40"),
+    Mutation("formats/io/stored_files.py", "if place != self._place:", "if False:"),
+    Mutation("formats/io/stored_files.py", "// max(len(members(_reading)), 1)", ""),
+    Mutation("formats/io/stored_files.py", "or held + size > patience.ahead", ""),
+    Mutation("formats/io/stored_files.py", "len(self._queue) < patience.at_once and", ""),
+    Mutation("formats/io/stored_files.py", "share if share >= SMALL_RANGE else 0", "share"),
+    Mutation(
+        "formats/io/stored_files.py", "+ epoch * starts[-1] - self._place", "+ epoch * starts[-1]"
+    ),
+    Mutation("formats/io/stored_files.py", "for epoch in range(2):", "for epoch in range(1):"),
+    Mutation(
+        "formats/io/cached_parts.py",
+        "begins[file_of] + starts, 0",
+        "begins[file_of], 0",
+    ),
+    Mutation("formats/io/fetching.py", "for task in list(tasks):", "for task in ():"),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),

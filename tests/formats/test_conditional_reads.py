@@ -14,7 +14,7 @@ from support.s3_server import s3_server
 
 import resumable as rs
 from resumable.formats import runs_ahead
-from resumable.formats.io import conditional, remote_content
+from resumable.formats.io import conditional, stored_files
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("tenacity", reason="tenacity is not installed")
@@ -27,8 +27,9 @@ CHANGED = r"changed since the pipeline was built"
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
-    monkeypatch.setattr(remote_content, "LARGEST_RANGE", 1 << 20)
+    monkeypatch.setattr(stored_files, "FIRST_RANGE", 512)
+    monkeypatch.setattr(stored_files, "SMALL_RANGE", 512)
+    monkeypatch.setattr(stored_files, "LARGEST_RANGE", 1 << 20)
     monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 1 << 15)
     monkeypatch.setattr(conditional, "servers_without_tags", set())
 
@@ -37,7 +38,8 @@ def found(server: FileServer, tag: str, index_dir: Path | None = None) -> rs.Pip
     server.files, server.tags = {"/a.txt": TEXT}, {"/a.txt": tag}
     url = f"{server.address}/a.txt"
     retry = AT_ONCE | {"timeout": 20}
-    lines = rs.lines(url, storage_options={"retry": retry}, index_dir=index_dir)
+    options = {"retry": retry, "read": {"ahead": 0}}  # so that all is read after a change
+    lines = rs.lines(url, storage_options=options, index_dir=index_dir)
     server.requests.clear()
     return lines
 

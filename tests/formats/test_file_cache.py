@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from formats.http_files import FileServer
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.bench.cached import notes_on_caches
@@ -91,6 +92,31 @@ def test_what_was_read_once_needs_no_request_again(server: FileServer, tmp_path:
     after = process_counts.now()
     assert after["cache_hits"] > before["cache_hits"]
     assert list(pipelines["index"]()) == list(pickle.loads(pickle.dumps(pipelines["index"]())))
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_stream_keeps_as_much_over_the_epochs_as_there_is_room_for(
+    server: FileServer, tmp_path: Path, ahead: int
+) -> None:
+    lines = rs.lines(urls(server), cache=cache_in(tmp_path, 8, read_ahead=ahead * PART))
+    server.requests.clear()
+    with iter(lines.repeat(3)) as iterator:
+        fetched = [
+            read_bytes(server) for _ in range(3) if iterator.skip(len(LINES) * len(server.files))
+        ]
+    # By last use each epoch would fetch all of it anew.
+    size = sum(map(len, server.files.values()))
+    most = size - (8 - ahead - 1) * PART
+    assert fetched[0] == size
+    assert fetched[1] - fetched[0] <= most
+    assert fetched[2] - fetched[1] <= most
+
+
+def test_what_a_stream_reads_next_is_fetched_ahead(server: FileServer, tmp_path: Path) -> None:
+    lines = rs.lines(urls(server), cache=cache_in(tmp_path, read_ahead=4 * PART))
+    with iter(lines) as iterator:
+        next(iterator)
+        wait_until(lambda: read_bytes(server) >= 5 * PART)
 
 
 def test_an_index_is_built_through_the_cache(server: FileServer, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from support.s3_server import s3_server
 from support.tiers import thinned
 
 import resumable as rs
-from resumable.formats.io import fetching, remote_content
+from resumable.formats.io import fetching, stored_files
 from resumable.testing.laws import (
     pull_agrees_with_next,
     refused_states_leave_no_trace,
@@ -38,8 +38,9 @@ TEXT = "\n".join(LINES).encode()
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
-    monkeypatch.setattr(remote_content, "LARGEST_RANGE", 2048)
+    monkeypatch.setattr(stored_files, "FIRST_RANGE", 512)
+    monkeypatch.setattr(stored_files, "SMALL_RANGE", 512)
+    monkeypatch.setattr(stored_files, "LARGEST_RANGE", 2048)
 
 
 @pytest.fixture
@@ -49,9 +50,9 @@ def server(http_server: FileServer) -> FileServer:
     return http_server
 
 
-def lines(server: FileServer, *names: str, **retry: Any) -> rs.Pipeline[Any]:
+def lines(server: FileServer, *names: str, ahead: int = 1 << 25, **retry: Any) -> rs.Pipeline[Any]:
     urls = [f"{server.address}/{name}" for name in names or ("a.txt", "b.txt.gz?x=1", "c.txt")]
-    return rs.lines(urls, storage_options={"retry": AT_ONCE | retry})
+    return rs.lines(urls, storage_options={"retry": AT_ONCE | retry, "read": {"ahead": ahead}})
 
 
 def test_files_over_http_are_read_by_ranges(server: FileServer) -> None:
@@ -61,7 +62,7 @@ def test_files_over_http_are_read_by_ranges(server: FileServer) -> None:
 
 
 def test_a_resume_seeks(server: FileServer) -> None:
-    pipeline = lines(server)
+    pipeline = lines(server, ahead=0)
     with iter(pipeline) as iterator:
         iterator.skip(900)
         state = rs.dumps(iterator.get_state())
@@ -128,9 +129,9 @@ def test_what_will_not_pass_is_not_tried_again(server: FileServer) -> None:
 def test_a_file_that_changed_is_refused(
     server: FileServer, change: str, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_content, "LARGEST_RANGE", 1 << 20)
+    monkeypatch.setattr(stored_files, "LARGEST_RANGE", 1 << 20)
     text = server.files["/a.txt"] = TEXT * 130
-    with iter(lines(server, "a.txt")) as iterator:
+    with iter(lines(server, "a.txt", ahead=0)) as iterator:
         assert iterator.skip(after) == after
         server.tags["/a.txt"] = '"2"' if change == "tag" else '"1"'
         server.files["/a.txt"] = text[:-1] if change == "size" else text
@@ -265,9 +266,11 @@ def test_bad_urls_and_options_are_refused() -> None:
         ({"at_once": 0}, "at_once must be at least 1, got 0"),
         ({"at_once": 101}, "at_once must be at most 100, got 101"),
         ({"at_once": 1.5}, r"at_once must be a number, got 1\.5"),
+        ({"ahead": -1}, "ahead must be at least 0, got -1"),
+        ({"ahead": "1 MiB"}, "ahead must be a number, got '1 MiB'"),
         (
             {"attempts": 3},
-            r"storage_options\['read'\] must have keys of \['at_once'\], got \['attempts'\]",
+            r"storage_options\['read'\] must have keys of \['at_once', 'ahead'\], got \['attempts'\]",
         ),
         ([], r"storage_options\['read'\] must be a dict, got \[\]"),
     ):

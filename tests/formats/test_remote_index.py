@@ -19,7 +19,7 @@ from support.tiers import is_deep
 import resumable as rs
 from resumable.formats import remote_records, runs_ahead
 from resumable.formats.index.pages import loaded_pages
-from resumable.formats.io import remote_content
+from resumable.formats.io import remote_content, stored_files
 from resumable.testing.laws import (
     pull_agrees_with_next,
     refused_states_leave_no_trace,
@@ -49,8 +49,10 @@ FILES: dict[str, tuple[bytes, Read]] = {
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes in proportion to the files of the tests."""
-    monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
-    monkeypatch.setattr(remote_content, "LARGEST_RANGE", 4096)
+    monkeypatch.setattr(stored_files, "FIRST_RANGE", 512)
+    monkeypatch.setattr(stored_files, "SMALL_RANGE", 512)
+    for module in (stored_files, remote_content):
+        monkeypatch.setattr(module, "LARGEST_RANGE", 4096)
     monkeypatch.setattr(remote_records, "NEAR", 64)
     monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 4096)
     monkeypatch.setattr(runs_ahead, "SMALL_GAP", 64)

@@ -145,6 +145,34 @@ def measure_speed(
             yield row
 
 
+def measure_streams(
+    folder: Path, items: int, size: int, rounds: int, shards: int = SHARDS
+) -> Iterator[dict[str, Any]]:
+    """How fast shards come from a distant store in order, without an index, and how that depends on what is asked for ahead.
+
+    It is given in MB a second, with the quartiles of some rounds that are taken in turn.
+    """
+    total = write_documents(folder, items, size, shards)
+    names = sorted(path.name for path in folder.glob("*.txt"))
+    with store(folder, latency=0.02, rate=1e8) as (address, _):
+        streams = {
+            f"{ahead >> 20} MiB ahead": rs.lines(
+                [f"{address}/{name}" for name in names],
+                storage_options={"read": {"ahead": ahead}},
+            )
+            for ahead in (0, 8 << 20, 32 << 20)
+        }
+        found: dict[str, list[float]] = {name: [] for name in streams}
+        for _ in range(rounds):
+            for name, stream in streams.items():
+                began = time.perf_counter()
+                assert sum(1 for _ in stream) == items * shards
+                found[name].append(total / (time.perf_counter() - began) / 1e6)
+        for name, rates in found.items():
+            low, middle, high = np.percentile(rates, [25, 50, 75]).round(1).tolist()
+            yield {"stream": name, "MB/s": middle, "quartiles": [low, high]}
+
+
 class Run(NamedTuple):
     """An epoch: seconds that it took, and seconds of a processor for each process that took part."""
 
@@ -206,9 +234,13 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=40, help="in a shard")
     parser.add_argument("--size", type=int, default=25_000, help="bytes of an item")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--streams", action="store_true", help="shards in order, without an index and a cache"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for row in measure_speed(Path(folder), options.items, options.size, options.rounds):
+        measure = measure_streams if options.streams else measure_speed
+        for row in measure(Path(folder), options.items, options.size, options.rounds):
             print(json.dumps(row), flush=True)
 
 

@@ -11,7 +11,7 @@ from ..data_files import AnyFile
 from ..io.compression import LONGEST_MAGIC, check_uncompressed
 from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
-from ..io.remote_content import RemoteReader
+from ..io.stored_files import StoredFiles
 from ..record import Format, FoundRecords
 
 
@@ -89,3 +89,47 @@ class LocalReader:
         if count < min(wanted, self._left):
             raise self._data.changed()
         self._left -= count
+
+
+class RemoteReader:
+    """A remote file from its start, as a scan reads it.
+
+    Attributes:
+      size: in bytes.
+    """
+
+    size: int | None
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.size = file.size
+        self._pieces = StoredFiles([file]).remote(0)
+        self._first = self._pieces.read_some(LONGEST_MAGIC)
+
+    def peek(self) -> bytes:
+        """The first bytes of the file, before it is read."""
+        return self._first
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer only at the end."""
+        found = bytearray(size)
+        count = self.readinto(memoryview(found))
+        return bytes(memoryview(found)[:count])
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
+        count = 0
+        while count < len(buffer):
+            piece = self._first or self._pieces.read_some(len(buffer) - count)
+            if not piece:
+                break
+            taken = piece[: len(buffer) - count]
+            buffer[count : count + len(taken)] = taken
+            self._first = piece[len(taken) :]
+            count += len(taken)
+        return count
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
+        passed = min(size, len(self._first))
+        self._first = self._first[passed:]
+        return passed + self._pieces.skip(size - passed)

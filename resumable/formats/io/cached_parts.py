@@ -73,3 +73,23 @@ def part_uses(
     parts = np.arange(len(use)) - before[use] + first[use]
     sizes = np.minimum(ends[use], (parts + 1) * size) - np.maximum(starts[use], parts * size)
     return PartUses(cache, files, file_of[use], parts, sizes, at[use])
+
+
+def uses_in_order(files: Sequence[RemoteFile], begins: Indices, unit: int) -> PartUses:
+    """The uses of all parts of ``files``, which a cache keeps, of each file from its start to its end.
+
+    Args:
+      files: of one cache, at least one.
+      begins: in how many bytes each file begins, negative if it has begun, shape (files,).
+      unit: bytes that are read until one more item counts as used.
+    """
+    cache = files[0].system.cache
+    assert cache is not None
+    part, sizes = cache.part_bytes, np.array([file.size for file in files], np.int64)
+    counts = -(-sizes // part)
+    file_of = np.repeat(np.arange(len(files)), counts)
+    starts = (np.arange(len(file_of)) - (np.cumsum(counts) - counts)[file_of]) * part
+    ends = np.minimum(starts + part, sizes[file_of])
+    at = np.maximum(begins[file_of] + starts, 0) // unit
+    coming = begins[file_of] + ends > 0
+    return part_uses(files, *[each[coming] for each in (file_of, starts, ends, at)])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from errno import ENOENT
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -41,6 +42,7 @@ class Patience(NamedTuple):
         random part of up to a half is left out.
       longest_wait: the most of these seconds.
       at_once: requests that are made at the same time.
+      ahead: bytes that the streams of a process may ask for before they are needed.
     """
 
     attempts: int = 6
@@ -48,6 +50,7 @@ class Patience(NamedTuple):
     wait: float = 0.5
     longest_wait: float = 30.0
     at_once: int = 16
+    ahead: int = 1 << 25
 
     @classmethod
     def of(cls, retry: Any, read: Any) -> Patience:
@@ -57,8 +60,8 @@ class Patience(NamedTuple):
           InvalidArgument: if one is not known, or out of range.
           InvalidType: if they are no dicts, or one is no number.
         """
-        *retrying, reading = cls._fields
-        return cls(**_numbers("retry", retry, retrying), **_numbers("read", read, [reading]))
+        retrying, reading = cls._fields[:4], cls._fields[4:]
+        return cls(**_numbers("retry", retry, retrying), **_numbers("read", read, reading))
 
     def seconds_after(self, attempt: int) -> float:
         """How long to wait after the ``attempt``-th attempt."""
@@ -77,7 +80,7 @@ def _numbers(option: str, values: Any, known: Sequence[str]) -> Mapping[str, Any
             f"{sorted(map(str, unknown))}"
         )
     for name, value in values.items():
-        wanted = int if name in ("attempts", "at_once") else (int, float)
+        wanted = int if name in ("attempts", "at_once", "ahead") else (int, float)
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise InvalidType(f"{name} must be a number, got {shorten(value)}")
         least = {"attempts": 1, "at_once": 1, "timeout": 1e-3}.get(name, 0)
@@ -270,8 +273,8 @@ def begin(
     patience: Patience,
     done: Callable[[int, Any], None],
     gate: asyncio.Semaphore | None = None,
-) -> None:
-    """Begin to make ``requests``, once each.
+) -> Callable[[], None]:
+    """Begin to make ``requests``, once each. Returns a function that gives up those that are not made yet.
 
     Args:
       requests: some of which are made at once.
@@ -303,7 +306,12 @@ def begin(
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
+    def give_up() -> None:
+        for task in list(tasks):
+            task.cancel()
+
     loop.call_soon_threadsafe(start)
+    return partial(loop.call_soon_threadsafe, give_up)
 
 
 async def _called(call: Callable[[], Any]) -> Any:

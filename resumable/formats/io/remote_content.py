@@ -1,4 +1,4 @@
-"""Read remote files: ranges of several at once, or one from its start to its end."""
+"""Read ranges of remote files, several at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,10 @@ from ...file_cache.reading_ahead import Settled
 from .conditional import conditional_read, proves_content
 from .fetching import Request, begin, fetch_all
 from .fetching_process import current_process, fetching_process
-from .pieces import Start
 from .remote import RemoteFile, calling
 
-FIRST_RANGE: Final = 1 << 18
 LARGEST_RANGE: Final = 1 << 23
-"""Bytes of the first request to a file in an epoch, and of the largest. Each is twice the one before."""
-
-RANGES_TO_SCAN: Final = 4
-"""Requests of the largest size made at once for a file if nobody waits for its records."""
+"""Bytes of the largest request."""
 
 
 class Span(NamedTuple):
@@ -169,107 +164,3 @@ async def _whole(file: RemoteFile, start: int, end: int, read: Callable[[], Any]
     if len(data) != end - start:
         raise OSError(f"the body has {len(data)} bytes in place of {end - start}")
     return data
-
-
-class RemotePieces:
-    """A remote file as it is stored, from ``start`` on, in ranges that grow.
-
-    Args:
-      file: to read.
-      start: bytes to leave out.
-      at_once: how many of the largest ranges are asked for at the same time.
-
-    Raises:
-      MalformedItem: if it has changed since it was found.
-      ReadError: if it cannot be reached.
-    """
-
-    def __init__(self, file: RemoteFile, start: int = 0, at_once: int = 1) -> None:
-        self.size: int | None = file.size
-        self._file = file
-        self._position = start  # of what comes after the buffer
-        self._buffer = memoryview(b"")
-        self._range = FIRST_RANGE
-        self._largest = at_once * LARGEST_RANGE
-        self._ended = False
-        if start >= file.size or not is_checked_by_reads(file):
-            file.check_unchanged()
-
-    def read_some(self, most: int) -> bytes:
-        if not self._buffer:
-            self._fill()
-        piece = bytes(self._buffer[:most])
-        self._buffer = self._buffer[most:]
-        return piece
-
-    def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; nothing more is read for that."""
-        buffered = min(size, len(self._buffer))
-        self._buffer = self._buffer[buffered:]
-        beyond = min(size - buffered, self._file.size - self._position)
-        self._position += beyond
-        if beyond > self._range:  # little is read compared with what is passed over
-            self._range = FIRST_RANGE
-        return buffered + beyond
-
-    def _fill(self) -> None:
-        begin, end = self._position, min(self._position + self._range, self._file.size)
-        if begin >= end:
-            if not self._ended and not is_checked_by_reads(self._file):
-                self._file.check_unchanged()
-            self._ended = True
-            return
-        (data,) = read_spans([Span(self._file, begin, end)], checked=False, whole=True)
-        self._buffer = memoryview(data)
-        self._position = end
-        self._range = min(2 * self._range, self._largest)
-
-    def start_before(self, offset: int) -> Start:
-        return Start(offset, offset)
-
-    def close(self) -> None:
-        self._buffer = memoryview(b"")
-
-
-class RemoteReader:
-    """A remote file from its start, as a scan reads it.
-
-    Attributes:
-      size: in bytes.
-    """
-
-    size: int | None
-
-    def __init__(self, file: RemoteFile) -> None:
-        self.size = file.size
-        self._pieces = RemotePieces(file, at_once=RANGES_TO_SCAN)
-        self._first = self._pieces.read_some(FIRST_RANGE)
-
-    def peek(self) -> bytes:
-        """The first bytes of the file, before it is read."""
-        return self._first
-
-    def read(self, size: int) -> bytes:
-        """The next ``size`` bytes; fewer only at the end."""
-        found = bytearray(size)
-        count = self.readinto(memoryview(found))
-        return bytes(memoryview(found)[:count])
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
-        count = 0
-        while count < len(buffer):
-            piece = self._first or self._pieces.read_some(len(buffer) - count)
-            if not piece:
-                break
-            taken = piece[: len(buffer) - count]
-            buffer[count : count + len(taken)] = taken
-            self._first = piece[len(taken) :]
-            count += len(taken)
-        return count
-
-    def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
-        passed = min(size, len(self._first))
-        self._first = self._first[passed:]
-        return passed + self._pieces.skip(size - passed)

@@ -14,7 +14,7 @@ def warn_of_ended_run(
     step: int,
     begin_anew: str,
     *,
-    go_on: str = "raise the number in its repeat or take",
+    go_on: str = "raise the number in its take, or in a repeat with no shard, random_map or shuffle after it",
     stacklevel: int = 2,
 ) -> None:
     """Warn that the run had ended at ``step``. One wording, for the core and for all adapters.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import methodcaller
-from typing import Any, Final, Generic, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -22,6 +22,18 @@ Route: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 EPOCHS_AHEAD: Final = 32
 """How many epochs of a `repeat` are planned ahead. Whoever reads a strided part of short epochs may need
 one item of each."""
+
+
+class EpochAt(NamedTuple):
+    """The epoch of an item.
+
+    Attributes:
+      epoch: its number.
+      ascending: whether no later item belongs to an earlier epoch.
+    """
+
+    epoch: int
+    ascending: bool
 
 
 @final
@@ -49,14 +61,17 @@ class Indexed(Generic[T]):
 
     __slots__ = (
         "arithmetic_range",
+        "ascending",
         "base",
         "choice",
+        "epoch_with",
         "every_epoch",
         "gather",
         "gather_range",
         "index_map",
         "indices_per_epoch",
         "item",
+        "last_of",
         "needs",
         "numbered_by",
         "plans_far",
@@ -98,6 +113,12 @@ class Indexed(Generic[T]):
         self.numbered_by: Indexed[Any] | None = None
         # For items that are each taken from one of several inputs: `input_at` and `route` of `chosen`.
         self.choice: tuple[Callable[[int], Indexed[T]], Route] | None = None
+        # For items of several epochs: the epoch of the item at an index, which never decreases.
+        self.epoch_with: Callable[[int], int] | None = None
+        # For items made of several neighbours: those, and the index there of the last.
+        self.last_of: tuple[Indexed[Any], Callable[[int], int]] | None = None
+        # Whether items that come later are also made of items that come later.
+        self.ascending = True
 
     @classmethod
     def reordered(
@@ -107,6 +128,7 @@ class Indexed(Generic[T]):
         *,
         every_epoch: bool = False,
         stride: float = 1,
+        ascending: bool = False,
     ) -> Indexed[T]:
         """The items of ``base`` in another order.
 
@@ -115,6 +137,7 @@ class Indexed(Generic[T]):
           index_map: turns indices of the result into those of ``base``, both of shape (n,).
           every_epoch: whether the items, in this order, are the same in every epoch.
           stride: how far apart in ``base`` neighbours lie; 0 if they may lie anywhere.
+          ascending: whether items that come later also lie later in ``base``.
         """
         indexed = cls(
             lambda indices: base.gather(index_map(indices)),
@@ -126,6 +149,7 @@ class Indexed(Generic[T]):
             needs=base.needs_of(index_map),
         )
         indexed.base, indexed.index_map = base, index_map
+        indexed.ascending = ascending
         return indexed
 
     @classmethod
@@ -221,6 +245,35 @@ class Indexed(Generic[T]):
             numbers, indices = route(np.array([index], np.int64))
             return input_at(int(numbers[0])), int(indices[0])
         return self.numbered_by and (self.numbered_by, index)
+
+    def epoch_at(self, index: int) -> EpochAt | None:
+        """The epoch of the item at ``index``, or of the last of those that it is made of; None if all are in one epoch."""
+        indexed, ascending = self, True
+        while indexed.epoch_with is None:
+            ascending = ascending and indexed.ascending
+            found = indexed._last_of_what_makes(index)
+            if found is None:
+                return None
+            indexed, index = found
+        return EpochAt(indexed.epoch_with(index), ascending)
+
+    @property
+    def first_epoch(self) -> int | None:
+        """The first epoch of what the items, at least one, are taken from; None if all are in one epoch."""
+        indexed = self
+        while indexed.epoch_with is None:
+            found = indexed._last_of_what_makes(0)
+            if found is None:
+                return None
+            indexed = found[0]
+        return indexed.epoch_with(0)
+
+    def _last_of_what_makes(self, index: int) -> tuple[Indexed[Any], int] | None:
+        """Like `made_of`, for an item that is made of several neighbours too; None for one of several inputs."""
+        if self.last_of is not None:
+            upstream, last = self.last_of
+            return upstream, last(index)
+        return None if self.choice else self.made_of(index)
 
     def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
         """What is needed by other indices, which ``index_map`` turns into ours, both of shape (n,)."""

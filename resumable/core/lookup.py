@@ -139,6 +139,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         super().__init__(stage, epoch)
         # `_base` holds the items; the maps lead from our indices to its indices.
         indexed = by_index(stage, epoch)
+        self._indexed = indexed
         self._base, self._maps = indexed.flattened()
         first = LARGEST_BLOCK if indexed.plans_far else FIRST_BLOCK
         self._first_block = indexed.most_ahead(first)
@@ -160,6 +161,8 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._block = NO_INDICES
         self._block_start = 0
         self._prepared: PreparedItems[T] | None = None
+        # The epoch of the items from a place up to another, as far as it was asked for.
+        self._of_epoch = 0, 0, epoch
 
     def pull(self, count: int) -> Block:
         position = self.position
@@ -272,6 +275,33 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def position(self) -> int:
         """Index of the next item."""
         return self._end - length_hint(self._cursor)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last item; before any, the first one."""
+        position = self.position
+        if position or not self._length:
+            return self.epoch_at(position - 1)
+        first = self._indexed.first_epoch
+        return self._epoch if first is None else first
+
+    def epoch_at(self, place: int) -> int:
+        """The epoch of the item at ``place``."""
+        first, stop, epoch = self._of_epoch
+        if first <= place < stop or not self._length:
+            return epoch
+        found, stop, step = self._indexed.epoch_at(place), place + 1, 1
+        if found is None:
+            self._of_epoch = 0, self._length, self._epoch
+            return self._epoch
+        # The epochs of the next places are looked up in steps that grow.
+        while found.ascending and stop < self._length:
+            last = min(stop + step, self._length) - 1
+            if self._indexed.epoch_at(last) != found:
+                break
+            stop, step = last + 1, 2 * step
+        self._of_epoch = place, stop, found.epoch
+        return found.epoch
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What the items from ``start`` to ``stop`` need of files, counted from the next one, up to the end of the next epoch."""

@@ -133,13 +133,15 @@ class Batch(CallsFunction[Any]):
             check_reach(stop - 1)
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-        return Indexed(
+        indexed = Indexed(
             lambda indices: [item(index) for index in indices.tolist()],
             item,
             prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
             indices_per_epoch=upstream.indices_per_epoch / size,
             needs=needs_of_batches(upstream, size, size, countable(items)),
         )
+        indexed.last_of = upstream, partial(last_of_batch, size, size, countable(items))
+        return indexed
 
     @derived
     def collated(self) -> Callable[[Block], Any]:
@@ -215,6 +217,11 @@ def _items_of_batches(
     ends = np.cumsum(lengths)
     offsets = np.repeat(starts - (ends - lengths), lengths)
     return offsets + np.arange(len(offsets)), lengths
+
+
+def last_of_batch(size: int, shift: int, items: int, index: int) -> int:
+    """The number of the last item of the batch at ``index``; the other arguments as of `Batches`."""
+    return min(index * shift + size, items) - 1
 
 
 def needs_of_batches(upstream: Indexed[Any], size: int, shift: int, items: int) -> Needs | None:

@@ -214,7 +214,9 @@ class Exclude(LookedUp[T], Transform[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)
         return upstream and Indexed.reordered(
-            upstream, lambda indices: self.remaining_in(epoch).indices_of(indices)
+            upstream,
+            lambda indices: self.remaining_in(epoch).indices_of(indices),
+            ascending=True,
         )
 
     @derived

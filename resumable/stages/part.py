@@ -73,7 +73,7 @@ class Part(Deals[T]):
                 check_reach(int(indices.max()) * self.count + self.index)
             return indices * self.count + self.index
 
-        return upstream and Indexed.reordered(upstream, dealt, stride=self.count)
+        return upstream and Indexed.reordered(upstream, dealt, stride=self.count, ascending=True)
 
 
 def down_to_parts(stage: Stage[Any]) -> Iterator[Stage[Any]]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, cast, final
+from typing import Any, ClassVar, Final, TypeVar, cast, final
 
 from ..core import (
     EPOCHS,
     ITEMS,
     Block,
     Flow,
+    IdentityField,
     IdentityFields,
     Indexed,
     IndexedIterator,
@@ -50,6 +51,11 @@ from .left_out_in_epochs import LeftOutInEpochs
 
 T = TypeVar("T")
 
+FIXED_EPOCHS: Final = (
+    "the number may change only if no stage after it deals out, draws, counts or shuffles items, or repeats "
+    "them again, so put repeat behind such stages"
+)
+
 # Epochs whose random access is kept at a time.
 MOST_EPOCHS = 64
 
@@ -71,8 +77,8 @@ class Repeat(Transform[T]):
     Args:
       upstream: stage to repeat.
       epochs: how many, at least 0; None repeats without end, until an epoch has no items. May
-        differ between save and resume, unless a later stage counts or shuffles items, or repeats
-        in turn.
+        differ between save and resume, unless a later stage deals out (``shard``), draws (``random_map``),
+        counts or shuffles items, or repeats in turn.
 
     Raises:
       InvalidArgument: if ``epochs`` is below 0, or makes more than 2**62 items.
@@ -84,7 +90,9 @@ class Repeat(Transform[T]):
 
     flow = Flow.REPEATED
     blind = True
-    identity: ClassVar[IdentityFields] = {"epochs": ITEMS | EPOCHS}
+    identity: ClassVar[IdentityFields] = {
+        "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS)
+    }
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the epoch"
 
@@ -168,14 +176,23 @@ class Repeat(Transform[T]):
             return None
         first = self._upstream_by_index(epoch, 0)
         length = runs.length_of(0)
+        upstream_at = lru_cache(MOST_EPOCHS)(lambda number: self._upstream_by_index(epoch, number))
         if first.every_epoch and length and not upstream._changes:
-            return Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
-        indexed = lru_cache(MOST_EPOCHS)(lambda number: self._upstream_by_index(epoch, number))
-        return Indexed.chosen(
-            indexed,
-            runs.places,
-            indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
-        )
+            indexed = Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
+        else:
+            indexed = Indexed.chosen(
+                upstream_at,
+                runs.places,
+                indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
+            )
+
+        def epoch_with(index: int) -> int:
+            number = runs.epoch_with(index)
+            within = upstream_at(number).epoch_at(index - int(runs.items_before(number)))
+            return self.epoch_of(epoch, number) if within is None else within.epoch
+
+        indexed.epoch_with = epoch_with
+        return indexed
 
     def _upstream_by_index(self, epoch: int, number: int) -> Indexed[T]:
         return by_index(self.in_pass(epoch, number), self.epoch_of(epoch, number))

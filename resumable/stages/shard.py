@@ -135,7 +135,9 @@ class Shard(Deals[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.reordered(upstream, self._global_indices, stride=self.count)
+        return upstream and Indexed.reordered(
+            upstream, self._global_indices, stride=self.count, ascending=True
+        )
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [self.count * count]  # by all ranks, which are at the same step
@@ -203,6 +205,13 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._rest,)
+
+    @property
+    def epoch(self) -> int:
+        if self._rest.position or not self._base:
+            return self._rest.epoch
+        # The last item was handed out before the resume, to whichever rank.
+        return IndexedIterator(self._stage.upstream, self._start_epoch).epoch_at(self._base - 1)
 
     def _reached(self) -> Iterator[Reach]:
         upstream, position = self._stage.upstream, self.get_state()["position"]

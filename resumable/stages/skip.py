@@ -93,7 +93,7 @@ class Skip(LookedUp[T], Transform[T]):
                 check_reach(int(indices.max()) + count)
             return indices + count
 
-        return upstream and Indexed.reordered(upstream, later)
+        return upstream and Indexed.reordered(upstream, later, ascending=True)
 
 
 class _SkipIterator(SteadyIterator[T]):

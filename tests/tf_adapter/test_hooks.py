@@ -158,7 +158,7 @@ def test_an_exhausted_input_is_over_and_stays_so(hook: Any, tmp_path: Path) -> N
     pipeline = rs.range(7)
     steps = train(tmp_path, pipeline, hook=hook(tmp_path, save_steps=3))
     assert steps == [(n + 1, n) for n in range(7)]
-    ended = r"come to its end at step 7, .*raise the number in its repeat.*use another folder"
+    ended = r"come to its end at step 7, .*raise the number in its take, or in a repeat.*use another folder"
     with pytest.warns(RuntimeWarning, match=ended) as warned:
         assert train(tmp_path, pipeline, hook=hook(tmp_path, save_steps=3)) == []
     assert len(warned) == 1

@@ -1,0 +1,92 @@
+"""An iterator tells the epoch of its last item, also where items are looked up by their index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.core.indexed import Indexed
+
+AFTER: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
+    "nothing": lambda numbers: numbers,
+    "shard": lambda numbers: numbers.shard(1, 3, uneven="keep"),
+    "padded": lambda numbers: numbers.shard(2, 3, uneven="pad"),
+    "two shards": lambda numbers: numbers.shard(0, 2).shard(1, 2),
+    "random_map": lambda numbers: numbers.random_map(lambda item, rng: item, seed=0),
+    "random_map of a shard": lambda numbers: numbers.shard(0, 2).random_map(
+        lambda item, rng: item, seed=0
+    ),
+    "batches": lambda numbers: numbers.batch(4, drop_last=False).shard(0, 2),
+    "batches of a shard": lambda numbers: numbers.shard(0, 2).batch(3),
+    "windows": lambda numbers: numbers.window(4, shift=2).shard(0, 2),
+    "skip and take": lambda numbers: numbers.skip(3).take(11).shard(0, 2),
+    "shuffle": lambda numbers: numbers.shuffle(1),
+    "shuffle of blocks": lambda numbers: numbers.shuffle(1, block=3).shard(0, 2),
+    "map with workers": lambda numbers: numbers.shard(0, 2).map(abs, workers=2),
+    "prefetch": lambda numbers: numbers.shard(0, 2).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+@given(length=st.integers(1, 9), epochs=st.integers(1, 5), inner=st.integers(1, 3))
+def test_the_epoch_is_that_of_the_last_item_before_and_after_a_resume(
+    after: str, length: int, epochs: int, inner: int
+) -> None:
+    repeated = rs.range(length).shuffle(0).repeat(inner).repeat(epochs)
+    pipeline = AFTER[after](repeated.enumerate().map(itemgetter(0)))
+    found, states = [], []
+    with iter(pipeline) as iterator:
+        for item in iterator:
+            found.append((int(np.ravel(item)[-1]) // length, iterator.epoch))
+            states.append(iterator.get_state())
+    assert [epoch for _, epoch in found] == [expected for expected, _ in found]
+    if "Shard" in repr(pipeline):  # its state says where all ranks are
+        return
+    for (expected, _), state in zip(found, states, strict=True):
+        with pipeline.resume(state) as resumed:
+            assert resumed.epoch == expected
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_before_any_item_the_epoch_is_the_first(after: str) -> None:
+    assert iter(AFTER[after](rs.range(2).repeat(5))).epoch == 0
+
+
+def test_after_a_resume_the_epoch_is_that_of_the_last_item_of_all_ranks() -> None:
+    pipeline = rs.range(5).repeat(3).shard(0, 2)
+    for step, epoch in ((1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (7, 2)):
+        iterator = iter(pipeline)
+        iterator.skip(step)
+        with pipeline.resume(iterator.get_state()) as resumed:
+            assert resumed.epoch == epoch
+
+
+def test_the_epochs_of_many_items_are_looked_up_seldom() -> None:
+    pipeline = rs.range(10_000).repeat(3).shard(1, 2).prefetch(4)
+    calls: list[int] = []
+    with count_calls(calls), iter(pipeline) as iterator:
+        epochs = [iterator.epoch for _ in iterator]
+    assert epochs == [0] * 5000 + [1] * 5000 + [2] * 5000
+    assert len(calls) < 1500
+
+
+@contextmanager
+def count_calls(calls: list[int]) -> Iterator[None]:
+    """Note each item of which the epoch is computed."""
+    epoch_at = Indexed.epoch_at
+
+    def noting(indexed: Indexed[Any], index: int) -> Any:
+        calls.append(index)
+        return epoch_at(indexed, index)
+
+    with mock.patch.object(Indexed, "epoch_at", noting):
+        yield

@@ -202,9 +202,8 @@ def _set_state(
     try:
         iterator.set_state(state)
     except rs.StateMismatch as error:
-        raise rs.StateMismatch(
-            f"the state in {folder_of(checkpoint)} does not fit: {error}"
-        ) from error
+        error.reword(f"the state in {folder_of(checkpoint)} does not fit: {error}")
+        raise
 
 
 def _has_ended(pipeline: rs.Pipeline[Any], iterator: rs.PipelineIterator[Any]) -> bool:

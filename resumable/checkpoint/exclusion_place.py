@@ -17,6 +17,7 @@ from ..core.timeline import Continuation
 from ..errors import ResumableError
 from ..stages.dealing import Deals
 from ..stages.exclude import Exclude
+from ..stages.part import Part
 from ..stages.partition import Partition
 from .standing import run_standing
 from .store import Store
@@ -52,6 +53,15 @@ def exclusion_place(store: Store, stage: Stage[Any]) -> ExclusionPlace | None:
     )
     first = next(places, None)
     return next(places, first) if first is not None and first.value.is_fixed else first
+
+
+def paths_in_partitions(stage: Stage[Any]) -> set[str]:
+    """The paths of the stages in the functions of partitions, whose positions count the items of each."""
+    return {
+        path
+        for found, path in walk(stage)
+        if {type(one) for one, _ in walk(found)} & {Part, Partition} == {Part}
+    }
 
 
 def _behind_which_it_may_stand(

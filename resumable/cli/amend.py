@@ -10,16 +10,13 @@ from collections.abc import Collection, Iterator
 from contextlib import redirect_stdout
 from typing import Any, Final
 
-from ..checkpoint.exclusion_place import ExclusionPlace, exclusion_place
+from ..checkpoint.exclusion_place import ExclusionPlace, exclusion_place, paths_in_partitions
 from ..checkpoint.standing import RunStanding, run_standing
 from ..checkpoint.store import Store
 from ..core.fingerprint import FoundArgument
-from ..core.graph import walk
 from ..core.stage import Stage
 from ..core.timeline import Continuation
 from ..errors import NoValidCheckpoint, ResumableError
-from ..stages.part import Part
-from ..stages.partition import Partition
 from ..verify import TargetError
 from ..views.table import table_lines
 from .inspect import explain, show_time
@@ -43,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_described(found, excluding, options.run), indent=2))
     else:
-        print("\n".join(_lines(found, excluding, _paths_in_partitions(stage))))
+        print("\n".join(_lines(found, excluding, paths_in_partitions(stage))))
     return 0 if all(one.value.agrees for one in found.arguments) else 1
 
 
@@ -79,15 +76,6 @@ def _lines(
     if excluding is not None:
         yield ""
         yield _about_excluding(excluding, excluding.path in in_partitions)
-
-
-def _paths_in_partitions(stage: Stage[Any]) -> set[str]:
-    """The paths of the stages in the functions of partitions."""
-    return {
-        path
-        for found, path in walk(stage)
-        if {type(one) for one, _ in walk(found)} & {Part, Partition} == {Part}
-    }
 
 
 def _about_excluding(place: ExclusionPlace, in_partition: bool) -> str:

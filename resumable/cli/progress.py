@@ -28,7 +28,7 @@ class ProgressBar(Protocol):
 def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     """A bar over ``total`` steps, or None if unknown; without a terminal a line now and then."""
     if not sys.stderr.isatty():
-        return _Lines(total)
+        return _ProgressLines(total)
     try:
         from tqdm import tqdm
     except ImportError:
@@ -37,7 +37,7 @@ def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     return bar
 
 
-class _Lines:
+class _ProgressLines:
     """Prints what is being done, and how far it is once that has taken long."""
 
     def __init__(self, total: int | None) -> None:
@@ -61,7 +61,7 @@ class _Lines:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    def __enter__(self) -> _Lines:
+    def __enter__(self) -> _ProgressLines:
         return self
 
     def __exit__(self, *_: object) -> None:

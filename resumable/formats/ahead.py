@@ -22,7 +22,7 @@ NO_PLACES: Final = range(0)
 
 
 def always(most: int) -> Callable[[Indices], Reach]:
-    """A plan that makes ``most`` items at once, whatever is asked for."""
+    """A plan, for indices of shape (n,), that makes ``most`` items at once, whatever is asked for."""
     return lambda planned: lambda rest, asked: most
 
 

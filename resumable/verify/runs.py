@@ -56,7 +56,7 @@ class PipelineRun(NamedTuple):
         return self.difference is not None or self.error is not None
 
 
-class Patience:
+class WaitLimit:
     """How long a run is waited for that may have no end.
 
     Args:
@@ -107,7 +107,7 @@ def draw(
     keep: str | None = None,
     texts: int = 0,
     first: int = 0,
-    patience: Patience | None = None,
+    patience: WaitLimit | None = None,
 ) -> PipelineRun:
     """Draw up to ``limit`` items.
 

@@ -20,7 +20,7 @@ from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..triggers import AtEnd, AtSteps
 from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
-from .runs import Digests, Patience, PipelineRun, TimeToFirstItem, Watch, draw
+from .runs import Digests, PipelineRun, TimeToFirstItem, WaitLimit, Watch, draw
 
 FEWEST: Final = 10_000
 """Items drawn of a pipeline of which it is not known whether it ends."""
@@ -60,7 +60,7 @@ class WholeRuns(Work):
             if number and self.keep is not None:
                 keep, expected = None, Digests(self.keep)
             is_bounded = self.seconds is not None and limit is None and not number
-            patience = Patience(FEWEST, self.seconds or 0.0) if is_bounded else None
+            patience = WaitLimit(FEWEST, self.seconds or 0.0) if is_bounded else None
             with iter(Pipeline(stage)) as iterator:
                 run = draw(
                     iterator,

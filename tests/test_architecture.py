@@ -101,7 +101,10 @@ def test_the_root_is_a_front_door() -> None:
 
 
 # What they tell a user depends on the kind of stage.
-EXPLAIN_STAGES = {"bench/advice.py", "verify/hints.py", "verify/flow.py"}
+EXPLAIN_STAGES = {
+    *("bench/advice.py", "verify/hints.py", "verify/flow.py"),
+    "checkpoint/exclusion_place.py",
+}
 
 
 def test_only_pipeline_and_what_explains_stages_know_more_than_one() -> None:

@@ -20,7 +20,7 @@ from resumable.checkpoint.input_folder import InputFile, input_file
 from resumable.checkpoint.opening import check_pipeline
 from resumable.checkpoint.saveable_input import Input, as_saveable
 from resumable.core.ended import warn_of_ended_run
-from resumable.core.graph import without_threads
+from resumable.core.own_partitions import has_more
 from resumable.stages.global_order import deal_of
 
 from .checkpoint_folder import folder_of, read_state, remove_unfinished, write_file
@@ -202,17 +202,13 @@ def _set_state(
     try:
         iterator.set_state(state)
     except rs.StateMismatch as error:
-        raise rs.StateMismatch(
-            f"the state in {folder_of(checkpoint)} does not fit: {error}"
-        ) from error
+        error.reword(f"the state in {folder_of(checkpoint)} does not fit: {error}")
+        raise
 
 
 def _has_ended(pipeline: rs.Pipeline[Any], iterator: rs.PipelineIterator[Any]) -> bool:
     """Whether nothing is left for rank 0, which has as much as any other rank behind `shard`."""
-    if not pipeline.random_access:
-        return False
-    with rs.Pipeline(without_threads(pipeline.stage)).resume(iterator.get_state()) as probe:
-        return probe.skip(1) == 0
+    return pipeline.random_access and not has_more(pipeline.stage, iterator.get_state())
 
 
 def _storage_of(context: TrainContext) -> Any:

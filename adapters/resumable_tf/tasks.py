@@ -89,10 +89,11 @@ class TaskFiles:
         except rs.StateMismatch as error:
             if not is_needed or (older and not exactly and not is_saved and self._fits(older[-1])):
                 return None
-            raise rs.StateMismatch(
+            error.reword(
                 f"the model is at step {step}, and what was saved at that step does not make up the "
                 f"state of the input, whose files of {', '.join(sorted(read))} were read: {error}"
-            ) from error
+            )
+            raise
         return merged
 
     def has_after(self, step: int) -> bool:

@@ -44,6 +44,14 @@ from .report import brief
 IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
 
+HALF: Final = 0.5
+"""A process that computes for less than this share of the time is not held up by what it hands from thread to thread."""
+
+SLOW_THREAD: Final = (
+    "The loop waits for its thread, which mostly waits too: read larger pieces of the source at once, or several "
+    "sources with interleave."
+)
+
 CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {
     Map: "map(fn",
     RandomMap: "random_map(fn, seed",
@@ -71,7 +79,7 @@ def advise(
       above: the stages after it, the nearest first.
       cpu_share: the part of the time in which the process computed, from 0 to 1; None if unknown.
     """
-    named = f"The bottleneck is {brief(str(stage))} at {path}: {share} % of the time."
+    named = named_bottleneck(stage, path, share)
     kind = type(stage)
     if (partition := _of_workers(stage, above)) is not None:
         hint = _partition_hint(stage, partition, cpu_share)
@@ -79,6 +87,8 @@ def advise(
         hint = _workers_hint(stage, cpu_share)
     elif _waits_for_files(stage, cpu_share):
         hint = _files_hint(stage)
+    elif kind is Prefetch and cpu_share is not None and cpu_share < HALF:
+        hint = SLOW_THREAD
     elif kind in CALLED_BY:
         hint = _map_hint(stage, above, cpu_share)
     elif kind is Batch:
@@ -91,6 +101,11 @@ def advise(
     else:
         hint = ""
     return f"{named} {hint}".rstrip()
+
+
+def named_bottleneck(stage: Stage[Any], path: str, share: int) -> str:
+    """The sentence that names the bottleneck."""
+    return f"The bottleneck is {brief(str(stage))} at {path}: {share} % of the time."
 
 
 def advise_on_loop(share: int, last: Stage[Any]) -> str:

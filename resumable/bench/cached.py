@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from ..core.foreseen import PartUses
 from ..core.stage import Stage, by_index, known_length
+from ..file_cache.cache import FileCache
 from ..file_cache.working_set import advice_on, working_sets
 
 MOST_ITEMS: Final = 1 << 20
 """Items of an epoch that are looked at."""
 
 
-def notes_on_caches(stage: Stage[Any]) -> list[str]:
-    """A sentence for each cache that the sources of ``stage`` read through."""
-    found = working_sets(_uses(stage))
+def needed_of_caches(stage: Stage[Any]) -> dict[FileCache, int]:
+    """How many bytes the order of ``stage`` has in use at a time, for each cache that its sources read through."""
+    return working_sets(_uses(stage))
+
+
+def notes_on_caches(needed: Mapping[FileCache, int]) -> list[str]:
+    """A sentence for each cache of which as many bytes are ``needed`` at a time."""
     return [
-        f"the order has up to {needed:,} bytes of remote files in use at a time, and the cache in {cache.path} has "
-        f"room for {cache.max_bytes:,}" + advice_on(cache, needed)
-        for cache, needed in found.items()
+        f"the order has up to {most:,} bytes of remote files in use at a time, and the cache in {cache.path} has "
+        f"room for {cache.max_bytes:,}"
+        + (f"; {advice}" if (advice := advice_on(cache, most)) else "")
+        for cache, most in needed.items()
     ]
+
+
+def advice_on_source(source: Stage[Any], needed: Mapping[FileCache, int]) -> str:
+    """What to do about the cache of ``source``, if it has no room for what is ``needed``; empty otherwise."""
+    caches = dict.fromkeys(uses.cache for uses in _uses(source))
+    advice = next(filter(None, (advice_on(cache, needed.get(cache, 0)) for cache in caches)), "")
+    return f"Its cache has no room for what the order uses at a time; {advice}." if advice else ""
 
 
 def _uses(stage: Stage[Any]) -> Iterator[PartUses]:

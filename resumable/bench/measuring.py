@@ -20,8 +20,8 @@ from ..state.value import State
 from ..verify import CannotRun
 from ..verify.counted import counted
 from ..verify.report import stage_costs
-from .advice import advise, advise_on_loop
-from .cached import notes_on_caches
+from .advice import advise, advise_on_loop, named_bottleneck
+from .cached import advice_on_source, needed_of_caches, notes_on_caches
 from .ledger import Ledger, Totals
 from .partitioned import run_elsewhere, run_here
 from .report import AROUND, BenchReport, StageTime, percent
@@ -115,7 +115,8 @@ class _Measurement:
             whole = self._plain_runs()
             times, slowdown = self._staged_run(whole)
             saved = self._saved(range(whole.items // 2, whole.items))
-        self._notes += notes_on_caches(self._stage)
+        self._needed = needed_of_caches(self._stage)
+        self._notes += notes_on_caches(self._needed)
         part = whole.steady
         timeable = part.items and part.seconds > 0
         cpu_share = part.cpu_seconds / part.seconds if timeable else None
@@ -247,7 +248,11 @@ class _Measurement:
         while reader is not None:
             above.append(found[reader])
             reader = self._readers[reader]
-        return advise(found[place], stages[place].path, share, above, cpu_share)
+        slowest, path = found[place], stages[place].path
+        # A source behind a cache that is too small would be as slow with anything else that could be advised.
+        if not slowest.inputs and (hint := advice_on_source(slowest, self._needed)):
+            return f"{named_bottleneck(slowest, path, share)} {hint}"
+        return advise(slowest, path, share, above, cpu_share)
 
 
 class _Times(NamedTuple):

@@ -91,7 +91,11 @@ class Timed(PassThrough[T]):
             return None
         call = partial(self.ledger.call, self.number)
         if found.base is not None and found.index_map is not None:
-            return Indexed.reordered(found.base, partial(call, found.index_map))
+            reordered = Indexed.reordered(
+                found.base, partial(call, found.index_map), every_epoch=found.every_epoch
+            )
+            reordered.indices_per_epoch = found.indices_per_epoch
+            return reordered
         prepare = None
         if found.prepare is not None:
             prepare = partial(self._prepare, partial(call, found.prepare))
@@ -100,6 +104,10 @@ class Timed(PassThrough[T]):
             partial(call, found.item),
             found.arithmetic_range,
             prepare,
+            partial(call, found.gather_range),
+            every_epoch=found.every_epoch,
+            indices_per_epoch=found.indices_per_epoch,
+            plans_far=found.plans_far,
             needs=found.needs,
         )
 

@@ -117,7 +117,7 @@ def start_at(
     except BaseException as error:
         iterator.close()
         if checkpoint is not None and isinstance(error, StateMismatch):
-            raise does_not_fit(checkpoint.step, store, error) from error
+            say_what_does_not_fit(checkpoint.step, store, error)
         raise
     return iterator
 
@@ -130,9 +130,9 @@ def state_for(stage: Stage[Any], checkpoint: Checkpoint, *, from_this_rank: bool
     return state
 
 
-def does_not_fit(step: int, store: Store, error: StateMismatch) -> StateMismatch:
-    """The error for a checkpoint in ``store`` that belongs to another pipeline."""
-    return StateMismatch(f"the checkpoint of step {step} in {store!r} does not fit: {error}")
+def say_what_does_not_fit(step: int, store: Store, error: StateMismatch) -> None:
+    """Let ``error`` name the checkpoint in ``store`` that belongs to another pipeline."""
+    error.reword(f"the checkpoint of step {step} in {store!r} does not fit: {error}")
 
 
 def save_point_of(

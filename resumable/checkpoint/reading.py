@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from ..errors import CorruptCheckpoint, NoValidCheckpoint
+from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint
 from .envelope import Checkpoint, decode
 from .ranks.part import WHOLE
 from .store import Store
@@ -24,12 +24,27 @@ def read_checkpoint(store: Store, step: int) -> Checkpoint:
       CorruptCheckpoint: if it is damaged; the message says how.
       NewerFormat: if a later version of the library wrote it.
     """
-    checkpoint = decode(store.load(step))
+    checkpoint = decode_named(f"the checkpoint of step {step} in {store!r}", store.load(step))
     if checkpoint.step != step:
         raise CorruptCheckpoint(f"it holds step {checkpoint.step}")
     if checkpoint.part != WHOLE:
         raise CorruptCheckpoint(f"it holds the part of {checkpoint.part}")
     return checkpoint
+
+
+def decode_named(name: str, data: bytes) -> Checkpoint:
+    """The checkpoint that ``data`` holds.
+
+    Raises:
+      CorruptCheckpoint: if it is damaged.
+      NewerFormat: if a later version of the library wrote it; the message begins with ``name``.
+    """
+    try:
+        return decode(data)
+    except NewerFormat as error:
+        raise NewerFormat(
+            f"{name} was written by a later version of the library: {error}"
+        ) from None
 
 
 def read_valid(store: Store, step: int) -> Checkpoint:

@@ -17,7 +17,7 @@ from ..core.stage import Stage
 from ..errors import StateMismatch
 from ..stages.global_order import deal_of, for_rank, is_dealt
 from .envelope import Checkpoint
-from .opening import does_not_fit, state_for
+from .opening import say_what_does_not_fit, state_for
 from .ranks.parts import WholeSteps
 from .reading import newest_readable
 from .store import Store
@@ -67,7 +67,8 @@ def run_standing(store: Store, stage: Stage[Any]) -> RunStanding | None:
             for checkpoint, one, count in _ranks(checkpoints, stage, ranks)
         ]
     except StateMismatch as error:
-        raise does_not_fit(first.step, store, error) from error
+        say_what_does_not_fit(first.step, store, error)
+        raise
     epoch = max(one.epoch for one in found)
     joined = len(checkpoints) == 1
     arguments = _of_all_ranks([one.arguments for one in found])

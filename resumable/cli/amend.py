@@ -6,12 +6,15 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, Final
 
+from ..checkpoint.exclusion_place import ExclusionPlace, exclusion_place, paths_in_partitions
 from ..checkpoint.standing import RunStanding, run_standing
+from ..checkpoint.store import Store
 from ..core.fingerprint import FoundArgument
+from ..core.stage import Stage
 from ..core.timeline import Continuation
 from ..errors import NoValidCheckpoint, ResumableError
 from ..verify import TargetError
@@ -20,39 +23,44 @@ from .inspect import explain, show_time
 from .run_store import store_at
 from .target import target_of
 
+OF_EACH: Final = " of each partition"
+
 
 def run(options: argparse.Namespace) -> int:
     """Print where the run stands; returns the exit status."""
     try:
         # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
         with redirect_stdout(sys.stderr):
-            found = _asked(options)
+            store = store_at(options.run, options.name)
+            stage = target_of(options).load().stage
+            found, excluding = _asked(store, stage)
     except (TargetError, ResumableError, OSError) as error:
         print(f"resumable amend: {explain(error)}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps(_described(found, options.run), indent=2))
+        print(json.dumps(_described(found, excluding, options.run), indent=2))
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(found, excluding, paths_in_partitions(stage))))
     return 0 if all(one.value.agrees for one in found.arguments) else 1
 
 
-def _asked(options: argparse.Namespace) -> RunStanding:
-    store = store_at(options.run, options.name)
-    stage = target_of(options).load().stage
+def _asked(store: Store, stage: Stage[Any]) -> tuple[RunStanding, ExclusionPlace | None]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             found = run_standing(store, stage)
+            excluding = exclusion_place(store, stage)
         finally:
-            for warning in told:
-                print(f"resumable amend: {warning.message}", file=sys.stderr)
+            for message in dict.fromkeys(str(warning.message) for warning in told):
+                print(f"resumable amend: {message}", file=sys.stderr)
     if found is None:
         raise NoValidCheckpoint(f"no step of {store!r} is saved by all of its ranks yet")
-    return found
+    return found, excluding
 
 
-def _lines(found: RunStanding) -> Iterator[str]:
+def _lines(
+    found: RunStanding, excluding: ExclusionPlace | None, in_partitions: Collection[str]
+) -> Iterator[str]:
     ranks = f" by {found.ranks} ranks" if found.ranks > 1 else ""
     yield f"step {found.step}, epoch {found.epoch}, saved {show_time(found.time)}{ranks}"
     if not found.joined:
@@ -63,12 +71,30 @@ def _lines(found: RunStanding) -> Iterator[str]:
     for argument in found.arguments:
         yield ""
         yield f"{argument.stage} at {argument.path}"
-        yield from (f"  {line}".rstrip() for line in table_lines([*_rows(argument.value)], "<"))
+        rows = [*_rows(argument.value, argument.path in in_partitions)]
+        yield from (f"  {line}".rstrip() for line in table_lines(rows, "<"))
+    if excluding is not None:
+        yield ""
+        yield _about_excluding(excluding, excluding.path in in_partitions)
 
 
-def _rows(found: Continuation) -> Iterator[tuple[str, str]]:
+def _about_excluding(place: ExclusionPlace, in_partition: bool) -> str:
+    where = f"behind {place.behind} at {place.path}"
+    if place.value.is_fixed:
+        return f"Records cannot be left out {where}: {place.value.why_fixed}."
+    reached = int(place.value.reached)
+    records = f"{{0: [], {reached:_}: RECORDS}}" if reached else "RECORDS"
+    counted = f"item {reached:_}{OF_EACH * in_partition}"
+    return f"Records can be left out from {counted} on: .exclude({records}) {where}."
+
+
+def _rows(found: Continuation, in_partition: bool) -> Iterator[tuple[str, str]]:
     argument = found.argument
-    yield "may change", found.may_change
+    may_change = found.may_change
+    if in_partition and argument.unit == "item" and not found.is_fixed:
+        counted = f"item {int(found.reached):_}{OF_EACH}"
+        may_change = f"from {counted} on, as far as the furthest of them has read"
+    yield "may change", may_change
     if not found.agrees:
         yield "the run has", argument.written(found.saved)
     goes_on = ", with which the run can go on" if found.agrees else ""
@@ -81,7 +107,7 @@ def _rows(found: Continuation) -> Iterator[tuple[str, str]]:
         yield "keep", argument.written(found.saved)
 
 
-def _described(found: RunStanding, run: str) -> dict[str, Any]:
+def _described(found: RunStanding, excluding: ExclusionPlace | None, run: str) -> dict[str, Any]:
     return {
         "run": run,
         "step": found.step,
@@ -90,7 +116,14 @@ def _described(found: RunStanding, run: str) -> dict[str, Any]:
         "ranks": found.ranks,
         "joined": found.joined,
         "arguments": list(map(_argument, found.arguments)),
+        "exclude": None if excluding is None else _place(excluding),
     }
+
+
+def _place(one: ExclusionPlace) -> dict[str, Any]:
+    found = one.value
+    may_change = None if found.is_fixed else int(found.reached)
+    return {"behind": one.behind, "path": one.path, "may_change_from": may_change}
 
 
 def _argument(one: FoundArgument) -> dict[str, Any]:

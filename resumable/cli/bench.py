@@ -106,7 +106,14 @@ def figures(report: BenchReport) -> Iterator[tuple[str, str]]:
     if report.cpu_share is not None:
         yield "computing", f"{report.cpu_share:.0%} of the time".replace("%", " %")
     if report.slowdown is not None:
-        yield "with its stages timed", f"{report.slowdown:.2f} times as slow; this is subtracted"
+        yield "with its stages timed", slowdown_text(report.slowdown)
+
+
+def slowdown_text(slowdown: float) -> str:
+    """How much slower the pipeline was while its stages were timed."""
+    if slowdown >= 1:
+        return f"{slowdown:.2f} times as slow; what timing takes is subtracted"
+    return f"{1 / slowdown:.2f} times as fast" if slowdown > 0 else "in no time"
 
 
 def figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:

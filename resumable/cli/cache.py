@@ -9,18 +9,23 @@ import time
 
 from ..file_cache.contents import clear, kept_files, users
 from ..views.table import table_lines
+from .inspect import explain, why_no_folder
 
 
 def run(options: argparse.Namespace) -> int:
     """Show or empty the cache in ``options.folder``; returns the exit status."""
     folder = os.path.abspath(options.folder)
+    if not os.path.isdir(folder):
+        wrong = f"{options.folder}{why_no_folder(options.folder)}"
+        print(f"resumable cache: DIR must be the folder of a cache, got {wrong}", file=sys.stderr)
+        return 2
     try:
         if options.clear:
             print(f"{clear(folder):,} bytes removed from {folder}")
         else:
             _show(folder)
     except OSError as error:
-        print(f"resumable cache: {error}", file=sys.stderr)
+        print(f"resumable cache: {explain(error)}", file=sys.stderr)
         return 2
     return 0
 

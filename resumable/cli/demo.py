@@ -23,6 +23,7 @@ from .. import from_files
 from .. import pipeline as rs
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
+from .inspect import explain
 from .parsers import BATCH_SIZE
 from .progress import ProgressBar, progress_bar
 
@@ -46,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
             folder.mkdir(parents=True, exist_ok=True)
             empty = not any(folder.iterdir())
         except OSError as error:
-            empty = False
-            print(f"resumable demo: {error}", file=sys.stderr)
+            print(f"resumable demo: --keep cannot be used: {explain(error)}", file=sys.stderr)
+            return 2
         if not empty:
             print(f"resumable demo: --keep must be an empty folder, got {folder}", file=sys.stderr)
             return 2

@@ -74,7 +74,8 @@ def _read(path: Path, name: str | None) -> FoundFile:
         if found.checkpoint is None:
             raise _Unreadable(f"{path}: {found.problem}")
         return found
-    valid = [file for file in survey(path) if file.problem is None and file.aside is None]
+    there = [file for file in survey(path) if file.aside is None]
+    valid = [file for file in there if file.problem is None]
     names = sorted({str(file.name) for file in valid})
     if name is None and len(names) > 1:
         raise _Unreadable(
@@ -82,8 +83,16 @@ def _read(path: Path, name: str | None) -> FoundFile:
         )
     valid = [file for file in valid if name in (None, file.name)]
     if not valid:
-        raise _Unreadable(f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}")
-    return max(valid, key=lambda file: file.step or 0)
+        wrong = [file for file in there if file.problem is not None and name in (None, file.name)]
+        why = f"; {_newest(wrong).path.name}: {_newest(wrong).problem}" if wrong else ""
+        raise _Unreadable(
+            f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}{why}"
+        )
+    return _newest(valid)
+
+
+def _newest(files: list[FoundFile]) -> FoundFile:
+    return max(files, key=lambda file: file.step or 0)
 
 
 def _checkpoint(file: FoundFile) -> Checkpoint:

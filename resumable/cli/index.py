@@ -20,6 +20,7 @@ from ..formats.io.paths import file_name, found_files, is_remote, without_query
 from ..formats.io.remote import found_remote_files
 from ..pipeline import Pipeline
 from ..views.table import table_lines
+from .inspect import explain
 from .progress import progress_bar
 
 OPENED_BY: Final[dict[str, Callable[..., Pipeline[Any]]]] = {
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         storage_options = dict(options.storage_options)
         found = _found(options.patterns, options.index_dir, storage_options)
     except (ResumableError, OSError) as error:
-        print(f"resumable index: {error}", file=sys.stderr)
+        print(f"resumable index: {explain(error)}", file=sys.stderr)
         return 2
     records, failed = dict.fromkeys(OPENED_BY, 0), False
     groups = list(_groups(found, options.format))
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
                 records[group.format] += done.result()
             except (ResumableError, OSError) as error:
                 failed = True
-                print(f"resumable index: {error}", file=sys.stderr)
+                print(f"resumable index: {explain(error)}", file=sys.stderr)
             bar.update(len(group.paths))
     files = dict.fromkeys(OPENED_BY, 0)
     for group in groups:

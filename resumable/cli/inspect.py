@@ -30,10 +30,17 @@ def run(options: argparse.Namespace) -> int:
         if "://" in options.path and not options.history:
             return _show_remote(options.path, as_program=options.json)
         path = Path(options.path)
+        if options.history and not path.is_dir():
+            raise InvalidArgument(
+                "--history needs a folder of checkpoints on this machine, got "
+                f"{options.path}{why_no_folder(options.path)}"
+            )
         if options.history:
             return _show_history(path, as_program=options.json)
         if path.is_dir():
             return _show_folder(path, str(path), as_program=options.json)
+        if not os.path.lexists(path):
+            raise InvalidArgument(f"there is no folder or file {path}")
         return _show_file(examine(path), as_program=options.json)
     except (OSError, ResumableError) as error:
         print(f"resumable inspect: {explain(error)}", file=sys.stderr)
@@ -81,8 +88,6 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
 
 def _show_history(folder: Path, *, as_program: bool) -> int:
     """Show what was changed in the runs of ``folder``."""
-    if not folder.is_dir():
-        raise InvalidArgument(f"a history is kept in a folder of checkpoints only, got {folder}")
     files = os.listdir(folder)
     found = {name: read_history(folder / file) for name, file in histories_among(files).items()}
     for name, history in found.items():
@@ -122,6 +127,13 @@ def _printable(value: Any) -> str:
     """``value`` from a file as text, without anything that a terminal would take for a command."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if text.isprintable() else repr(text)
+
+
+def why_no_folder(path: str) -> str:
+    """Why ``path`` is none of a folder, as the end of a message; empty for a URL."""
+    if "://" in path:
+        return ""
+    return ", which is no folder" if os.path.lexists(path) else ", which is not there"
 
 
 def folders_below(folder: Path) -> str:

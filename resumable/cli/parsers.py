@@ -344,7 +344,7 @@ def _add_trace(commands: Any) -> None:
         help="say which records a step was made of, or which steps a record was in",
         examples=(
             "resumable trace run train.py --step 41317",
-            "resumable trace run train.py:pipeline --step 41317 --rank 3 --exclude bad.json",
+            'resumable trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json',
             "resumable trace run train.py --find books.jsonl:812",
         ),
         description=(
@@ -371,6 +371,11 @@ def _add_trace(commands: Any) -> None:
         type=_at_least(1),
         metavar="N",
         help="how many ranks there were, if the checkpoints do not tell",
+    )
+    parser.add_argument(
+        "--place",
+        metavar="PLACE",
+        help='only what is at this place in the item of the step, such as "row 3", as the table has it',
     )
     parser.add_argument(
         "--exclude",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from time import monotonic
+from typing import Any, Final, Protocol
 
 WIDTH = 40
+TOLD_EVERY: Final = 30.0
+"""Seconds between two lines on the progress where there is no terminal."""
 
 
 class ProgressBar(Protocol):
@@ -23,9 +26,9 @@ class ProgressBar(Protocol):
 
 
 def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
-    """A bar over ``total`` steps, or None if unknown; without a terminal only its texts."""
+    """A bar over ``total`` steps, or None if unknown; without a terminal a line now and then."""
     if not sys.stderr.isatty():
-        return _NoBar()
+        return _ProgressLines(total)
     try:
         from tqdm import tqdm
     except ImportError:
@@ -34,17 +37,31 @@ def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     return bar
 
 
-class _NoBar:
-    """Prints what is being done, without the progress."""
+class _ProgressLines:
+    """Prints what is being done, and how far it is once that has taken long."""
+
+    def __init__(self, total: int | None) -> None:
+        self._of_total = "" if total is None else f" of {total:,}"
+        self._done = 0
+        self._text = ""
+        self._due = monotonic() + TOLD_EVERY
 
     def update(self, count: int) -> None:
-        """Do nothing."""
+        self._done += count
+        if monotonic() >= self._due:
+            self._due = monotonic() + TOLD_EVERY
+            self._print(f"{self._text}: {self._done:,}{self._of_total}")
 
     def set_description(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
+        self._text = text
+        self._print(text)
+
+    @staticmethod
+    def _print(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    def __enter__(self) -> _NoBar:
+    def __enter__(self) -> _ProgressLines:
         return self
 
     def __exit__(self, *_: object) -> None:

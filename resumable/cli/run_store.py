@@ -8,7 +8,7 @@ from pathlib import Path
 from ..checkpoint.directory import Directory
 from ..checkpoint.remote import Remote
 from ..errors import InvalidArgument, NoValidCheckpoint
-from .inspect import folders_below
+from .inspect import folders_below, why_no_folder
 
 
 def store_at(run: str, name: str | None) -> Directory | Remote:
@@ -18,7 +18,9 @@ def store_at(run: str, name: str | None) -> Directory | Remote:
     elif Path(run).is_dir():
         store = Directory(run)
     else:
-        raise InvalidArgument(f"RUN must be a folder of checkpoints or its URL, got {run}")
+        raise InvalidArgument(
+            f"RUN must be a folder of checkpoints or its URL, got {run}{why_no_folder(run)}"
+        )
     names = store.names()
     if name in names:
         return store.named(name)

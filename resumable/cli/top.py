@@ -12,7 +12,7 @@ from typing import Any
 from ..checkpoint.stats_lines import run_progress
 from ..errors import InvalidArgument, MissingDependency, ResumableError
 from ..views.table import table_lines
-from .inspect import explain
+from .inspect import explain, why_no_folder
 from .run_store import none_there
 from .top_table import RunTable, run_table
 
@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _folder(run: str) -> Path:
     if "://" in run or not Path(run).is_dir():
-        raise InvalidArgument(f"RUN must be a folder of checkpoints on this machine, got {run}")
+        raise InvalidArgument(
+            f"RUN must be a folder of checkpoints on this machine, got {run}{why_no_folder(run)}"
+        )
     return Path(run)
 
 

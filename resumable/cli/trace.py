@@ -7,11 +7,11 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..checkpoint.memory import Memory
 from ..checkpoint.store import Store
@@ -29,14 +29,17 @@ from .inspect import explain
 from .run_store import store_at
 from .target import target_of
 
+T = TypeVar("T")
+
 LONGEST_BEGINNING: Final = 48
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what was found; returns the exit status."""
-    if options.exclude and options.find is not None:
-        print("resumable trace: --exclude needs --step", file=sys.stderr)
-        return 2
+    for option in ("exclude", "place"):
+        if getattr(options, option) and options.find is not None:
+            print(f"resumable trace: --{option} needs --step", file=sys.stderr)
+            return 2
     try:
         # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
         with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
@@ -48,11 +51,21 @@ def run(options: argparse.Namespace) -> int:
     except (TargetError, ResumableError, OSError) as error:
         print(f"resumable trace: {explain(error)}", file=sys.stderr)
         return 2
-    for warning in told:
-        print(f"resumable trace: {warning.message}", file=sys.stderr)
-    for line in found:
+    for message in dict.fromkeys(str(warning.message) for warning in told):
+        print(f"resumable trace: {message}", file=sys.stderr)
+    if not found:
+        print(f"resumable trace: {_what_was_not_found(options)}", file=sys.stderr)
+    for line in found or ["[]"] * options.json:
         print(line)
     return 0 if found else 1
+
+
+def _what_was_not_found(options: argparse.Namespace) -> str:
+    rank = "" if options.rank is None else f" of rank {options.rank}"
+    if options.find is not None:
+        return f"no step{rank} had the record {options.find}"
+    there = f"there is no step {options.step}{rank}"
+    return f"{there}, or nothing in it at {options.place}" if options.place else there
 
 
 def _run_at(run: str, name: str | None) -> Store:
@@ -70,17 +83,29 @@ def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) 
     """What is printed of a step."""
     stage = stage_of(None)
     steps = traced_step(store, stage_of, options.step, options.rank, options.ranks)
+    place = options.place
+    found = [(one, _rows_at(place, origin_rows(one.origin))) for one in steps]
+    if place is not None:
+        found = [(one, rows) for one, rows in found if rows]
     if options.exclude:
-        _add_exclusions(options.exclude, steps)
-    if options.json:
-        return [json.dumps(list(map(_described, steps)), indent=2)] if steps else []
+        _add_exclusions(options.exclude, [row for _, rows in found for row in rows])
+    if options.json and found:
+        chosen = [_described(one) for one, _ in found]
+        if place is not None:
+            chosen = [_described_row(one, row) for one, rows in found for row in rows]
+        return [json.dumps(chosen, indent=2)]
     lines = list[str]()
-    for one in steps:
+    for one, of_step in found:
         heading = f"step {one.step}, rank {one.rank} of {one.ranks}, epoch {one.epoch}"
-        rows = [_cells(stage, row) for row in origin_rows(one.origin)]
+        rows = [_cells(stage, row) for row in of_step]
         table = table_lines([("place", "input", "file", "record", "begins with"), *rows], "<<<>")
         lines += [*[""] * bool(lines), heading, *(f"  {line}".rstrip() for line in table)]
     return lines
+
+
+def _rows_at(place: str | None, rows: Iterable[OriginRow]) -> list[OriginRow]:
+    """Those of ``rows`` that are at ``place`` in the item, or within it; all if it is None."""
+    return [row for row in rows if place is None or f"{row.place}, ".startswith(f"{place}, ")]
 
 
 def _cells(stage: Stage[Any], row: OriginRow) -> tuple[str, ...]:
@@ -114,6 +139,11 @@ def _described(one: TracedStep) -> dict[str, Any]:
     return {**where, "origin": one.origin.to_json()}
 
 
+def _described_row(one: TracedStep, row: OriginRow) -> dict[str, Any]:
+    origin = None if row.record is None else row.record.to_json()
+    return {**_described(one), "origin": origin, "place": row.place, "past": one.is_past}
+
+
 def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
     """What is printed of a record."""
     wanted = partial(_is_wanted, *_named(options.find))
@@ -125,13 +155,8 @@ def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespa
         if row.record is not None and wanted(row.record)
     ]
     found.sort(key=lambda pair: (pair[0].step, pair[0].rank))
-    if options.json:
-        described = [
-            {**_described(one), "origin": None if row.record is None else row.record.to_json()}
-            | {"place": row.place, "past": one.is_past}
-            for one, row in found
-        ]
-        return [json.dumps(described, indent=2)] if found else []
+    if options.json and found:
+        return [json.dumps([_described_row(one, row) for one, row in found], indent=2)]
     rows = [_found_cells(one, row) for one, row in found]
     heading = ("step", "rank", "of", "epoch", "place", "")
     return table_lines([heading, *rows], ">>>><") if rows else []
@@ -161,39 +186,49 @@ def _is_wanted(name: str | None, number: int, record: Origin) -> bool:
     return of_file or name in map(str, record.inputs)
 
 
-def _add_exclusions(path: str, steps: Sequence[TracedStep]) -> None:
-    """Add the records of ``steps`` to the file at ``path``, under the names of their inputs and files."""
+def _add_exclusions(path: str, rows: Sequence[OriginRow]) -> None:
+    """Add the records of ``rows`` to the file at ``path``, under the names of their inputs and files."""
     kept = json.loads(Path(path).read_text(encoding="utf-8")) if os.path.exists(path) else None
-    records = [row.record for one in steps for row in origin_rows(one.origin) if row.record]
-    for record in records:
-        kept = _with(kept, list(_names(record)), record.record, path)
+    for record in filter(None, (row.record for row in rows)):
+        kept = _with(kept, _input_names(record), record, path)
     text = json.dumps(kept if kept is not None else [], indent=1) + "\n"
     unfinished = Path(f"{path}.tmp-{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)
 
 
-def _names(record: Origin) -> Iterator[str]:
+def _input_names(record: Origin) -> list[str]:
     for name in record.inputs:
         if not isinstance(name, str):
             raise InvalidArgument(
                 f"inputs must have names for their records to be left out, got input {name} of {record}; "
                 "give rs.mix or rs.concatenate a dict"
             )
-        yield name
-    if record.file is not None:
-        yield record.file
+    return list(map(str, record.inputs))
 
 
-def _with(kept: Any, names: list[str], number: int, path: str) -> Any:
-    """``kept``, which is a list or a dict of such, with one record more."""
-    if kept is None:
-        kept = {} if names else []
-    if not isinstance(kept, dict if names else list):
+def _with(kept: Any, inputs: list[str], record: Origin, path: str) -> Any:
+    """``kept``, which is a list or a dict of such, with ``record``, which came through ``inputs``."""
+    if not inputs and record.file is None:
+        return _with_number(kept, record.record, path)
+    of_name = _checked({} if kept is None else kept, dict, path)
+    if inputs:
+        name, *within = inputs
+        return {**of_name, name: _with(of_name.get(name), within, record, path)}
+    file = record.file or ""
+    # It may be named there by another end of its path.
+    name = next((name for name in of_name if is_named(file, name)), _shown_path(file))
+    return {**of_name, name: _with_number(of_name.get(name), record.record, path)}
+
+
+def _with_number(kept: Any, number: int, path: str) -> list[int]:
+    return sorted({*_checked([] if kept is None else kept, list, path), number})
+
+
+def _checked(kept: Any, kind: type[T], path: str) -> T:
+    if not isinstance(kept, kind):
+        by = "name" if kind is dict else "number"
         raise InvalidArgument(
-            f"{path} must hold records {'by name' if names else 'by number'} as this step has them, got "
-            f"{shorten(kept)}"
+            f"{path} must hold records by {by} as this step has them, got {shorten(kept)}"
         )
-    if not isinstance(kept, dict):
-        return sorted({*kept, number})
-    return {**kept, names[0]: _with(kept.get(names[0]), names[1:], number, path)}
+    return kept

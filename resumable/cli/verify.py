@@ -63,10 +63,13 @@ def _tell(estimate: Estimate) -> None:
 
 def estimate_text(estimate: Estimate) -> str:
     """The estimate as text, with ways to take less time if it is long."""
+    among = "" if estimate.cut_at is None else f" among the first {estimate.cut_at:,} items"
     text = (
-        f"about {show_age(max(estimate.seconds, 1))} to go, for {estimate.positions} positions; "
+        f"about {show_age(max(estimate.seconds, 1))} to go, for {estimate.positions} positions{among}; "
         "more if something differs"
     )
+    if estimate.cut_at is not None:
+        text = f"it has not ended so far, and nothing tells whether it does\n{text}"
     if estimate.seconds < LONG:
         return text
     if estimate.fewer_seconds is not None:

@@ -56,6 +56,8 @@ OF_RANK: Final = RANK | PARTS | ENDS
 """Fields for one of these say which items go to which rank."""
 
 LONGEST_VALUE: Final = 200
+EXCLUDE: Final = "Exclude"
+FILTER: Final = "Filter"
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
 """Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone say which rank it is."""
 
@@ -528,7 +530,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
     if name != ours.name:
         return (
             f"{path}: the saved pipeline has {_cut(name)} here, this one has {ours.name}; "
-            "was a stage added, removed or moved?"
+            f"{_why_another_stage(name, ours)}"
         )
     if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
         return (
@@ -596,6 +598,16 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
         if reason := _compare_epochs(left, right, inner, terms, counting):
             return reason
     return None
+
+
+def _why_another_stage(saved: str, ours: _Identity) -> str:
+    """The likely cause why there was a stage of the name ``saved``, and is ``ours``."""
+    if saved == EXCLUDE:
+        return "was exclude removed? Keep it, and let it leave out nothing from some item on"
+    cause = "was a stage added, removed or moved?"
+    if ours.name == FILTER and [saved] == [one.name for one in ours.upstreams]:
+        return f"{cause} exclude, unlike filter, can leave records out of a run that has begun"
+    return cause
 
 
 def _cut(value: Any, shown: Callable[[Any], str] = str) -> str:

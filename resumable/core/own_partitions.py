@@ -38,7 +38,7 @@ def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
             continue
         number = _number(state["pipeline"])
         only = None if number is None else _over_one(stage, number)
-        if only is not None and _has_more(without_threads(only), state):
+        if only is not None and has_more(only, state):
             raise StateMismatch(
                 f"partition {number} was saved at step {state['step']}, and another one at step "
                 f"{furthest}; are they of different checkpoints?"
@@ -68,11 +68,16 @@ def _holds_nothing(stage: Stage[Any]) -> bool:
     return not stage.relies_on & (ITEMS | PARTS | RANK)
 
 
-def _has_more(stage: Stage[Any], state: State) -> bool:
-    """Whether ``stage`` has an item after ``state``."""
+def has_more(stage: Stage[Any], state: State) -> bool:
+    """Whether ``stage`` has an item after ``state``, which is of a `PipelineIterator` over it.
+
+    Raises:
+      StateMismatch: if it is of another pipeline.
+    """
+    stage = without_threads(stage)
     saved = saved_position(stage, state)
     if reason := mismatch(stage, saved):
         raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
     with closing(stage.start(saved.epoch)) as root:
         root.set_state(saved.positions)
-        return root.skip(1) > 0
+        return root.skip(saved.ahead + 1) > saved.ahead

@@ -22,8 +22,9 @@ from .timeline import (
 V = TypeVar("V")
 
 BY_EPOCH: Final = ByEpoch.__name__
+CONTENTS: Final = "contents"
 REPEAT: Final = "Repeat"
-LONGEST_PIPELINE: Final = 60
+LONGEST_PIPELINE: Final = 100
 AS_SAVED: Final = "as saved"
 AS_HERE: Final = "as here"
 SO_FROM_EPOCH: Final = "this is so from epoch"
@@ -95,8 +96,20 @@ def _without_repeated(node: Any) -> Any:
 
 def pipeline_shown(node: Any) -> str:
     """The pipeline of ``node`` in a few words: its sources."""
-    text = " + ".join(_sources_shown(node))
-    return text if len(text) <= LONGEST_PIPELINE else text[: LONGEST_PIPELINE - 3] + "..."
+    first, *others = _sources_shown(node)
+    text = " + ".join([first, *others])
+    if len(text) <= LONGEST_PIPELINE:
+        return text
+    more = f" + {len(others)} more" if others else ""
+    return f"{_cut_between_words(first, LONGEST_PIPELINE - len(more))}{more}"
+
+
+def _cut_between_words(text: str, most: int) -> str:
+    """``text`` in at most ``most`` characters; one long word is cut all the same."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 3]
+    return f"{cut.rpartition(' ')[0] or cut}..."
 
 
 def _sources_shown(node: Any) -> Iterator[str]:
@@ -105,10 +118,20 @@ def _sources_shown(node: Any) -> Iterator[str]:
         return
     name, fields, upstreams = node_parts(node)
     if not upstreams:
-        shown = (f"{_name(field)}={value!r}" for field, value in fields.items())
+        shown = (
+            f"{_name(field)}={_value(value)}"
+            for field, value in fields.items()
+            if field != CONTENTS  # digests, which say nothing to people
+        )
         yield f"{_name(name)}({', '.join(shown)})"
     for upstream in upstreams:
         yield from _sources_shown(upstream)
+
+
+def _value(value: Any) -> str:
+    """``value`` as text; one that quotes something is not quoted once more."""
+    is_plain = isinstance(value, str) and value.isprintable() and "'" in value
+    return f"<{value}>" if is_plain else repr(value)
 
 
 def _name(name: str) -> str:

@@ -48,8 +48,15 @@ class StateMismatch(ResumableError, ValueError):
 
     def locate(self, place: str) -> None:
         """Put ``place`` before the message."""
-        self.args = (f"{place}: {self.args[0]}",)
+        self.reword(f"{place}: {self}")
         self.located = True
+
+    def reword(self, message: str) -> None:
+        """Say ``message`` instead, which says more.
+
+        Another exception with this one as its cause would be printed after it, and say the same again.
+        """
+        self.args = (message,)
 
 
 class NewerFormat(ResumableError):

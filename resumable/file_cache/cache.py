@@ -14,6 +14,7 @@ from .part_file import HEADER
 
 LEAST_PARTS: Final = 4
 """Parts that a cache must have room for."""
+SMALLEST_PART: Final = 1 << 16
 
 FOLDER_VARIABLE: Final = "RESUMABLE_CACHE_DIR"
 BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
@@ -63,14 +64,17 @@ class FileCache:
         if not isinstance(self.folder, (str, os.PathLike)):
             raise InvalidType(f"folder must be a path, got {shorten(self.folder)}")
         object.__setattr__(self, "folder", os.path.abspath(os.path.expanduser(self.folder)))
-        part = check_int("part_bytes", self.part_bytes, minimum=1 << 16)
+        part = check_int("part_bytes", self.part_bytes, minimum=SMALLEST_PART)
         if part > 1 << 26:
             raise InvalidArgument(f"part_bytes must be at most 2**26, got {part}")
         most = check_int("max_bytes", self.max_bytes, minimum=0)
         least = LEAST_PARTS * (part + HEADER.size)
         if most < least:
+            fitting = most // LEAST_PARTS - HEADER.size
+            smaller = f"; or set part_bytes to at most {fitting}" * (fitting >= SMALLEST_PART)
             raise InvalidArgument(
-                f"max_bytes must be at least {least}, room for {LEAST_PARTS} parts of {part} bytes, got {most}"
+                f"max_bytes must be at least {least}, room for {LEAST_PARTS} parts of {part} bytes, got "
+                f"{most}{smaller}"
             )
         check_int("read_ahead", self.read_ahead, minimum=0)
         check_choice("on_full", self.on_full, ("warn", "error"))

@@ -116,7 +116,7 @@ class CacheReader:
             self._has_warned = True
             warnings.warn(
                 f"an order has {needed:,} bytes of remote files in use at a time, and the cache in "
-                f"{self._cache.path} has room for {self._cache.max_bytes:,}{advice}",
+                f"{self._cache.path} has room for {self._cache.max_bytes:,}; {advice}",
                 RuntimeWarning,
                 stacklevel=2,
             )

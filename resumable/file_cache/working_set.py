@@ -39,7 +39,7 @@ def advice_on(cache: FileCache, needed: int) -> str:
         return ""
     parts = needed // cache.part_bytes + LEAST_PARTS
     return (
-        "; what does not fit is read in small pieces, or again: set max_bytes to "
+        "what does not fit is read in small pieces, or again: set max_bytes to "
         f"{needed + parts * HEADER.size:,} or more, or shuffle smaller blocks"
     )
 

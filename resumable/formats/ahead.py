@@ -20,6 +20,12 @@ Reach: TypeAlias = Callable[[Indices, int], int]
 
 NO_PLACES: Final = range(0)
 
+
+def always(most: int) -> Callable[[Indices], Reach]:
+    """A plan, for indices of shape (n,), that makes ``most`` items at once, whatever is asked for."""
+    return lambda planned: lambda rest, asked: most
+
+
 MOST_CHANGES: Final = 4
 """Times that a pattern of turns may turn out to be another one before there is none."""
 

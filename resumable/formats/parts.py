@@ -15,7 +15,7 @@ from ..core.lookup import LookedUp
 from ..core.prepared_items import grouped
 from ..core.stage import MOST_ITEMS
 from ..errors import MalformedItem
-from .ahead import ReadAheadItems, Turns
+from .ahead import ReadAheadItems, Turns, always
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class ItemsInParts(FoundInParts[T]):
         return Indexed(
             self._gather,
             prepare=lambda indices: ReadAheadItems(
-                self._gather, indices, lambda _: lambda *_: self._at_once, turns
+                self._gather, indices, always(self._at_once), turns
             ),
             every_epoch=True,
         )

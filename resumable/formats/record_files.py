@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,6 +25,7 @@ from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
+from ..errors import shorten
 from .ahead import ReadAheadItems, Turns
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import FileRanges, part_uses_of
@@ -151,7 +153,10 @@ class RecordFiles(LookedUp[T]):
         positions = file.positions
         numbers = records.below(positions.records, file.path)
         if self._passes_over:
-            numbers = positions.among_kept(numbers)
+            numbers, asked = positions.among_kept(numbers), numbers
+            remain = positions.records - positions.passed_over - len(numbers)
+            if len(numbers) < len(asked) and remain and not records.may_lack:
+                _warn_of(np.setdiff1d(asked, positions.among_all(numbers)), file.path)
         items: Indices = numbers + self._begins[place]
         return items
 
@@ -297,6 +302,17 @@ class RecordFiles(LookedUp[T]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"
+
+
+def _warn_of(passed_over: Indices, path: str) -> None:
+    """Warn that ``passed_over``, which are to be left out of the file at ``path``, are no items."""
+    # An error would end the runs that were begun so.
+    warnings.warn(
+        f"exclude names records of {path} that are no items, such as blank lines or a header, got "
+        f"{shorten(passed_over.tolist())}; records count from 0, the lines in errors from 1",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 class Located(RecordFiles[LocatedRecord]):

@@ -19,12 +19,14 @@ class Estimate(NamedTuple):
       seconds: approximate time.
       positions: number of stops to resume from.
       fewer: a smaller number of stops, which would take `fewer_seconds`; None if there are few already.
+      cut_at: how many items are looked at of a pipeline that has not ended so far; None of any other.
     """
 
     seconds: float
     positions: int
     fewer: int | None = None
     fewer_seconds: float | None = None
+    cut_at: int | None = None
 
 
 @final

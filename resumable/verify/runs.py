@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..errors import shorten
@@ -56,6 +56,23 @@ class PipelineRun(NamedTuple):
         return self.difference is not None or self.error is not None
 
 
+class WaitLimit:
+    """How long a run is waited for that may have no end.
+
+    Args:
+      items: that are drawn at least.
+      seconds: that it may take from now on, if there are more.
+    """
+
+    def __init__(self, items: int, seconds: float) -> None:
+        self._items = items
+        self._end = monotonic() + seconds
+
+    def is_over(self, count: int) -> bool:
+        """Whether a run that has drawn ``count`` items is stopped."""
+        return count >= self._items and monotonic() > self._end
+
+
 @final
 @dataclass(frozen=True)
 class Digests:
@@ -90,6 +107,7 @@ def draw(
     keep: str | None = None,
     texts: int = 0,
     first: int = 0,
+    patience: WaitLimit | None = None,
 ) -> PipelineRun:
     """Draw up to ``limit`` items.
 
@@ -101,6 +119,7 @@ def draw(
       keep: a new file for their digests; it is then also tried whether more items would come.
       texts: how many items to keep as text.
       first: the number of the first item in the whole run.
+      patience: when to stop a run without a limit that does not end; None for never.
     """
     wanted = expected.read() if expected is not None else memoryview(b"")
     kept = bytearray()
@@ -119,6 +138,8 @@ def draw(
             shown.append(text_of(item))
         count += 1
         watch(count)
+        if patience is not None and patience.is_over(count):
+            break
     if keep is not None:
         Path(keep).write_bytes(kept)
         next(drawing, None)

@@ -50,6 +50,8 @@ ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
 FEW: Final = 6
 """The number of positions that is proposed when all of them would take too long."""
+PATIENCE: Final = 10.0
+"""Seconds after which a first run is stopped that may have no end."""
 MEASURED: Final = 5
 """Positions at which costs are measured."""
 ENOUGH_CHAINS: Final = 3
@@ -114,8 +116,8 @@ def verify(
     ):
         with redirect_stdout(sys.stderr):
             stage = target.load().stage
-        limit = ENDLESS if items is None and _is_endless(stage) else items
-        run = _Verification(str(target), stage, limit, workers, bars, tell)
+        beginning = ENDLESS if items is None and _is_endless(stage) else None
+        run = _Verification(str(target), stage, items, beginning, workers, bars, tell)
         return run.verify(positions, generations, random.Random(seed))
 
 
@@ -126,6 +128,16 @@ def _is_endless(stage: Stage[Any]) -> bool:
     return any(upstream.length == math.inf for upstream, _ in walk(stage))
 
 
+def _may_be_endless(stage: Stage[Any]) -> bool:
+    """Whether something of the user's decides whether it ends, such as a generator."""
+    sources = (found for found, _ in walk(stage) if not found.inputs)
+    of_files = f"{__package__.partition('.')[0]}.formats."
+    return stage.length is None and any(
+        source.length is None and not type(source).__module__.startswith(of_files)
+        for source in sources
+    )
+
+
 class _Verification:
     """One verification on its way, and what it has found so far."""
 
@@ -134,13 +146,16 @@ class _Verification:
         target: str,
         stage: Stage[Any],
         limit: int | None,
+        beginning: int | None,
         workers: TaskProcesses,
         bars: Bars,
         tell: Callable[[Estimate], object],
     ) -> None:
         self._target = target
         self._stage = stage
-        self._limit = limit
+        self._limit = limit if beginning is None else beginning
+        self._cut_at: int | None = None
+        self._beginning = beginning  # the limit of one that never ends, if none was asked for
         self._workers = workers
         self._bar = bars
         self._tell = tell
@@ -187,8 +202,12 @@ class _Verification:
         """Two runs in one process, the first for reference; returns the second."""
         known = self._stage.length
         ends = [int(end) for end in (known, self._limit) if end is not None and end != math.inf]
-        work = WholeRuns(self._limit, self._digests.path, count=2)
-        with self._bar("a run for reference, twice", 2 * min(ends) if ends else None) as update:
+        patience = PATIENCE if _may_be_endless(self._stage) else None
+        work = WholeRuns(self._limit, self._digests.path, count=2, seconds=patience)
+        text = "a run for reference, twice"
+        if self._beginning is not None:
+            text += f", over its first {self._beginning:,} items, since it has no end"
+        with self._bar(text, 2 * min(ends) if ends else None) as update:
             began = monotonic()
             outcome = self._workers.run(ProcessTask(work), _following(update))
             seconds = monotonic() - began
@@ -199,6 +218,13 @@ class _Verification:
         if first.error is not None:
             raise CannotRun(f"the pipeline fails at item {first.items}: {first.error}")
         self._fingerprint, self._complete = outcome.fingerprint, first.ended
+        if self._limit is None and not first.ended:
+            self._limit = first.items
+            self._notes.append(
+                f"nothing tells whether it ends, and it has not within {PATIENCE:.0f} s; so only its first "
+                f"{first.items:,} items were looked at, and --items N looks at others"
+            )
+            self._cut_at = first.items
         self._pace = ProcessCost(
             start=max(seconds - outcome.seconds, 0.0),
             items=first.items,
@@ -217,7 +243,7 @@ class _Verification:
             self._pace = replace(self._pace, restart=self._loading)
 
     def _tell_time(self, positions: int, chains: list[list[int]], generations: int) -> None:
-        estimate = Estimate(self._pace.seconds(chains), positions)
+        estimate = Estimate(self._pace.seconds(chains), positions, cut_at=self._cut_at)
         if positions > FEW:
             # Which ones does not matter for the time.
             fewer = plan_chains(self._items, FEW, generations, random.Random(0))

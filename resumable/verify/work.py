@@ -20,8 +20,10 @@ from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..triggers import AtEnd, AtSteps
 from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
-from .runs import Digests, PipelineRun, TimeToFirstItem, Watch, draw
+from .runs import Digests, PipelineRun, TimeToFirstItem, WaitLimit, Watch, draw
 
+FEWEST: Final = 10_000
+"""Items drawn of a pipeline of which it is not known whether it ends."""
 TIMINGS: Final = 50
 
 
@@ -39,7 +41,8 @@ class WholeRuns(Work):
     """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `PipelineRun`.
 
     The first run keeps its digests in the file ``keep``, and the later runs are compared with
-    them. If there are ``expected`` digests, all runs are compared with those.
+    them. If there are ``expected`` digests, all runs are compared with those. If the first run has ``seconds``
+    and does not end in them, it is stopped, though after `FEWEST` items at the earliest; the later runs are as long.
     """
 
     limit: int | None
@@ -47,18 +50,30 @@ class WholeRuns(Work):
     expected: Digests | None = None
     count: int = 1
     texts: int = 0
+    seconds: float | None = None
 
     def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
         runs: list[PipelineRun] = []
+        limit = self.limit
         for number in range(self.count):
             keep, expected = self.keep, self.expected
             if number and self.keep is not None:
                 keep, expected = None, Digests(self.keep)
+            is_bounded = self.seconds is not None and limit is None and not number
+            patience = WaitLimit(FEWEST, self.seconds or 0.0) if is_bounded else None
             with iter(Pipeline(stage)) as iterator:
                 run = draw(
-                    iterator, self.limit, watch, expected=expected, keep=keep, texts=self.texts
+                    iterator,
+                    limit,
+                    watch,
+                    expected=expected,
+                    keep=keep,
+                    texts=self.texts,
+                    patience=patience,
                 )
             runs.append(run)
+            if patience is not None and not run.ended:
+                limit = run.items
         return runs
 
 

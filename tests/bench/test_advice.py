@@ -127,6 +127,14 @@ def test_what_reads_ahead_is_put_where_it_may_stand() -> None:
     assert "prefetch(n), after Shuffle, reads" in advice(shuffled, "FromSequence")
 
 
+def test_a_thread_that_waits_is_not_blamed_for_handing_on() -> None:
+    ahead = stream.batch(32).prefetch(2)
+    assert "leave prefetch out" in advice(ahead, "Prefetch", cpu_share=0.9)
+    told = advice(ahead, "Prefetch", cpu_share=0.3)
+    assert "leave prefetch out" not in told
+    assert "read larger pieces of the source at once" in told
+
+
 def test_threads_that_compute_in_turn_are_to_be_processes() -> None:
     assert 'executor="process"' in advice(busy, "Map", cpu_share=1.0)
     for share in (None, 0.1, 1.9):

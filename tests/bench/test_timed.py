@@ -76,6 +76,14 @@ def indexed_alike(plain: rs.Stage[Any], other: rs.Stage[Any]) -> None:
             [by_index(other).gather(indices)], [by_index(plain).gather(indices)], "gathered"
         )
         assert_same([other[0]], [plain[0]], "looked up")
+        ranges = [
+            by_index(one).gather_range(0, int(min(plain.length, 9))) for one in (other, plain)
+        ]
+        assert_same(ranges[:1], ranges[1:], "a range")
+        # By these it is planned what is read ahead.
+        for told in ("plans_far", "every_epoch", "indices_per_epoch"):
+            assert getattr(by_index(other), told) == getattr(by_index(plain), told), told
+        assert (by_index(other).needs is None) == (by_index(plain).needs is None)
 
 
 @pytest.mark.parametrize("name", thinned(catalogue(Path()), 60, __name__))

@@ -102,6 +102,12 @@ def amend(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return call_command(folder, "amend", *arguments)
 
 
+def about_arguments(printed: str) -> list[str]:
+    """The lines that ``printed`` has of arguments that are there, without where records could be left out."""
+    lines = printed.splitlines()
+    return lines[:-2] if lines[-1].startswith("Records can") else lines
+
+
 def told(folder: Path, *arguments: str, of: str = "weights") -> dict[str, Any]:
     done = amend(folder, *arguments, "--json")
     assert done.stderr in ("", "data are opened\n"), done.stderr
@@ -142,7 +148,7 @@ def test_a_run_that_was_killed_goes_on_with_what_is_to_be_written(folder: Path) 
     before = {path: path.stat().st_mtime_ns for path in (folder / "run").iterdir()}
     asked = amend(folder, "run", "train.py:pipeline")
     assert (asked.returncode, asked.stderr) == (0, "data are opened\n")
-    lines = asked.stdout.splitlines()
+    lines = about_arguments(asked.stdout)
     assert re.fullmatch(r"step 20, epoch 0, saved \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", lines[0])
     assert lines[1:] == [
         "",
@@ -153,7 +159,7 @@ def test_a_run_that_was_killed_goes_on_with_what_is_to_be_written(folder: Path) 
     write(folder, "(3, 7)")
     asked = amend(folder, "run", "train.py:pipeline")
     assert asked.returncode == 1
-    assert asked.stdout.splitlines()[3:] == [
+    assert about_arguments(asked.stdout)[3:] == [
         "  may change     from item 40 on",
         "  the run has    weights=(7, 3)",
         "  this code has  weights=(3, 7)",
@@ -210,6 +216,108 @@ def test_ranks_that_resume_each_from_its_own_state_are_asked_each_with_its_own(
     assert max(ends) == int(first)
 
 
+LEAVES_OUT = """
+import resumable as rs
+
+RECORDS = {}
+
+
+def source(name="Range"):
+    return rs.range(60).exclude(RECORDS[name]) if name in RECORDS else rs.range(60)
+
+
+def behind(name, pipeline):
+    return pipeline.exclude(RECORDS[name]) if name in RECORDS else pipeline
+
+
+def repeated():
+    return behind("Map", source().shuffle(0).repeat(2).map(str)).filter(bool).batch(3)
+
+
+def dealt(rank=0, ranks=1):
+    return behind("Shuffle", source().shuffle(0)).partition(4, str_of).shard(rank, ranks)
+
+
+def str_of(part):
+    return part.map(str)
+
+
+def within(rank=0, ranks=1):
+    return source().shuffle(0).partition(4, shuffled).shard(rank, ranks)
+
+
+def shuffled(part):
+    return behind("Map", part.shuffle(1).map(str))
+
+
+def streamed():
+    return behind("Map", rs.from_iterable(lambda: iter(range(60))).map(str)).batch(2)
+
+
+def ordered_anew():
+    return source().batch(2).shuffle(0)
+
+
+def train(make, steps=5):
+    with rs.Checkpointer("run", rs.EverySteps(1), save_at_end=False) as checkpointer:
+        for item in checkpointer.resume(make()):
+            if checkpointer.step == steps:
+                return
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "behind", "position"),
+    [
+        ("repeated", "Map", 15),
+        ("dealt", "Shuffle", 5),
+        ("within", "Map", 2),
+        ("streamed", "Map", 10),
+    ],
+)
+def test_where_nothing_is_left_out_it_says_from_where_on_records_can_be(
+    folder: Path, name: str, behind: str, position: int
+) -> None:
+    (folder / "train.py").write_text(LEAVES_OUT)
+    train(folder, f"train({name})")
+    asked = amend(folder, "run", f"train.py:{name}")
+    of_each = " of each partition" * (name == "within")
+    argument = rf"[.]exclude\({{0: \[\], {position}: RECORDS}}\)"
+    advice = rf"item {position}{of_each} on: {argument} behind {behind} at"
+    assert re.search(f"Records can be left out from {advice} ", asked.stdout)
+    assert json.loads(amend(folder, "run", f"train.py:{name}", "--json").stdout)["exclude"] == {
+        "behind": behind,
+        "path": re.findall("at (pipeline[.a-z]*)[.]$", asked.stdout, re.M)[-1],
+        "may_change_from": position,
+    }
+    bad = list(range(0, 60, 7))
+    for first, fits in ((position, True), (position - 1, False)):
+        text = LEAVES_OUT.replace("{}", f"{{'{behind}': {{0: [], {first}: {bad}}}}}", 1)
+        (folder / "train.py").write_text(text)
+        asked = amend(folder, "run", f"train.py:{name}")
+        assert asked.returncode == (0 if fits else 1)
+        assert "left out" not in asked.stdout
+    assert f"{position}: {bad}" in asked.stdout
+
+
+def test_items_within_partitions_are_said_to_be_those_of_each(folder: Path) -> None:
+    (folder / "train.py").write_text(LEAVES_OUT.replace("{}", "{'Map': []}", 1))
+    train(folder, "train(within)")
+    asked = amend(folder, "run", "train.py:within")
+    assert (
+        "from item 2 of each partition on, as far as the furthest of them has read" in asked.stdout
+    )
+
+
+def test_where_records_cannot_be_left_out_any_more_it_says_why(folder: Path) -> None:
+    (folder / "train.py").write_text(LEAVES_OUT)
+    train(folder, "train(ordered_anew)")
+    asked = amend(folder, "run", "train.py:ordered_anew")
+    why = "a later stage may have read any of its items, in this epoch or an earlier one"
+    last = f"Records cannot be left out behind Range at pipeline.upstream.upstream: {why}.\n"
+    assert asked.stdout.endswith(last)
+
+
 def test_what_all_may_have_been_read_of_is_said_to_be_fixed_and_why(folder: Path) -> None:
     train(folder, "train(0, 1, 4, shuffled); train(0, 1, 16, epochs, 'later')")
     why = "a later stage may have read any of its items, in this epoch or an earlier one"
@@ -221,7 +329,7 @@ def test_what_all_may_have_been_read_of_is_said_to_be_fixed_and_why(folder: Path
         write(folder, "(3, 7)")
         asked = amend(folder, run, f"train.py:{target}")
         assert asked.returncode == 1
-        assert asked.stdout.splitlines()[-2:] == [
+        assert about_arguments(asked.stdout)[-2:] == [
             "  this code has  weights=(3, 7)",
             "  keep           weights=(7, 3)",
         ]
@@ -236,6 +344,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_told(folder: Path) -> No
     flip_last_bit(newest)
     asked = amend(folder, "run", "train.py:pipeline")
     assert asked.stdout.startswith("step 4, ")
+    assert asked.stderr.count("the checkpoint of step 6 is damaged") == 1
     assert asked.stderr.splitlines()[-1] == (
         "resumable amend: the checkpoint of step 6 is damaged: its digest does not match its content; "
         "it was passed over"
@@ -264,7 +373,9 @@ def test_a_folder_of_several_inputs_needs_a_name(folder: Path) -> None:
 def test_what_cannot_be_asked_is_told(folder: Path) -> None:
     asked = amend(folder, "run", "train.py:pipeline")
     assert (asked.returncode, asked.stdout) == (2, "")
-    assert asked.stderr.endswith("RUN must be a folder of checkpoints or its URL, got run\n")
+    assert asked.stderr.endswith(
+        "RUN must be a folder of checkpoints or its URL, got run, which is not there\n"
+    )
     assert not (folder / "run").exists()
     train(folder, "train(0, 1, 2); train(0, 1, 2, plain, 'plain'); train(0, 2, 4, folder='part')")
     asked = amend(folder, ".", "train.py:pipeline")
@@ -279,7 +390,10 @@ def test_what_cannot_be_asked_is_told(folder: Path) -> None:
     assert "does not fit: the state belongs to another pipeline: pipeline" in asked.stderr
     asked = amend(folder, "plain", "train.py:plain")
     assert asked.returncode == 0
-    assert asked.stdout.endswith("\n\nNo argument of this pipeline says from where on it holds.\n")
+    assert about_arguments(asked.stdout)[-2:] == [
+        "",
+        "No argument of this pipeline says from where on it holds.",
+    ]
 
 
 def test_a_run_in_a_remote_store_is_asked_by_its_url(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from changes.test_amend import amend, told, train
+from changes.test_amend import about_arguments, amend, told, train
 from changes.test_by_epoch import advised
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.standing import run_standing
+from resumable.core.saved_epochs import pipeline_shown
 
 TRAIN = """
 import resumable as rs
@@ -78,7 +79,7 @@ def write(folder: Path, **values: str) -> None:
 def rows(folder: Path, *arguments: str) -> list[str]:
     asked = amend(folder, *arguments)
     assert asked.stderr == ""
-    return asked.stdout.splitlines()[2:]
+    return about_arguments(asked.stdout)[2:]
 
 
 def test_before_a_repeat_it_says_what_to_put_there(folder: Path) -> None:
@@ -311,3 +312,24 @@ def test_pipelines_by_epoch_are_told_next_to_files(tmp_path: Path) -> None:
     found = run_standing(store, pipeline.stage)
     assert found is not None
     assert [one.value.argument.argument for one in found.arguments] == ["weights", "pipelines"]
+
+
+@pytest.mark.parametrize(
+    ("node", "shown"),
+    [
+        (["Range", {"stop": 9}], "Range(stop=9)"),
+        (
+            ["Lines", {"files": "'a.jsonl' and 3 more, 200 lines, 22f5", "contents": {"index": "ca"}}],
+            "Lines(files=<'a.jsonl' and 3 more, 200 lines, 22f5>)",
+        ),
+        (["Lines", {"files": "it's \x1b[2J"}], "Lines(files=\"it's \\x1b[2J\")"),
+        (["Lines", {"files": "word " * 50}], f"Lines(files='{'word ' * 15}word..."),
+        (["Lines", {"files": "w" * 200}], f"Lines(files='{'w' * 84}..."),
+        (
+            ["Mix", {}, *[["Range", {"stop": number * 10**9}] for number in range(1, 9)]],
+            "Range(stop=1000000000) + 7 more",
+        ),
+    ],
+)  # fmt: skip
+def test_sources_are_shown_whole_or_cut_between_words(node: list[Any], shown: str) -> None:
+    assert pipeline_shown(node) == shown

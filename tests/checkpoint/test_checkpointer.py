@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,20 @@ def test_resuming_from_a_given_step_sets_later_ones_aside(tmp_path: Path) -> Non
     assert store.steps() == [4, 8, 12, 16, 20]
     with pytest.raises(rs.NoValidCheckpoint, match="no checkpoint for step 5, there are"):
         rs.Checkpointer(store, rs.EverySteps(4)).resume(pipeline(), step=5)
+
+
+def test_why_a_checkpoint_does_not_fit_is_printed_once(tmp_path: Path) -> None:
+    with rs.Checkpointer(tmp_path, rs.EverySteps(2)) as checkpointer:
+        list(checkpointer.resume(rs.range(5).shuffle(0)))
+    other = rs.range(5).shuffle(1)
+    with (
+        rs.Checkpointer(tmp_path, rs.EverySteps(2)) as checkpointer,
+        pytest.raises(rs.StateMismatch, match=r"checkpoint of step 5 .* does not fit: ") as raised,
+    ):
+        checkpointer.resume(other)
+    printed = "".join(traceback.format_exception(raised.value))
+    assert printed.count("saved seed=0") == 1
+    assert raised.value.stage is other.stage
 
 
 def test_a_checkpoint_of_another_pipeline_is_refused_and_kept() -> None:

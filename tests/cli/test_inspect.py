@@ -129,7 +129,10 @@ def test_nothing_to_read_is_an_error_of_its_own(
 ) -> None:
     status, _, err = run(capsys, "inspect", tmp_path / "nowhere")
     assert status == 2
-    assert err == f"resumable inspect: {tmp_path / 'nowhere'}: No such file or directory\n"
+    assert err == f"resumable inspect: there is no folder or file {tmp_path / 'nowhere'}\n"
+    status, _, err = run(capsys, "inspect", tmp_path / "nowhere", "--history")
+    assert status == 2
+    assert err.endswith(f"got {tmp_path / 'nowhere'}, which is not there\n")
     (tmp_path / "training").mkdir()
     status, _, err = run(capsys, "inspect", tmp_path)
     assert status == 2

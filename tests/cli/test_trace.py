@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.command import call_command
+from support.damaged import flip_last_bit
 
 import resumable as rs
 
@@ -125,6 +126,39 @@ def test_the_records_of_several_steps_are_left_out(folder: Path, seen: Seen) -> 
     assert len(cleaned) == 40 - len(bad)
 
 
+def test_one_row_of_a_batch_is_chosen(folder: Path, seen: Seen) -> None:
+    chosen = ("--step", "2", "--rank", "0", "--place", "row 1")
+    status, printed, _ = trace(folder, *chosen, "--exclude", "bad.json")
+    _, item = seen[2, 0]
+    (row,) = printed.splitlines()[2:]
+    assert (status, row.split('"')[1]) == (0, item)
+    # Named as a user would write it, so that the file is good on another machine too.
+    records = {item[0]: {f"{item[0]}.jsonl": [int(item[1:])]}}
+    assert rs.read_exclusions(folder / "bad.json") == {0: records}
+    (told,) = json.loads(trace(folder, *chosen, "--json")[1])
+    assert (told["place"], told["origin"]["record"]) == ("row 1", int(item[1:]))
+
+
+def test_records_join_those_of_their_file_by_whatever_name_it_has(folder: Path, seen: Seen) -> None:
+    _, item = seen[2, 0]
+    path = str(folder / f"{item[0]}.jsonl")
+    (folder / "bad.json").write_text(json.dumps({item[0]: {path: [99]}}))
+    trace(folder, "--step", "2", "--rank", "0", "--place", "row 1", "--exclude", "bad.json")
+    kept = json.loads((folder / "bad.json").read_text())
+    assert kept == {item[0]: {path: sorted([99, int(item[1:])])}}
+
+
+def test_a_program_gets_an_empty_list_where_nothing_is_found(folder: Path, seen: Seen) -> None:
+    for chosen in (("--step", "99"), ("--find", "c.jsonl:1")):
+        assert trace(folder, *chosen, "--json")[:2] == (1, "[]\n")
+
+
+def test_a_damaged_checkpoint_is_told_of_once(folder: Path, seen: Seen) -> None:
+    for path in (folder / "run").glob("*03*.ckpt"):
+        flip_last_bit(path)
+    assert trace(folder, "--find", "a:1")[2].count("step 3 is passed over: ") == 1
+
+
 def test_json_has_the_whole_origin(folder: Path, seen: Seen) -> None:
     (found,) = json.loads(trace(folder, "--step", "4", "--rank", "1", "--json")[1])
     assert {key: found[key] for key in ("step", "rank", "ranks", "epoch")} == {
@@ -151,8 +185,11 @@ def test_a_step_far_ahead_reads_no_item_and_needs_no_checkpoint(folder: Path) ->
         (["--step", "1", "--rank", "2"], 2, "rank must be below the number of ranks of that time, 2"),
         (["--find", "a.jsonl"], 2, "--find must be a number, or FILE:NUMBER"),
         (["--find", "a:1", "--exclude", "bad.json"], 2, "--exclude needs --step"),
-        (["--find", "c.jsonl:1"], 1, ""),
-        (["--step", "99"], 1, ""),
+        (["--find", "a:1", "--place", "row 1"], 2, "--place needs --step"),
+        (["--find", "c.jsonl:1"], 1, "no step had the record c.jsonl:1"),
+        (["--find", "a:99", "--rank", "1"], 1, "no step of rank 1 had the record a:99"),
+        (["--step", "99"], 1, "there is no step 99"),
+        (["--step", "1", "--place", "row 9"], 1, "there is no step 1, or nothing in it at row 9"),
         (["--step", "1", "--name", "other"], 2, "there is no checkpoint of other"),
     ],
 )  # fmt: skip

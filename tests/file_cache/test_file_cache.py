@@ -20,6 +20,8 @@ from resumable.file_cache.plan import NextUses
     [
         ({"folder": 7}, rs.InvalidType, "folder must be a path, got 7"),
         ({"max_bytes": 1.5}, rs.InvalidType, "max_bytes must be an integer"),
+        ({"max_bytes": 400_000}, rs.InvalidArgument, "got 400000; or set part_bytes to at most 99"),
+        ({"max_bytes": 200_000}, rs.InvalidArgument, "got 200000$"),
         ({"part_bytes": 1}, rs.InvalidArgument, "part_bytes must be at least 65536, got 1"),
         ({"part_bytes": 1 << 27}, rs.InvalidArgument, r"part_bytes must be at most 2\*\*26"),
         ({"read_ahead": -1}, rs.InvalidArgument, "read_ahead must be at least 0, got -1"),

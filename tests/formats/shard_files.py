@@ -118,3 +118,11 @@ def write_files(folder: Path, files: Files) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
+
+
+def change_index(folder: Path, change: Callable[[Any], object]) -> None:
+    """Let ``change`` change the index in ``folder``."""
+    path = folder / "index.json"
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))

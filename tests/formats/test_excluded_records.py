@@ -33,10 +33,16 @@ def items_of(folder: Path, **options: Any) -> rs.Pipeline[Any]:
 def test_records_are_named_by_file_and_number(folder: Path) -> None:
     items = items_of(folder).shuffle(3)
     left_out: dict[str, list[int]] = {"one.jsonl": [0, 3], "a/two.jsonl": [1, 0, 3]}
-    excluded = items.exclude(left_out)
-    # Blank lines are records, as errors count them, and no items.
+    # Blank lines are records, as errors count them, and no items: so they were hardly meant.
+    match = r"two.jsonl that are no items, .*, got \[0, 3\]; records"
+    with pytest.warns(RuntimeWarning, match=match) as told:
+        excluded = items.exclude(left_out)
+    assert len(told) == 1
     gone = {"a/one.jsonl 0", "a/one.jsonl 3", "a/two.jsonl 0"}
     assert list(excluded) == [item for item in items if item not in gone]
+    # All of a file is meant, whatever stands in it.
+    rest = [item for item in items if not item.startswith("a/two")]
+    assert list(items.exclude({"a/two.jsonl": range(6)})) == rest
     whole_path = items.exclude({str(folder / "b" / "two.jsonl"): range(4)})
     assert list(whole_path) == [item for item in items if not item.startswith("b/")]
     numbers = items.exclude([0, 3, 4])

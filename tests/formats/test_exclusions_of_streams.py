@@ -376,6 +376,7 @@ if find_spec("google_crc32c"):
     FORMATS["tfrecord"] = of_tfrecord, rs.tfrecord
 
 
+@pytest.mark.filterwarnings("ignore:exclude names records of .* that are no items")
 @pytest.mark.parametrize("suffix", sorted({".gz", ".zst"} & ALL.keys()))
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_stream_leaves_out_the_records_that_the_plain_files_do(

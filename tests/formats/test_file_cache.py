@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ from formats.http_files import FileServer
 from support.waiting import wait_until
 
 import resumable as rs
-from resumable.bench.cached import notes_on_caches
+from resumable.bench.cached import advice_on_source, needed_of_caches, notes_on_caches
+from resumable.bench.ledger import Ledger
+from resumable.bench.measuring import measure
+from resumable.bench.timed import timed
 from resumable.core.process_counts import process_counts
+from resumable.core.stage import by_index
 from resumable.file_cache.part_file import HEADER
 from resumable.testing.laws import resumes_at_every_position
 
@@ -202,10 +207,35 @@ def test_bench_says_how_much_of_the_files_is_in_use_at_a_time(
     indexed = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path, 8))
     if block == 16:
         indexed = indexed.take(64)
-    (note,) = notes_on_caches(indexed.shuffle(0, block=block).map(len).filter(bool).stage)
+    order = indexed.shuffle(0, block=block).map(len).filter(bool).stage
+    (note,) = notes_on_caches(needed_of_caches(order))
     needed = int(re.search(r"up to ([\d,]+) bytes", note)[1].replace(",", ""))  # type: ignore[index]
     assert abs(needed - parts * PART) <= PART
     assert ("set max_bytes to" in note) == (parts > 8)
+    advice = advice_on_source(indexed.stage, needed_of_caches(order))
+    assert ("Its cache has no room" in advice) == (parts > 8)
+
+
+def test_timing_a_remote_source_reads_as_far_ahead(server: FileServer, tmp_path: Path) -> None:
+    source = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path, 8))
+    other = timed(source.shuffle(0).stage, Ledger([None, 0, 1], perf_counter))
+    assert by_index(source.stage).plans_far
+    assert by_index(other).plans_far
+
+
+def test_bench_advises_on_the_cache_that_is_too_small_and_nothing_else(
+    server: FileServer, tmp_path: Path
+) -> None:
+    source = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for shuffled in (source.shuffle(0), source.shuffle(0).prefetch(2)):
+            report = measure(shuffled, seconds=0.3)
+            source_is_slowest = "RecordFile" in report.advice or "Lines" in report.advice
+            assert source_is_slowest == ("Its cache has no room" in report.advice), report.advice
+            if source_is_slowest:
+                assert "prefetch(n)" not in report.advice
+                assert re.search(r"set max_bytes to [\d,]+ or more", report.advice)
 
 
 @pytest.mark.parametrize(

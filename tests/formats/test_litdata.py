@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from formats.of_litdata import COUNT, numbers, rows, tokens
-from formats.shard_files import litdata_files, numbered, token_files, write_files
+from formats.shard_files import change_index, litdata_files, numbered, token_files, write_files
 from formats.zipped import unzip
 from hypothesis import given
 from hypothesis import strategies as st
@@ -259,9 +259,7 @@ REFUSED: list[tuple[Change, type[Exception], str]] = [
 def test_a_wrong_index_is_refused(
     folder: Path, change: Change, error: type[Exception], message: str
 ) -> None:
-    index = json.loads((folder / "index.json").read_text())
-    change(index)
-    (folder / "index.json").write_text(json.dumps(index))
+    change_index(folder, change)
     with pytest.raises(error, match=message) as caught:
         rs.litdata(folder)
     assert str(folder) in str(caught.value)

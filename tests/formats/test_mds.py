@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from formats.of_mosaicml import SAMPLES, images
-from formats.shard_files import Files, mds_files, write_files
+from formats.shard_files import Files, change_index, mds_files, write_files
 from formats.zipped import unzip
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,9 +164,7 @@ REFUSED: list[tuple[Change, type[Exception], str]] = [
 def test_a_wrong_index_is_refused(
     folder: Path, change: Change, error: type[Exception], message: str
 ) -> None:
-    index = json.loads((folder / "index.json").read_text())
-    change(index)
-    (folder / "index.json").write_text(json.dumps(index))
+    change_index(folder, change)
     with pytest.raises(error, match=message) as caught:
         rs.mds(folder)
     assert str(folder) in str(caught.value)

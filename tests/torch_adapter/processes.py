@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
@@ -66,27 +66,35 @@ def start(
     return forks.Popen(command, **options, preloaded=preloaded)
 
 
+@contextmanager
+def _killed_at_the_end() -> Iterator[list[Any]]:
+    """A list for processes of `start`, none of which is left at the end."""
+    started = list[Any]()
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.stdin.close()
+
+
 def gloo(ranks: int, code: str, folder: Path, preloaded: tuple[str, ...]) -> None:
     """Run ``code`` in ``folder`` on so many ranks of one process group, each a fork of one that has imported ``preloaded``.
 
     Raises:
       AssertionError: if a rank fails, with what all of them have said.
     """
-    with TemporaryDirectory() as place, ExitStack() as stack:
+    with TemporaryDirectory() as place, ExitStack() as stack, _killed_at_the_end() as started:
         whole = (
             "import torch.distributed as dist\n"
             "dist.init_process_group('gloo', init_method={!r}, rank={}, world_size={})\n"
             "try:\n{}\nfinally:\n    dist.destroy_process_group()\n"
         )
         logs = [stack.enter_context(Path(place, f"{rank}.log").open("w+")) for rank in range(ranks)]
-        started = []
         for rank, log in enumerate(logs):
             own = whole.format(f"file://{place}/group", rank, ranks, indent(code, "    "))
             started.append(start(own, log, preloaded=preloaded, folder=folder))
-            stack.callback(started[-1].kill)
         statuses = [process.wait(300) for process in started]
-        for process in started:
-            process.stdin.close()
         said = [Path(log.name).read_text() for log in logs]
         assert statuses == [0] * ranks, "\n".join(said)
 
@@ -97,8 +105,7 @@ def run_ranks(count: int, module: str, call: str, output: IO[Any]) -> list[int]:
     They know their places as under torchrun, and wait for each other by `meet`.
     """
     world = {"WORLD_SIZE": str(count), "RENDEZVOUS": uuid4().hex}
-    started: list[Any] = []
-    try:
+    with _killed_at_the_end() as started:
         for rank in range(count):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
             # Accelerate wants to know where rank 0 is, though the ranks have met by then.
@@ -107,10 +114,6 @@ def run_ranks(count: int, module: str, call: str, output: IO[Any]) -> list[int]:
             code = f"from {module} import *; {call}"
             started.append(start(code, output, variables, (module,)))
         return [process.wait(300) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.stdin.close()
 
 
 def meet(folder: Path, ranks: int) -> int:

@@ -63,6 +63,11 @@ def test_which_sources_a_resume_reads_again_is_known() -> None:
             "about 1 min 1 s); --items N looks at the first N items only",
         ),
         (
+            Estimate(9, 5, cut_at=12_345),
+            "it has not ended so far, and nothing tells whether it does\nabout 9 s to go, for 5 positions "
+            "among the first 12,345 items; more if something differs",
+        ),
+        (
             Estimate(70, 5),
             "about 1 min 10 s to go, for 5 positions; more if something differs; --items N looks at "
             "the first N items only",

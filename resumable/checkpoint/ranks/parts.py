@@ -46,8 +46,8 @@ from ...core.run_counters import RunCounters, joined
 from ...errors import CorruptCheckpoint, StateMismatch
 from ...state.merging import merge_states
 from ...state.value import State
-from ..envelope import Checkpoint, decode, encode
-from ..reading import read_checkpoint
+from ..envelope import Checkpoint, encode
+from ..reading import decode_named, read_checkpoint
 from ..store import Store, StoreLock
 from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
@@ -289,7 +289,8 @@ class WholeSteps(Store):
 
     def _read(self, step: int, part: RankPart) -> Checkpoint:
         try:
-            checkpoint = decode(self._store.part(part).load(step))
+            name = f"the part of {part} of step {step} in {self._store!r}"
+            checkpoint = decode_named(name, self._store.part(part).load(step))
         except CorruptCheckpoint as error:
             raise CorruptCheckpoint(f"the part of {part}: {error}") from error
         if (checkpoint.step, checkpoint.part) != (step, part):
@@ -328,7 +329,8 @@ def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: in
         return merge_states(states)
     except StateMismatch as error:
         if len(states) != part.ranks:
-            raise StateMismatch(f"{what} of {len(states)} ranks: {error}") from error
+            error.reword(f"{what} of {len(states)} ranks: {error}")
+            raise
         warnings.warn(
             f"{what} can be resumed by {len(states)} ranks only, each from its own state: {error}",
             RuntimeWarning,

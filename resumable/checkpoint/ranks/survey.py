@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -88,9 +89,13 @@ def _examined(path: Path, named: FileName) -> FoundFile | None:
         return None
     except OSError as error:
         problem = f"it cannot be read: {error.strerror}"
-        return FoundFile(
-            path, named.name, named.step, 0, 0.0, named.aside, None, problem, named.part
-        )
+        with suppress(OSError):
+            status = os.lstat(path)
+            return FoundFile(
+                *(path, named.name, named.step, status.st_size, status.st_mtime),
+                *(named.aside, None, problem, named.part),
+            )
+        return None
 
 
 def _conflicts(folder: Path, files: Iterable[FileName]) -> Conflicts:

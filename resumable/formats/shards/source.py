@@ -25,7 +25,7 @@ from ...core.prepared_items import PreparedItems
 from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
-from ..ahead import ReadAheadItems, Turns
+from ..ahead import ReadAheadItems, Turns, always
 from ..contents import evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import FileRanges, part_uses_of
@@ -183,7 +183,7 @@ class ShardedFiles(FoundInParts[Any]):
             few = FewRequests(self._ends, mean)
             return ReadAheadItems(self._gather, indices, lambda _: few, turns)
         most = min(LOCAL_BYTES_AHEAD // mean, MOST_ITEMS_AHEAD)
-        return ReadAheadItems(self._gather, indices, lambda _: lambda *_: most, turns)
+        return ReadAheadItems(self._gather, indices, always(most), turns)
 
     @derived
     def _begins(self) -> Indices:

@@ -112,7 +112,7 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
 python -m pytest --require-packages tests/torch_adapter --ignore tests/torch_adapter/test_torchtitan.py \\
     tests/examples/test_gpt_ddp.py tests/examples/test_fsdp_dcp.py tests/examples/test_images_lightning.py \\
     tests/formats/test_megatron_of_megatron.py
-python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo or dataloader or recipes"
+python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo or dataloader or mixture-on-ranks"
 """),
     Step("torchtitan", "torchtitan", TITAN, """
 export PYTHONPATH=.
@@ -158,7 +158,7 @@ python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_shards_of_others.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
-python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord or remote_cache"
 """),

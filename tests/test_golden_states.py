@@ -41,7 +41,7 @@ OF_0_1 = {
     "orders.json": "84068eea7f5656c6",
     "block_orders.json": "5780a3fc2b879d1f",
 }
-"""The beginnings of the digests of what version 0.1 published; docs/upgrading.md refers to them."""
+"""The beginnings of the digests of what version 0.1 published."""
 
 
 @pytest.mark.parametrize("name", OF_0_1)

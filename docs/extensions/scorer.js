@@ -5,11 +5,13 @@
 
 const WORDS_OF_HEADINGS = 15;
 const GUIDES = /^(?:guides\/|start$)/;
+const CHANGE = new Set(["another", "other", "different"]); // as in "another number of ranks"
+const DENIAL = /\b(?:cannot|never|not)\b/i;
 
 function wordsOf(text) {
   const stemmer = new Stemmer();
   const words = splitQuery(text.toLowerCase()).filter((word) => !stopwords.has(word));
-  return new Set(words.map((word) => stemmer.stemWord(word)));
+  return new Set(words.map((word) => stemmer.stemWord(CHANGE.has(word) ? "change" : word)));
 }
 
 // For each page, its headings: text, anchor and words. Made once, at the first search.
@@ -33,8 +35,10 @@ var Scorer = {
     let best = { share: 0 };
     for (const heading of headingsOf(page)) {
       const found = [...query].filter((word) => heading.words.has(word)).length;
-      // Of headings with as many words of the query, the shorter one is more about it.
-      const share = found / query.size - heading.words.size / 1000;
+      // Of headings with as many words of the query, the shorter one is more about it, and one that says
+      // how something is done is more about it than one that says when it cannot be done.
+      const length = heading.words.size + (DENIAL.test(heading.title) ? 10 : 0);
+      const share = found / query.size - length / 1000;
       if (found && share > best.share) best = { share, found, ...heading };
     }
     if (best.found > 1 && best.id !== null && !anchor) {

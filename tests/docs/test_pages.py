@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from formats.shard_files import mds_files
 from support.pages import DOCS, matches, module_path, run_page
 from support.s3_server import s3_server
 
@@ -28,6 +29,7 @@ PACKAGES = {
     "frameworks/ray": "ray",
     "recipes/dataloader": "torch",
     "recipes/mixture-on-ranks": "torch",
+    "recipes/s3-cache": "moto.server",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 
@@ -37,7 +39,14 @@ CORPUS = {
     )
     for part in range(2)
 }
-"""What a bucket holds of which the page on storage reads."""
+
+SAMPLES = {
+    f"train/{name}": content
+    for name, content in mds_files([(n, "text") for n in range(1000)], per_shard=200).items()
+}
+
+BUCKETS = {"guides/storage.md": CORPUS, "recipes/s3-cache.md": SAMPLES}
+"""What the bucket holds that a page reads."""
 
 SLOW = {
     "guides/debugging.md",
@@ -64,8 +73,8 @@ def test_every_block_of_a_page_runs(
             pytest.importorskip(package, reason=f"{package} is not installed")
             monkeypatch.setenv("PYTHONPATH", module_path())  # it may start interpreters itself
     monkeypatch.chdir(tmp_path)
-    if page == "guides/storage.md":
-        with s3_server(CORPUS) as address:
+    if page in BUCKETS:
+        with s3_server(BUCKETS[page]) as address:
             monkeypatch.setenv("AWS_ENDPOINT_URL", address)
             run_page(DOCS / page, tmp_path)
         return

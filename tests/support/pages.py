@@ -96,10 +96,20 @@ def _send_by_value(page: ModuleType) -> None:
 def _run_commands(text: str, folder: Path, place: str) -> None:
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, expected = part.partition("\n")
-        printed = _printed_by(command, folder)
-        assert matches(expected, printed), (
-            f"{place}: `{command}` does not print what the page says. It printed:\n{printed}"
-        )
+        check_command(command, expected, folder, place)
+
+
+@depends_on_tier
+def check_command(command: str, expected: str, folder: Path, place: str) -> None:
+    """Run ``command`` in ``folder``.
+
+    Raises:
+      AssertionError: if it prints something else than ``expected``; it names the ``place``.
+    """
+    printed = _printed_by(command, folder)
+    assert matches(expected, printed), (
+        f"{place}: `{command}` does not print what the page says. It printed:\n{printed}"
+    )
 
 
 def _printed_by(command: str, folder: Path) -> str:

@@ -567,6 +567,8 @@ MUTATIONS: Final = [
     Mutation(PARALLEL, "self._tally.pass_over(taken)", "pass"),
     Mutation("workers/idle_workers.py", "if known is stage:", "if True:"),
     Mutation("workers/idle_workers.py", "self._closed = True", "pass"),
+    Mutation("workers/items_ahead.py", "if self._grows and self._was_full:", "if self._grows:"),
+    Mutation("workers/items_ahead.py", "min(self.size, self._most)", "self.size"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
     Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(

@@ -408,7 +408,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
     ),
-    Mutation("formats/shards/source.py", "items[next(into)] =", "items[0] ="),
+    Mutation("formats/shards/source.py", "items[index] = item", "items[0] = item"),
     Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(

@@ -216,10 +216,10 @@ MUTATIONS: Final = [
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     Mutation(
         "stages/unbatch.py",
-        "self._length, self._start = rest, len(rest), self._offset.number",
+        "self._length, self._start = rest, len(rest), self._offset.end",
         "self._length, self._start = rest, len(rest), 0",
     ),
-    Mutation("stages/unbatch.py", "and batch.dtype.isnative", ""),
+    Mutation("stages/unbatch.py", "is_view = block is parts[0] and", "is_view = False and"),
     Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
     Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # the cache of remote files

@@ -116,10 +116,12 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         return next(self.blocks(count), []) if count else []
 
     def blocks(self, size: int) -> Iterator[Block]:
-        self._offset.stop_counting()
+        place = self._place
         if self._inner is not None:
-            rest, self._inner = list(self._inner), None
-            self._batch, self._length, self._start = rest, len(rest), self._offset.end
+            rest = list(self._inner)
+            self._inner = self._plain = None
+            self._batch, self._length, self._start = rest, len(rest), place
+        self._offset.move_to(place)
         batches = chain.from_iterable(self._batches())
         missing = 0
         while not missing:

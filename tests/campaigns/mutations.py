@@ -225,6 +225,9 @@ MUTATIONS: Final = [
         "self._end, self._left = self._length,",
     ),
     Mutation("stages/unbatch.py", "is_view = block is parts[0] and", "is_view = False and"),
+    Mutation(
+        "stages/cache.py", "position <= kept.length == len(kept.items)", "position <= kept.length"
+    ),
     Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
     Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # the cache of remote files

@@ -209,7 +209,8 @@ PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
 """),
     Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
 export PYTHONPATH=.
-mypy adapters/resumable_ray/*.py tests/ray_adapter/*.py
+MYPYPATH=benchmarks/workloads/scripts mypy \\
+    adapters/resumable_ray/*.py tests/ray_adapter/*.py benchmarks/workloads/scripts/ray_*.py
 python -m pytest -n 0 --require-packages tests/ray_adapter  # one cluster is enough
 python -m pytest --require-packages tests/docs -k ray
 """),

@@ -601,7 +601,7 @@ class Pipeline(Generic[T]):
         *,
         workers: int = 0,
         executor: str | Executor = "thread",
-        buffer_size: int = 4,
+        buffer_size: int | None = None,
     ) -> Pipeline[U]:
         """Divide the work among ranks and workers; see `resumable.stages.partition.Partition`.
 
@@ -703,7 +703,7 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     *,
     workers: int = 0,
     executor: str | Executor = "thread",
-    buffer_size: int = 4,
+    buffer_size: int | None = None,
 ) -> Pipeline[U]:
     """Divide the work on several pipelines among ranks and workers: a part of each in every partition.
 

@@ -44,10 +44,7 @@ def _pipeline(work: Work) -> Any:
     def chain(part: Any) -> Any:
         return _done(part, work, 0, "thread")
 
-    # A pack makes several batches at once, so more than the usual four are computed ahead.
-    return pipeline.partition(
-        work.partitions, chain, workers=work.workers, executor=executor, buffer_size=16
-    )
+    return pipeline.partition(work.partitions, chain, workers=work.workers, executor=executor)
 
 
 def _done(pipeline: Any, work: Work, workers: int, executor: str) -> Any:

@@ -22,7 +22,7 @@ from benchmarks.text_files import write_documents
 from benchmarks.timings import Timings
 from benchmarks.work import SEED, Bucket, JsonLines, Pack, Tokens, Work
 
-MINUTES: Final = 20
+MINUTES: Final = 18
 
 LENGTH: Final = 1024
 WINDOW: Final = 1024

@@ -35,7 +35,7 @@ from benchmarks.timings import shown, spread
 from benchmarks.work import Start
 from resumable.testing.comparing import assert_same
 
-MINUTES: Final = 20
+MINUTES: Final = 17
 
 ITEMS, BATCHES = "item by item", "before batch(256)"
 WAYS: Final = {ITEMS: 51_200, BATCHES: 512_000}

@@ -95,6 +95,7 @@ class Timed(PassThrough[T]):
                 found.base, partial(call, found.index_map), every_epoch=found.every_epoch
             )
             reordered.indices_per_epoch = found.indices_per_epoch
+            reordered.last_of = found, int
             return reordered
         prepare = None
         if found.prepare is not None:
@@ -109,6 +110,7 @@ class Timed(PassThrough[T]):
             indices_per_epoch=found.indices_per_epoch,
             plans_far=found.plans_far,
             needs=found.needs,
+            last_of=(found, int),
         )
 
     def _prepare(

@@ -15,7 +15,6 @@ A block is a run of consecutive items that moves through the pipeline at once:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import chain
 from operator import attrgetter, countOf, itemgetter
 from typing import Any, Final, TypeAlias
@@ -43,6 +42,7 @@ WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
 # What most blocks and columns are, looked for first.
 USUAL: Final = frozenset({list, np.ndarray})
+ARRAYS: Final = frozenset({np.ndarray})
 # Rows of these kinds of dtypes, in native byte order, are stacked to the dtype that they had.
 KEPT_BY_STACKING: Final = frozenset("biufcmM")
 _dtype_number: Final = attrgetter("dtype.num")
@@ -123,9 +123,11 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     kinds = {*map(type, blocks)}
-    if kinds == {list}:
+    if kinds == ARRAYS and all(map(len, blocks)):
+        filled = blocks
+    elif kinds == {list}:
         return list(chain.from_iterable(blocks))
-    if kinds <= USUAL:
+    elif kinds <= USUAL:
         filled = [block for block in blocks if len(block)]
     else:
         filled = [block for block in blocks if block_length(block)]
@@ -134,10 +136,12 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     first = filled[0]
     if len(filled) == 1:
         return first
-    if kinds == {np.ndarray}:
+    if kinds == ARRAYS:
         # NumPy compares dtypes and shapes faster than we can; it refuses any that differ.
-        with suppress(TypeError, ValueError):
+        try:
             return np.concatenate(filled, dtype=first.dtype, casting="no")
+        except (TypeError, ValueError):
+            pass
     if all(same_columns(first, block) for block in filled[1:]):
         return _join_columns(filled)
     return [item for block in filled for item in block_items(block)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from operator import length_hint
 from typing import Any, Final, TypeVar
 
 from ..errors import InvalidType, StateMismatch, shorten
@@ -108,53 +109,58 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._start_epoch = epoch
         self._note_upstream = state_deferrer(self._upstream)
         self._inner: Iterator[T] | None = None
+        # The list or tuple that `_inner` walks, if it is one: how many of its items are left, the iterator tells.
+        self._plain: Sequence[T] | None = None
         # Upstream's state before the item that `_inner` was made from, while there is one.
         self._before: DeferredState | None = None
-        # Items of `_inner` that were handed out, or, while it is None, that are to be skipped.
+        # Items of another `_inner` that were handed out, or, while it is None, that are to be skipped.
         self._offset = Position()
 
     def items(self) -> Items[T]:
-        return Items(self._offset.counting(chain.from_iterable(self._expansions())))
+        return Items(chain.from_iterable(self._expansions()))
 
     def _expansions(self) -> Iterator[Iterator[T]]:
         """The rest of the current expansion, then those of all further items."""
         if self._inner is not None:
             yield from self._walked(self._inner)
-        upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
-        offset, left = position.number, position.left
+        upstream, fn, offset = iter(self._upstream.items()), self._fn, self._offset.number
         known, is_first, note_state = None, True, self._note_upstream
         before = note_state()
         for item in upstream:
             if is_first:
                 known, is_first = self.state_before_last(), False
                 before = known or before
-            made = fn(item)
-            if not offset:
-                position.end = left()  # started over
+            made: Any = fn(item)
             if type(made) in PLAIN and not offset:
                 # Inline, since an expansion may have few items.
                 inner = iter(made)
-                self._inner, self._before = inner, before
+                self._inner, self._plain, self._before = inner, made, before
                 yield inner
             else:
                 inner = expand(made, self._start_epoch, offset, self._stage)
-                self._inner, self._before = inner, before
+                self._inner, self._plain, self._before = inner, None, before
                 yield from self._walked(inner)
                 offset = 0
             # Where upstream knows the state before its last item, states need not be noted.
             if known is None:
                 before = note_state()
-        self._inner = self._before = None
-        position.end = left()
+        self._inner = self._plain = self._before = None
         if offset:
             raise self.ended_within(offset)
 
     def _walked(self, inner: Iterator[T]) -> Iterator[Iterator[T]]:
         """What is left of ``inner``; then it is closed."""
-        yield items_of(inner)
+        yield inner if self._plain is not None else self._offset.counting(items_of(inner))
         close_expansion(inner)
-        self._inner = self._before = None
-        self._offset.start_over()
+        self._inner = self._plain = self._before = None
+        self._offset.move_to(0)
+
+    @property
+    def _place(self) -> int:
+        """How many items of the current expansion were handed out, or are to be skipped of the next one."""
+        if self._plain is None:
+            return self._offset.number
+        return len(self._plain) - length_hint(self._inner)
 
     def state_before_last(self) -> DeferredState | None:
         """A function that returns the state before the item that upstream has last handed out by then.
@@ -167,19 +173,19 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         return partial(_state_before_last, self._upstream)
 
     def close(self) -> None:
-        inner, self._inner = self._inner, None
-        if inner is not None:
+        if self._inner is not None and self._plain is None:
+            inner, self._inner = self._inner, None
             close_expansion(inner)
         super().close()
 
     def _reached(self) -> Iterator[Reach]:
-        self._upstream.skip(self._offset.number > 0)
+        self._upstream.skip(self._place > 0)
         return self._upstream._reached()
 
     def get_state(self) -> State:
         before = self._before
         upstream = self._upstream.get_state() if before is None else before()
-        return {"offset": self._offset.number, "upstream": upstream}
+        return {"offset": self._place, "upstream": upstream}
 
     def set_state(self, state: State) -> None:
         offset, upstream = unpack(self._stage, state, "offset", "upstream")

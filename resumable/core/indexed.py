@@ -57,6 +57,8 @@ class Indexed(Generic[T]):
       plans_far: whether many indices are to be planned from the first item on, since what is read for
         one item may serve others.
       needs: tells which parts of files in a cache the items need; None if they need none.
+      last_of: what the items are made of, several neighbours perhaps, and the index there of the last that the item
+        at an index is made of; for an `epoch_at` that does not follow from the other functions.
     """
 
     __slots__ = (
@@ -91,6 +93,7 @@ class Indexed(Generic[T]):
         indices_per_epoch: float = math.inf,
         plans_far: bool = False,
         needs: Needs | None = None,
+        last_of: tuple[Indexed[Any], Callable[[int], int]] | None = None,
     ) -> None:
         self.gather = gather
         self.gather_range = gather_range or (
@@ -103,6 +106,7 @@ class Indexed(Generic[T]):
         self.indices_per_epoch = indices_per_epoch
         self.plans_far = plans_far
         self.needs = needs
+        self.last_of = last_of
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, arithmetic_range is not None
         )
@@ -115,8 +119,6 @@ class Indexed(Generic[T]):
         self.choice: tuple[Callable[[int], Indexed[T]], Route] | None = None
         # For items of several epochs: the epoch of the item at an index, which never decreases.
         self.epoch_with: Callable[[int], int] | None = None
-        # For items made of several neighbours: those, and the index there of the last.
-        self.last_of: tuple[Indexed[Any], Callable[[int], int]] | None = None
         # Whether items that come later are also made of items that come later.
         self.ascending = True
 

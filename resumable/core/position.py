@@ -46,10 +46,6 @@ class Position:
         """Move on by ``count`` at once."""
         self.end += count
 
-    def start_over(self) -> None:
-        """Stand before item 0, and go on counting."""
-        self.end = self._step * self.left()
-
     def stop_counting(self) -> None:
         """Let `end` be the number; a caller that moves in blocks may then raise `end`."""
         self.move_to(self.number)

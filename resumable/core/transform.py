@@ -151,11 +151,19 @@ def _state_over(own: State, upstream: DeferredState) -> State:
     return {**own, "upstream": upstream()}
 
 
-class PassThroughIterator(TransformIterator[T]):
+class PassThroughIterator(DefersState[T], TransformIterator[T]):
     """Motion of a stage whose state is upstream's own."""
+
+    # Found at the first call, as in `SteadyIterator`.
+    _note_upstream: Callable[[], DeferredState] | None = None
 
     def get_state(self) -> State:
         return self._upstream.get_state()
+
+    def defer_state(self) -> DeferredState:
+        if self._note_upstream is None:
+            self._note_upstream = state_deferrer(self._upstream)
+        return self._note_upstream()
 
     def set_state(self, state: State) -> None:
         self._upstream.set_state(state)

@@ -101,18 +101,25 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return map(self._item, places)
 
     def _item(self, place: int) -> T:
+        own = place - self._from
+        if own != self._items_next or own >= self._items_stop or not self._turns.are_all:
+            own = self._prepare_items(place)
         self._taken = NO_PLACES
+        self._items_next = own + 1
+        return next(self._items)
+
+    def _prepare_items(self, place: int) -> int:
+        """Make items from ``place`` on, and return its place among those that are planned."""
         if not self._turns.are_all:
             self._turns.change(1, 1)
             self._begin(place)
         elif place < self._from:
             self._begin(place)
-        place -= self._from
-        if place != self._items_next or place >= self._items_stop:
-            block, self._items_stop = self._made(range(place, place + 1))
+        own = place - self._from
+        if own != self._items_next or own >= self._items_stop:
+            block, self._items_stop = self._made(range(own, own + 1))
             self._items = iter(block_items(block))
-        self._items_next = place + 1
-        return next(self._items)
+        return own
 
     def _watch(self, places: range) -> None:
         """See which items are skipped, and plan anew for the others if these have changed."""

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
 from ..core.flow import Flow
+from ..core.position import NO_TICKS
 from ..core.reach import Reach
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
@@ -66,7 +68,17 @@ class BlockIterator(StageIterator[T]):
     # Where it is None, `_offset` items of the next one are to be passed over.
     _block: Block | None = None
     _length = 0
-    _offset = 0
+    # Invariant: `_offset` is `_end` without what `_left` returns, which falls as items are taken one by one.
+    _end = 0
+    _left: Callable[[], int] = NO_TICKS
+
+    @property
+    def _offset(self) -> int:
+        return self._end - self._left()
+
+    @_offset.setter
+    def _offset(self, offset: int) -> None:
+        self._end, self._left = offset, NO_TICKS
 
     @abstractmethod
     def _open(self) -> bool:
@@ -83,16 +95,18 @@ class BlockIterator(StageIterator[T]):
         return sum(stop - start for _, start, stop in self._parts(count))
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
+        return Items(chain.from_iterable(self._runs()))
 
-    def _walk(self) -> Iterator[T]:
+    def _runs(self) -> Iterator[Iterable[T]]:
+        """Of each block all items but the last, and the last one, with which the block is left."""
         while self._open():
-            start = self._offset
-            *items, last = block_items(slice_block(self._block, start, self._length))
-            for self._offset, item in enumerate(items, start + 1):
-                yield item
+            items = block_items(slice_block(self._block, self._offset, self._length))
+            last = items.pop()  # the list is a new one
+            cursor: Any = iter(items)
+            self._end, self._left = self._length - 1, cursor.__length_hint__
+            yield cursor
             self._leave()
-            yield last
+            yield (last,)
 
     def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
         """The next ``count`` items: blocks, and where in each they begin and end."""

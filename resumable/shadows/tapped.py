@@ -78,7 +78,9 @@ class Tapped(Stage[Traced[Any]]):
             found = indexed.item(index)
             return Traced(found, _Telling(self.of, noted).of(found))
 
-        return Indexed(lambda indices: list(map(item, indices.tolist())), item)
+        return Indexed(
+            lambda indices: list(map(item, indices.tolist())), item, last_of=(indexed, int)
+        )
 
     def _over(self, noted: Noted) -> Stage[Any]:
         """The stage over inputs that note what it reads."""
@@ -124,7 +126,7 @@ class _Tap(Stage[Any]):
         if indexed is None:
             return None
         gather = indexed.gather
-        return Indexed(lambda indices: self.noted(gather(indices)))
+        return Indexed(lambda indices: self.noted(gather(indices)), last_of=(indexed, int))
 
     def noted(self, block: Block) -> list[Any]:
         """The items of ``block``, after they were told."""

@@ -133,15 +133,14 @@ class Batch(CallsFunction[Any]):
             check_reach(stop - 1)
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-        indexed = Indexed(
+        return Indexed(
             lambda indices: [item(index) for index in indices.tolist()],
             item,
             prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
             indices_per_epoch=upstream.indices_per_epoch / size,
             needs=needs_of_batches(upstream, size, size, countable(items)),
+            last_of=(upstream, partial(last_of_batch, size, size, countable(items))),
         )
-        indexed.last_of = upstream, partial(last_of_batch, size, size, countable(items))
-        return indexed
 
     @derived
     def collated(self) -> Callable[[Block], Any]:

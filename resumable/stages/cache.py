@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -35,8 +35,10 @@ from ..core import (
     StageIterator,
     block_items,
     derived,
+    known_length,
 )
 from ..core.graph import walk
+from ..core.position import Position
 from ..core.reach import Reach, reached_all
 from ..core.stage import runs_ahead
 from ..errors import InvalidArgument, StateMismatch
@@ -138,16 +140,18 @@ class Cache(IndexedTransform[T]):
         items, make = kept.items, upstream.item
 
         def item(index: int) -> T:
-            if index not in items:
-                items[index] = guarded(make(index))
-            return items[index]  # type: ignore[no-any-return]
+            if index in items:
+                return items[index]  # type: ignore[no-any-return]
+            made: T = guarded(make(index))
+            items[index] = made
+            return made
 
         return Indexed(
             lambda indices: kept.gather(indices.tolist(), upstream.gather),
             item,
             prepare=None
             if upstream.prepare is None
-            else partial(_PreparedCachedItems, kept, upstream),
+            else partial(_PreparedCachedItems, kept, upstream, known_length(self)),
             needs=upstream.needs,
         )
 
@@ -169,9 +173,12 @@ def guarded(item: Any) -> Any:
 class _PreparedCachedItems(PreparedItems[T]):
     """Kept items, and missing items, which upstream prepares for many indices at once."""
 
-    def __init__(self, kept: CachedItems, upstream: Indexed[T], indices: Indices) -> None:
+    def __init__(
+        self, kept: CachedItems, upstream: Indexed[T], length: float, indices: Indices
+    ) -> None:
         self._kept = kept
         self._upstream = upstream
+        self._length = length
         self._indices = indices
         self._prepared: PreparedItems[T] | None = None
 
@@ -184,6 +191,13 @@ class _PreparedCachedItems(PreparedItems[T]):
         return self._kept.gather(numbers, self._upstream.gather)
 
     def items(self, places: range) -> Iterator[T]:
+        items = self._kept.items
+        if len(items) < self._length:
+            return self._made(places)
+        return map(items.__getitem__, self._indices[places.start : places.stop].tolist())
+
+    def _made(self, places: range) -> Iterator[T]:
+        """The items at ``places``, of which those that are missing are made."""
         items = self._kept.items
         for place in places:
             number = int(self._indices[place])
@@ -205,7 +219,7 @@ class _CacheIterator(DefersState[T]):
     def __init__(self, stage: Cache[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch
-        self._position = 0
+        self._place = Position()
         self._upstream = stage.upstream.start(0)
         self._read = 0  # how many items upstream has read or skipped
 
@@ -217,33 +231,57 @@ class _CacheIterator(DefersState[T]):
     def epoch(self) -> int:
         return self._epoch
 
+    @property
+    def _position(self) -> int:
+        return self._place.number
+
+    @_position.setter
+    def _position(self, number: int) -> None:
+        self._place.move_to(number)
+
     def _reached(self) -> Iterator[Reach]:
         return reached_all(self._stage.upstream)  # what is kept was read before
 
     def pull(self, count: int) -> Block:
-        kept, position = self._stage.kept, self._position
-        if kept.length is None or not position <= kept.length == len(kept.items):
+        kept = self._left_of_whole()
+        if kept is None:
             return list(islice(self._walk(), count))
-        self._position += min(count, kept.length - position)
-        return list(map(kept.items.__getitem__, range(position, self._position)))
+        self._position = kept[:count].stop
+        return list(map(self._stage.kept.items.__getitem__, kept[:count]))
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
+        return Items(chain.from_iterable(self._runs()))
+
+    def _runs(self) -> Iterator[Iterator[T]]:
+        """The remaining items: without Python code an item if all are kept."""
+        kept = self._left_of_whole()
+        if kept is None:
+            yield self._walk()
+        else:
+            yield self._place.counting(map(self._stage.kept.items.__getitem__, kept))
+
+    def _left_of_whole(self) -> range | None:
+        """The numbers of the remaining items if all items are kept."""
+        kept, position = self._stage.kept, self._position
+        if kept.length is None or not position <= kept.length == len(kept.items):
+            return None
+        return range(position, kept.length)
 
     def _walk(self) -> Iterator[T]:
         kept = self._stage.kept
         items = kept.items
+        self._place.stop_counting()
         while True:
             for number in takewhile(items.__contains__, itertools.count(self._position)):
-                self._position = number + 1
+                self._place.end = number + 1
                 yield items[number]
-            if self._position == kept.length:
+            if self._place.end == kept.length:
                 break
             for item in self._missing():
-                items[self._position] = item
-                self._position += 1
+                items[self._place.end] = item
+                self._place.end += 1
                 yield item
-                if self._position in items:
+                if self._place.end in items:
                     break
 
     def _missing(self) -> Iterator[T]:

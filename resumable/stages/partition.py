@@ -85,7 +85,9 @@ class Partition(RunsAhead[T], Transform[T]):
       workers: number of threads or processes that run whole partitions, 0 for none. May differ between
         save and resume, as may ``executor`` and ``buffer_size``.
       executor: where the workers are, as in `Map`. Items must be picklable for processes.
-      buffer_size: number of items of each partition that workers compute ahead, at least 1.
+      buffer_size: number of items of each partition that workers compute ahead, at least 1. By default it is 4
+        at first, and doubled for a partition whose buffer was full, and then empty when the loop needed an
+        item; up to 64, and as long as the items of all partitions take no more than about 64 MiB.
 
     A map in ``fn`` may have processes of its own if there are no ``workers`` here; all partitions
     of the rank share one pool of them. A map with threads has threads for each partition.
@@ -134,7 +136,7 @@ class Partition(RunsAhead[T], Transform[T]):
     uneven: str = "keep"
     workers: int = 0
     executor: str | Executor = "thread"
-    buffer_size: int = 4
+    buffer_size: int | None = None
     # Whether items come with their places, for a random map.
     placing: bool = field(default=False, repr=False)
 

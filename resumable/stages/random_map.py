@@ -15,8 +15,6 @@ from ..core import (
     NOTHING,
     PARTS,
     SEED,
-    DeferredState,
-    DefersState,
     IdentityField,
     IdentityFields,
     Reliance,
@@ -26,7 +24,6 @@ from ..core import (
     StageIterator,
     check_seed,
     derived,
-    state_deferrer,
 )
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.transform import ThroughIterator
@@ -181,11 +178,8 @@ class _MappedIterator(ThroughIterator[T]):
         self._upstream = mapped
 
 
-class _OverPartitionsIterator(DefersState[T], _MappedIterator[T], MovesCopies[T]):
+class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
     """A map over copies of the stages before it, which deliver items with their places."""
-
-    def defer_state(self) -> DeferredState:
-        return state_deferrer(self._upstream)()
 
     def set_state(self, state: State) -> None:
         try:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, final
+from itertools import chain
+from typing import Any, Final, final
 
 import numpy as np
 
 from ..core import (
     Block,
+    DeferredState,
     Flow,
     Layout,
     SavedState,
@@ -28,6 +30,11 @@ from ..core.fan_out import FansOut, check_fan_out
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, row_origins
+
+ALIKE_IN_ANY_ROWS: Final = frozenset(
+    map(np.dtype, np.typecodes["AllInteger"] + np.typecodes["AllFloat"] + "?")
+)
+"""Dtypes of rows whose batches have the same dtype whichever of them they are made of: numbers in native byte order."""
 
 
 @final
@@ -98,67 +105,89 @@ class _UnbatchIterator(ExpandingIterator[Any]):
     _stage: Unbatch
 
     # While `blocks` runs: the current batch as a block, its length, and the offset of its first
-    # item, which is 0 unless items before it were handed out one by one.
+    # item, which is 0 unless items before it were handed out one by one. A batch that no block ends
+    # within is never the current one.
     _batch: Block | None = None
     _length = _start = 0
+    # The state before the batch that was read last.
+    _noted: DeferredState | None = None
 
     def pull(self, count: int) -> Block:
         return next(self.blocks(count), []) if count else []
 
     def blocks(self, size: int) -> Iterator[Block]:
+        place = self._place
         if self._inner is not None:
-            rest, self._inner = list(self._inner), None
-            self._batch, self._length, self._start = rest, len(rest), self._offset.number
-        upstream, known, is_first = iter(self._upstream.items()), None, True
-        batch: Any = None  # the last one
+            rest = list(self._inner)
+            self._inner = self._plain = None
+            self._batch, self._length, self._start = rest, len(rest), place
+        self._offset.move_to(place)
+        batches = chain.from_iterable(self._batches())
+        missing = 0
+        while not missing:
+            parts, missing = self._parts(batches, size)
+            if parts:
+                yield _joined(parts)
+
+    def _batches(self) -> Iterator[Iterable[Any]]:
+        """The further batches: the first one, then the others."""
+        upstream = iter(self._upstream.items())
         if self._stage.size is not None:
             upstream = map(self._stage.checked, upstream)
-        place, missing = self._offset.number, 0
-        while not missing:
-            parts, missing = list[Block](), size
-            while missing:
-                if self._batch is None:
-                    before = known or self._note_upstream()
-                    if known is not None and not place and type(batch) is list:
-                        whole, batch = _whole_lists(upstream, missing)
-                        missing -= len(whole)
-                        if whole:
-                            parts.append(whole)
-                        if not missing:
-                            break
-                    else:
-                        batch = next(upstream, END)
-                    if batch is END:
-                        if place:
-                            raise self.ended_within(place)
-                        break
-                    if is_first:
-                        known, is_first = self.state_before_last(), False
-                        before = known or before
-                    block = batch if type(batch) is list else _block(batch)
-                    length = len(block) if type(block) in USUAL else block_length(block)
-                    if not place and length <= missing:  # no state is taken inside it
-                        if length:
-                            _add_whole(parts, block)
-                            missing -= length
-                        continue
-                    if place > length:
-                        check_passed(length, place, self._stage)
-                    self._batch, self._length, self._start, self._before = block, length, 0, before
-                start = place - self._start
-                stop = min(start + missing, self._length)
-                if start < stop:
-                    parts.append(slice_block(self._batch, start, stop))
-                    missing -= stop - start
-                    place = self._start + stop
-                if missing:
-                    self._batch = self._before = None
-                    place = 0
-            self._offset.move_to(place)
-            if parts:
-                block = concatenate(parts)
-                is_ours = type(block) is list or block is not parts[0]
-                yield block if is_ours else copy_block(block)
+        self._noted = self._note_upstream()
+        for first in upstream:
+            known = self.state_before_last()
+            self._noted = known or self._noted
+            yield (first,)
+            yield upstream if known else self._noting(upstream)
+
+    def _noting(self, upstream: Iterator[Any]) -> Iterator[Any]:
+        """The batches of ``upstream``, which does not know the state before the last one."""
+        while True:
+            self._noted = self._note_upstream()
+            batch = next(upstream, END)
+            if batch is END:
+                return
+            yield batch
+
+    def _parts(self, batches: Iterator[Any], size: int) -> tuple[list[Block], int]:
+        """Parts of batches with ``size`` items together, and how many items are missing at the end."""
+        parts, missing = list[Block](), size
+        if self._batch is not None:
+            missing = self._cut(parts, missing)
+        while missing:
+            if place := self._offset.end:
+                batch = next(batches, END)
+                block = END if batch is END else _block(batch)
+            else:
+                block, missing = _add_whole(batches, parts, missing)
+            if block is END:
+                if place:
+                    raise self.ended_within(place)
+                break
+            length = block_length(block)
+            if place > length:
+                check_passed(length, place, self._stage)
+            self._batch, self._length, self._start, self._before = block, length, 0, self._noted
+            missing = self._cut(parts, missing)
+        return parts, missing
+
+    def _cut(self, parts: list[Block], missing: int) -> int:
+        """Add what comes next in the current batch; leave the batch if more is ``missing``, and say how much."""
+        start = self._offset.end - self._start
+        stop = start + missing
+        if stop > self._length:
+            stop = self._length
+        if start < stop:
+            batch: Block = self._batch
+            usual = type(batch) in USUAL
+            parts.append(batch[start:stop] if usual else slice_block(batch, start, stop))
+            missing -= stop - start
+            self._offset.end = self._start + stop
+        if missing:
+            self._batch = self._before = None
+            self._offset.end = 0
+        return missing
 
     def _expansions(self) -> Iterator[Iterator[Any]]:
         if self._batch is not None:
@@ -167,30 +196,42 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         return super()._expansions()
 
 
-def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
-    """The items of the lists that come next, up to ``most``, and the batch after them unless there are ``most``.
+def _add_whole(
+    batches: Iterator[Any], parts: list[Block], missing: int
+) -> tuple[Block | object, int]:
+    """Add the next batches to ``parts``, as long as no more than ``missing`` items come of them.
 
-    After the last batch it returns END in place of one.
+    Returns:
+      the batch after them, or END after the last one and where no items are missing; and how many are.
     """
-    items, room = list[Any](), most
-    for batch in upstream:
-        if type(batch) is not list or room < (length := len(batch)):
-            return items, batch
-        items += batch
-        room -= length
-        if not room:
-            return items, END
-    return items, END
+    own: list[Any] = []  # the lists that came last, joined
+    for batch in batches:
+        if type(batch) is list:
+            length = len(batch)
+            if length > missing:
+                return batch, missing
+            if length and not own:
+                parts.append(own)
+            own += batch
+        else:
+            block = _block(batch)
+            length = len(block) if type(block) in USUAL else block_length(block)
+            if length > missing:
+                return block, missing
+            if length:
+                parts.append(block.copy() if type(block) is list else block)
+                own = []
+        missing -= length
+        if not missing:
+            break
+    return END, missing
 
 
-def _add_whole(parts: list[Block], block: Block) -> None:
-    """Add ``block`` to ``parts``, whose lists belong to nobody else."""
-    if type(block) is not list:
-        parts.append(block)
-    elif parts and type(parts[-1]) is list:
-        parts[-1] += block
-    else:
-        parts.append(block.copy())
+def _joined(parts: list[Block]) -> Block:
+    """One block of ``parts``, which shares no memory with a batch; lists among them are nobody else's."""
+    block = concatenate(parts)
+    is_view = block is parts[0] and type(block) is not list
+    return copy_block(block) if is_view else block
 
 
 def _block(batch: Any) -> Block:
@@ -202,9 +243,7 @@ def _block(batch: Any) -> Block:
 def _columns(batch: Any) -> Block | None:
     """``batch`` as columns, if a later batch of them equals one of its items; None otherwise."""
     if type(batch) is np.ndarray:
-        # For rows of other dtypes, the dtype of a later batch depends on the rows in it.
-        usual = batch.ndim and batch.dtype.kind in "biufc" and batch.dtype.isnative
-        return batch if usual else None
+        return batch if batch.ndim and batch.dtype in ALIKE_IN_ANY_ROWS else None
     if type(batch) is not dict and not isinstance(batch, tuple):
         return None
     columns = list(map(_columns, batch.values() if isinstance(batch, dict) else batch))

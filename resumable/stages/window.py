@@ -152,15 +152,14 @@ class Window(Transform[Any]):
 
         # If the order of the items has to be computed, that is done for many windows at once.
         prepare = partial(Batches, batch, size, step, upstream, countable(items))
-        indexed = Indexed(
+        return Indexed(
             lambda indices: list(map(item, indices.tolist())),
             item,
             prepare=prepare if upstream.prepare is not None else None,
             indices_per_epoch=upstream.indices_per_epoch / step,
             needs=needs_of_batches(upstream, size, step, countable(items)),
+            last_of=(upstream, partial(last_of_batch, size, step, countable(items))),
         )
-        indexed.last_of = upstream, partial(last_of_batch, size, step, countable(items))
-        return indexed
 
     def windows_of(self, items: int) -> int:
         """How many windows there are in so many items."""

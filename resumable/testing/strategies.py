@@ -226,7 +226,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         choices.append(
             st.tuples(sizes, st.sampled_from(PARTS), st.integers(0, 2), st.integers(1, 3)).map(
                 lambda chosen: pipeline.partition(
-                    chosen[0], chosen[1], workers=chosen[2], buffer_size=chosen[3]
+                    chosen[0], chosen[1], workers=chosen[2], buffer_size=chosen[3] % 3 or None
                 ).shard(0, min(chosen[0], chosen[3]))
             )
         )

@@ -32,6 +32,7 @@ from .after_item import AfterItem, PackedState
 from .answers import Answer
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
+from .items_ahead import ItemsAhead
 from .lanes import lane_of
 from .partition_runner import PartitionRunner, state_at
 from .running_partition import Delivery, PartitionTask
@@ -56,13 +57,13 @@ class PartitionWorkersConfig(NamedTuple):
       pipeline: makes the pipeline of a partition from its number.
       workers: number of threads or processes, 0 for none.
       executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      buffer_size: how many items of each partition are computed ahead.
+      buffer_size: how many items of each partition are computed ahead; None to let that grow.
     """
 
     pipeline: Callable[[int], Stage[Any]]
     workers: int
     executor: str | Executor
-    buffer_size: int
+    buffer_size: int | None
 
 
 def check_workers_config(config: PartitionWorkersConfig) -> None:
@@ -74,7 +75,8 @@ def check_workers_config(config: PartitionWorkersConfig) -> None:
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_executor(config.workers, config.executor)
-    check_int("buffer_size", config.buffer_size, minimum=1)
+    if config.buffer_size is not None:
+        check_int("buffer_size", config.buffer_size, minimum=1)
 
 
 @final
@@ -129,6 +131,7 @@ class PartitionPool:
         partitions = self._live_partitions()
         for index, partition in enumerate(partitions):
             partition.worker = self._workers[index % count]
+            partition.ahead = ItemsAhead(self.config.buffer_size, len(partitions))
         for partition in partitions:
             partition.ask_ahead()
 
@@ -223,9 +226,11 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
     Attributes:
       number: of the partition.
       worker: its worker, once workers have started.
+      ahead: how many of its items are computed ahead, from then on.
     """
 
     worker: _Worker
+    ahead: ItemsAhead
 
     def __init__(self, pool: PartitionPool, number: int, inner: StageIterator[T]) -> None:
         self._pool = pool
@@ -238,6 +243,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._end: AfterItem | None = None
         self._failure: Failure | None = None  # of the item after those that are ready
         self._answer: Answer[Any] | None = None
+        self._wanted = 0  # items of the task in work
         self._alone = False  # whether the task in work, of one item, is the worker's only one
         self._deaths = NO_DEATHS  # over this partition
         self._dropped: dict[ItemKey, str] = {}  # items that end their worker
@@ -265,13 +271,13 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def ask_ahead(self) -> None:
         """Let the worker make further items, if there is room for half of what is computed ahead."""
-        room = self._pool.config.buffer_size - len(self._ready)
+        room = self.ahead.size - len(self._ready)
         if (
             self._answer is None
             and self._end is None
             and self._failure is None
             and not self.worker.suspects
-            and room >= max(self._pool.config.buffer_size // 2, 1)
+            and room >= max(self.ahead.size // 2, 1)
         ):
             self._submit(room)
 
@@ -279,6 +285,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths
         log = self.worker.open_log() if self._alone else None
         position = self._received or self._position
+        self._wanted = count
         self._answer = self.worker.pool.submit([self._task(position, count, log)])
 
     def _task(self, position: AfterItem, most: int, log: str | None = None) -> PartitionTask:
@@ -303,6 +310,8 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         """Wait for the items of the task in work; none if its worker died."""
         if self._answer is None:
             self._submit(1)
+        elif not self._answer.given:
+            self.ahead.note_wait()
         answer, self._answer = self._answer, None
         assert answer is not None
         try:
@@ -323,6 +332,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
             self._received = delivery.positions[-1]
         self._failure = delivery.failure
         self._skipped = delivery.skipped
+        self.ahead.note_delivery(delivery.items, self._wanted)
         if delivery.end is not None:
             self._end = delivery.end
             self._pool.release_if_done()

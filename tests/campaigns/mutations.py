@@ -65,8 +65,8 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
-    Mutation("core/expansion.py", "position.end = left()  # started over", "pass"),
-    Mutation("core/expansion.py", "self._offset.start_over()", "pass"),
+    Mutation("core/expansion.py", "len(self._plain) - length_hint(self._inner)", "0"),
+    Mutation("core/expansion.py", "self._offset.move_to(0)", "pass"),
     Mutation("core/expansion.py", "before = known or before", "before = known or note_state()"),
     Mutation("core/expansion.py", "if known is None:", "if known:"),
     Mutation("core/stage_iterator.py", 'return last_changed != {"get_state"}', "return True"),
@@ -216,10 +216,18 @@ MUTATIONS: Final = [
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     Mutation(
         "stages/unbatch.py",
-        "self._length, self._start = rest, len(rest), self._offset.number",
+        "self._length, self._start = rest, len(rest), place",
         "self._length, self._start = rest, len(rest), 0",
     ),
-    Mutation("stages/unbatch.py", "and batch.dtype.isnative", ""),
+    Mutation(
+        "groups/motion.py",
+        "self._end, self._left = self._length - 1,",
+        "self._end, self._left = self._length,",
+    ),
+    Mutation("stages/unbatch.py", "is_view = block is parts[0] and", "is_view = False and"),
+    Mutation(
+        "stages/cache.py", "position <= kept.length == len(kept.items)", "position <= kept.length"
+    ),
     Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
     Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # the cache of remote files
@@ -429,7 +437,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
     ),
-    Mutation("formats/shards/source.py", "items[next(into)] =", "items[0] ="),
+    Mutation("formats/shards/source.py", "items[index] = item", "items[0] = item"),
     Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
@@ -588,6 +596,8 @@ MUTATIONS: Final = [
     Mutation(PARALLEL, "self._tally.pass_over(taken)", "pass"),
     Mutation("workers/idle_workers.py", "if known is stage:", "if True:"),
     Mutation("workers/idle_workers.py", "self._closed = True", "pass"),
+    Mutation("workers/items_ahead.py", "if self._grows and self._was_full:", "if self._grows:"),
+    Mutation("workers/items_ahead.py", "min(self.size, self._most)", "self.size"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
     Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(

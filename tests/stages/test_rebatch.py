@@ -109,3 +109,12 @@ def test_bad_arguments_and_foreign_states_are_refused() -> None:
         rs.StateMismatch, match=r"Unbatch at pipeline.upstream: saved offset=-1 is below 0"
     ):
         rs.range(9).batch(3).rebatch(2).resume(state)
+
+
+@pytest.mark.parametrize("kind", [">i4", "U3", "S2", "M8[s]", [("a", "i2")], object])
+def test_arrays_of_unusual_dtypes_are_cut_as_their_rows_would_be_stacked(kind: Any) -> None:
+    batches = [np.arange(4).astype(kind), np.arange(3).astype(kind)]
+    rows = [row for batch in batches for row in batch]
+    expected = list(rs.from_sequence(rows).batch(3))
+    for made in (rs.from_sequence(batches), rs.from_iterable(lambda: iter(batches))):
+        assert_same(list(made.rebatch(3)), expected, str(kind))

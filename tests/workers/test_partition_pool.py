@@ -76,7 +76,7 @@ def drawn(iterator: Iterator[Any], times: int) -> list[Any]:
     st.integers(1, 5),
     st.sets(st.integers(0, 20), max_size=2),
     st.integers(1, 3),
-    st.integers(1, 6),
+    st.none() | st.integers(1, 6),
 )
 def test_an_error_comes_at_its_item_and_the_next_call_tries_that_item_again(
     kind: str,
@@ -84,7 +84,7 @@ def test_an_error_comes_at_its_item_and_the_next_call_tries_that_item_again(
     count: int,
     bad: set[int],
     workers: int,
-    buffer_size: int,
+    buffer_size: int | None,
 ) -> None:
     def fn(item: int) -> int:
         if item in bad:
@@ -129,10 +129,13 @@ def test_no_partition_makes_more_items_ahead_than_its_buffer_holds(
 
 
 @given(
-    st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), st.lists(st.integers(0, 9), max_size=9)
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.none() | st.integers(1, 9),
+    st.lists(st.integers(0, 9), max_size=9),
 )
 def test_items_states_counts_and_epochs_are_those_without_workers(
-    count: int, workers: int, buffer_size: int, moves: list[int]
+    count: int, workers: int, buffer_size: int | None, moves: list[int]
 ) -> None:
     def pipeline(**options: Any) -> rs.Pipeline[Any]:
         def fn(part: rs.Pipeline[int]) -> rs.Pipeline[int]:

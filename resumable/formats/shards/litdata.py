@@ -90,8 +90,8 @@ class LitData(ShardedFiles):
         object.__setattr__(self, "_decoder", decoder)
         return found
 
-    def _item(self, record: Any, shard: int) -> Any:
-        return self._decoder(record)
+    def _decoder_of(self, shard: int) -> ItemDecoder:
+        return self._decoder
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...errors import MalformedItem
-from .decoding import decoded
+from .decoding import raise_where
 from .litdata_leaves import Leaf, array_or_tensor
 from .table_chunk import TableRow
 from .treespec import Tree
@@ -47,7 +47,8 @@ class TreeDecoder:
     """
 
     def __init__(self, leaves: Sequence[Leaf], tree: Tree) -> None:
-        self._leaves = leaves
+        self._names = [leaf.name for leaf in leaves]
+        self._decoders = [leaf.decode for leaf in leaves]
         self._tree = tree
         self._sizes = struct.Struct(f"<{len(leaves)}I")
 
@@ -60,10 +61,14 @@ class TreeDecoder:
             raise MalformedItem(
                 f"its leaves have {sum(sizes)} bytes behind byte {place}, of {len(record)} in all"
             )
-        found = []
-        for number, (size, (name, decode)) in enumerate(zip(sizes, self._leaves, strict=True)):
-            found.append(decoded(decode, record[place : place + size], f"leaf {number}, {name}"))
-            place += size
+        found: list[Any] = []
+        try:
+            for size, decode in zip(sizes, self._decoders, strict=True):
+                end = place + size
+                found.append(decode(record[place:end]))
+                place = end
+        except Exception as error:
+            raise_where(error, f"leaf {len(found)}, {self._names[len(found)]}")
         return self._tree(iter(found))
 
 
@@ -74,4 +79,6 @@ class RowDecoder:
         self._decode = decode
 
     def __call__(self, record: Any) -> Any:
+        if type(record) is bytes:  # which costs less than `isinstance` of the other class
+            return self._decode(record)
         return record.item if isinstance(record, TableRow) else self._decode(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
@@ -69,8 +69,8 @@ class Mds(ShardedFiles):
         object.__setattr__(self, "_columns", columns)
         return found
 
-    def _item(self, record: Any, shard: int) -> Mapping[str, Any]:
-        return self._columns[shard].sample(record)
+    def _decoder_of(self, shard: int) -> Callable[[bytes], dict[str, Any]]:
+        return self._columns[shard].sample
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem
-from .decoding import decoded
+from .decoding import raise_where
 from .index_json import IndexPart
 from .mds_encodings import Encoding, encoding_of
 
@@ -91,7 +91,10 @@ class Columns:
             end = place + (next(sizes) if size is None else size)
             if end > len(record):
                 raise MalformedItem(f"column {name!r} ends at byte {end} of {len(record)}")
-            found[name] = decoded(decode, record[place:end], f"column {name!r}")
+            try:
+                found[name] = decode(record[place:end])
+            except Exception as error:
+                raise_where(error, f"column {name!r}")
             place = end
         if place != len(record):
             raise MalformedItem(f"its columns have {place} bytes of {len(record)}")

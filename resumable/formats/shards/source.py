@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -34,7 +34,7 @@ from ..io.remote import RemoteFile
 from ..named_files import left_out_of_files
 from ..parts import FoundInParts
 from ..remote_records import MOST_BYTES_AHEAD, FewRequests
-from .decoding import decoded
+from .decoding import raise_where
 from .index_json import dataset_folder, read_index
 from .ranges import read_at_once
 from .shard import DataShard
@@ -100,8 +100,8 @@ class ShardedFiles(FoundInParts[Any]):
         """The shards in ``folder``, at least one, as the ``index`` lists them."""
 
     @abstractmethod
-    def _item(self, record: Any, shard: int) -> Any:
-        """The item of a ``record`` of the shard with this number."""
+    def _decoder_of(self, shard: int) -> Callable[[Any], Any]:
+        """Makes the item of a record of the shard with this number."""
 
     @property
     @abstractmethod
@@ -204,22 +204,29 @@ class ShardedFiles(FoundInParts[Any]):
         found = read_at_once(
             [(shards[place], shards[place].reading(part)) for place, part in parts]
         )
-        items: list[Any] = [None] * len(order)
-        into = iter(order.tolist())
+        made: list[Any] = []
         for (place, part), records in zip(parts, found, strict=True):
-            for number, record in zip(part.tolist(), records, strict=True):
-                items[next(into)] = self._made(record, place, number)
+            made += self._made(records, place, part)
+        items: list[Any] = [None] * len(order)
+        for index, item in zip(order.tolist(), made, strict=True):
+            items[index] = item
         return items
 
-    def _made(self, record: Any, place: int, number: int) -> Any:
-        """The item of a ``record``.
+    def _made(self, records: list[Any], place: int, numbers: Indices) -> list[Any]:
+        """The items of ``records`` of a shard, which have these ``numbers`` there, shape (n,).
 
         Raises:
-          MalformedItem: if it cannot be decoded, naming the shard and the number.
-          MissingDependency: if it needs a package that is not installed.
+          MalformedItem: if one cannot be decoded, naming the shard and the number.
+          MissingDependency: if one needs a package that is not installed.
         """
-        where = f"{self._found.shards[place].path}, {self._kind} {number}"
-        return decoded(lambda each: self._item(each, place), record, where)
+        decode, items = self._decoder_of(place), list[Any]()
+        try:
+            for record in records:
+                items.append(decode(record))
+        except Exception as error:
+            path = self._found.shards[place].path
+            raise_where(error, f"{path}, {self._kind} {numbers[len(items)]}")
+        return items
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"

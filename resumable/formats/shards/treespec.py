@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from ...errors import InvalidArgument, MalformedItem, shorten
@@ -50,27 +51,34 @@ def _node(part: IndexPart, depth: int) -> tuple[Tree, int]:
         for child in part.items("children_spec")
     ]
     trees = [tree for tree, _ in children]
+    values = _values_of(trees)
     kind, context = part.text("type"), _context(part)
     if kind == "builtins.list":
-        tree: Tree = lambda leaves: [child(leaves) for child in trees]  # noqa: E731
+        tree: Tree = lambda leaves: list(values(leaves))  # noqa: E731
     elif kind == "builtins.tuple":
-        tree = lambda leaves: tuple([child(leaves) for child in trees])  # noqa: E731
+        tree = lambda leaves: tuple(values(leaves))  # noqa: E731
     elif kind in ("builtins.dict", "collections.OrderedDict"):
         keys = _keys(part, context, len(trees))
         make = dict if kind == "builtins.dict" else OrderedDict
-        tree = lambda leaves: make(  # noqa: E731
-            [(key, child(leaves)) for key, child in zip(keys, trees, strict=True)]
-        )
+        tree = lambda leaves: make(zip(keys, values(leaves), strict=True))  # noqa: E731
     elif kind == "collections.deque":
         if context is not None and (not isinstance(context, int) or context < len(trees)):
             raise part.refused(f"a deque of {len(trees)} values must hold as many, got {context!r}")
-        tree = lambda leaves: deque([child(leaves) for child in trees], context)  # noqa: E731
+        tree = lambda leaves: deque(values(leaves), context)  # noqa: E731
     else:
         raise InvalidArgument(
             f"{part.file}: items hold values of the type {kind!r}, which are not read; dicts, "
             "OrderedDicts, lists, tuples and deques are"
         )
     return tree, sum(count for _, count in children)
+
+
+def _values_of(trees: list[Tree]) -> Callable[[Iterator[Any]], Iterable[Any]]:
+    """Makes the values of a node, one of each of ``trees``."""
+    count = len(trees)
+    if all(tree is next for tree in trees):
+        return lambda leaves: islice(leaves, count)
+    return lambda leaves: [tree(leaves) for tree in trees]
 
 
 def _context(part: IndexPart) -> Any:

@@ -8,6 +8,7 @@ ends.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import resource
 import shutil
@@ -16,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -81,11 +82,12 @@ class Run:
         async with self._cores:
             folder = self._work / step.name
             folder.mkdir()
-            await self._run(
-                f"{step.name}: {step.title}",
-                ["bash", "-euo", "pipefail", "-c", step.script],
-                environ(step, folder),
-            )
+            with folder_of_types(step, folder) as types:
+                await self._run(
+                    f"{step.name}: {step.title}",
+                    ["bash", "-euo", "pipefail", "-c", step.script],
+                    environ(step, folder) | {"MYPY_CACHE_DIR": str(types)},
+                )
             shutil.rmtree(folder, ignore_errors=True)
 
     async def _run(self, title: str, command: list[str], environ: Mapping[str, str]) -> bool:
@@ -150,13 +152,31 @@ def environ(step: Step, folder: Path) -> dict[str, str]:
         "WORK": str(folder),
         "TMPDIR": str(temporary),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(hypothesis),
-        "MYPY_CACHE_DIR": str(folder / "mypy"),
         "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'}",
         # What `-n auto` of the project's settings means: one core is what a step has. The test runner
         # itself uses it, since a worker that reports each test to it takes a tenth more.
         "PYTEST_XDIST_AUTO_NUM_WORKERS": "0",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
+
+
+@contextmanager
+def folder_of_types(step: Step, folder: Path) -> Iterator[Path]:
+    """Where mypy keeps what it found, so that it reads the packages of an environment once.
+
+    mypy reads a file again if it is no longer the one that it has read. Two of it cannot write into one folder, so
+    a run beside another has one of its own.
+    """
+    if step.environment is None:
+        yield folder / "mypy"
+        return
+    kept = step.environment.folder / "mypy"
+    with open(kept.with_suffix(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            kept = folder / "mypy"
+        yield kept
 
 
 def show(title: str, outcome: Outcome, log: IO[bytes]) -> None:

@@ -15,6 +15,11 @@ from resumable_tf import CheckpointInputPipelineHook, make_dataset, make_initial
 import resumable as rs
 
 SCALAR = tf.TensorSpec((), tf.int64)
+UNOPTIMIZED = tf1.ConfigProto()
+"""How a session takes a graph as it is: for what runs many of one kind, each for a few steps."""
+UNOPTIMIZED.graph_options.rewrite_options.disable_meta_optimizer = True
+UNOPTIMIZED.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
+
 Steps = list[tuple[int, Any]]
 """Of each training step its global step and what it consumed."""
 
@@ -83,6 +88,7 @@ def train(
     between: Callable[[Any, Any], object] | None = None,
     hooks: Sequence[Any] = (),
     steps: Steps | None = None,
+    config: Any = None,
 ) -> Steps:
     """Train until ``last_step`` or until the input or an error ends it."""
     consumed: Steps = [] if steps is None else steps
@@ -104,6 +110,7 @@ def train(
                 save_summaries_steps=None,
                 save_summaries_secs=None,
                 log_step_count_steps=None,
+                config=config,
                 hooks=[hook, tf1.train.StopAtStepHook(last_step=last_step), *hooks, *extra],
             ) as session:
                 while not session.should_stop():

@@ -21,7 +21,18 @@ from resumable_tf import (
     make_initializable_iterator,
 )
 from support.tiers import thinned
-from tf_adapter.sessions import SCALAR, Crash, Raise, Told, aborted, models, recorded, saved, train
+from tf_adapter.sessions import (
+    SCALAR,
+    UNOPTIMIZED,
+    Crash,
+    Raise,
+    Told,
+    aborted,
+    models,
+    recorded,
+    saved,
+    train,
+)
 
 import resumable as rs
 
@@ -73,6 +84,7 @@ def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
             hook=hook(tmp_path, save_steps=3),
             prepare=lambda dataset: dataset.prefetch(8),
             steps=steps,
+            config=UNOPTIMIZED if crash > 1 else None,
         )
     check(steps, pipeline())
     # Each resume began after the last checkpoint, and the model's are the input's.
@@ -106,6 +118,7 @@ def test_a_session_that_recovers_continues_at_the_step_of_its_model(
         error=(at, aborted()),
         hook=HOOKS[at % 2](tmp_path, save_steps=3),
         prepare=lambda dataset: dataset.prefetch(8),
+        config=UNOPTIMIZED if at > 1 else None,
     )
     check(steps, pipeline)
     # Those since the last checkpoint were trained again.

@@ -44,8 +44,9 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def main(folder: Path, steps: int) -> None:
-    """Fit for so many steps, from the checkpoint if there is one."""
+def main() -> None:
+    """Fit for so many steps, from the checkpoint if there is one; the command line names its folder and them."""
+    folder, steps = Path(sys.argv[1]), int(sys.argv[2])
     module = Module(folder, steps)
     trainer = lightning.Trainer(
         max_epochs=1,
@@ -67,4 +68,4 @@ def main(folder: Path, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main()

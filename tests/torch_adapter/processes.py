@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from textwrap import indent
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -21,21 +22,72 @@ from support.tiers import is_deep
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def torchrun(ranks: int, module: str, *arguments: object) -> int:
-    """Run ``module`` on so many ranks; its exit status. What it says is printed if it fails."""
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    done = subprocess.run(
-        [sys.executable, *command, "-m", module, *map(str, arguments)],
-        env=os.environ
-        | {"PYTHONPATH": WITH_ADAPTERS, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        timeout=300,
+def torchrun(ranks: int, module: str, *arguments: object, preloaded: tuple[str, ...] = ()) -> int:
+    """Let ``main`` of ``module`` run on so many ranks as by torchrun; its exit status. What it says is printed if it fails.
+
+    Outside the deep tier the agent is a fork, and the ranks are forks of it that find ``module`` imported, or
+    ``preloaded`` where that is given. Example programs are run by the command itself.
+    """
+    options = {"PYTHONPATH": WITH_ADAPTERS, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    words = [str(argument) for argument in arguments]
+    with TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        if is_deep():
+            command = [
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                "--nproc-per-node",
+                str(ranks),
+            ]
+            status = subprocess.run(
+                [sys.executable, *command, "-m", module, *words],
+                env=os.environ | options,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=300,
+            ).returncode
+        else:
+            code = f"from {__name__} import be_agent; be_agent({ranks}, {module!r}, {words!r})"
+            imported = (__name__, "torch.distributed.launcher.api", *(preloaded or (module,)))
+            agent = start(code, said, options, imported)
+            try:
+                status = agent.wait(300)
+            finally:
+                agent.kill()
+                agent.stdin.close()
+        if status:
+            said.seek(0)
+            print(said.read())
+    return int(status)
+
+
+def be_agent(ranks: int, module: str, words: list[str]) -> None:
+    """What torchrun does on one machine, with forks of this process as its ranks.
+
+    Raises:
+      ChildFailedError: if a rank fails; the others are ended.
+    """
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        run_id=uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.1,
+        start_method="fork",
     )
-    if done.returncode:
-        print(done.stdout.decode(errors="replace"))
-    return done.returncode
+    elastic_launch(config, be_rank)(module, words)
+
+
+def be_rank(module: str, words: list[str]) -> None:
+    """Run ``main`` of ``module`` with ``words`` as its command line."""
+    sys.argv[1:] = words
+    importlib.import_module(module).main()
 
 
 def start(

@@ -29,7 +29,6 @@ AFTER: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "batches of a shard": lambda numbers: numbers.shard(0, 2).batch(3),
     "windows": lambda numbers: numbers.window(4, shift=2).shard(0, 2),
     "fan-out": lambda numbers: numbers.flat_map(lambda item: [item] * 2, size=2).shard(1, 3),
-    "unbatch": lambda numbers: numbers.batch(2, drop_last=True).unbatch().shard(0, 2),
     "skip and take": lambda numbers: numbers.skip(3).take(11).shard(0, 2),
     "shuffle": lambda numbers: numbers.shuffle(1),
     "shuffle of blocks": lambda numbers: numbers.shuffle(1, block=3).shard(0, 2),

@@ -355,6 +355,11 @@ MUTATIONS: Final = [
         "            self._file.check_unchanged()\n            self.used = True",
         "            self.used = True",
     ),
+    Mutation("formats/tables/group_reads.py", "(since + own > most)", "(since > most)"),
+    Mutation("formats/tables/group_reads.py", "(previous >= 0) | kept", "previous >= 0"),
+    Mutation("formats/tables/group_reads.py", "+ (self._firsts[numbers] - before)[places]", ""),
+    Mutation("formats/tables/source.py", "groups[read], at[read]", "groups, at"),
+    Mutation("formats/tables/parquet_file.py", "if columns is None or any(", "if any("),
     Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),
     Mutation(
         "formats/tables/values.py",
@@ -374,7 +379,7 @@ MUTATIONS: Final = [
         "page_checksum_verification=False",
     ),
     Mutation(
-        "formats/tables/arrow_file.py", "if self._is_file or each.start < message.start", "if True"
+        "formats/tables/arrow_file.py", "if self._is_file or each.start < batch.start", "if True"
     ),
     Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
     Mutation("formats/tables/arrow_messages.py", "if column not in (None, rows):", "if False:"),

@@ -18,7 +18,9 @@ from resumable.bench.cached import notes_on_caches
 from resumable.core.process_counts import process_counts
 from resumable.core.stage import by_index
 from resumable.file_cache.part_file import HEADER
+from resumable.formats.data_files import found_data_files
 from resumable.formats.tables import source as tables
+from resumable.formats.tables.file_access import TableFileAccess
 from resumable.testing.comparing import same
 from resumable.testing.laws import resumes_at_every_position
 
@@ -163,3 +165,19 @@ def test_bench_says_how_much_of_the_tables_is_in_use_at_a_time(
 def test_a_local_table_needs_nothing(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", pa.table({"id": range(9)}))
     assert by_index(rs.parquet(path).stage).needs is None
+
+
+def test_a_range_that_was_read_is_let_go_and_read_again_if_it_is_asked_for(
+    http_server: FileServer,
+) -> None:
+    http_server.files = {"/a": bytes(range(256))}
+    access = TableFileAccess.of(found_data_files(f"{http_server.address}/a", None)[0])
+    with access.open([(10, 20), (50, 90)]) as file:
+        asked = len(http_server.requests)
+        for start, stop in ((50, 60), (12, 20), (10, 12), (60, 90)):
+            file.seek(start)
+            assert list(file.read(stop - start)) == list(range(start, stop))
+        assert len(http_server.requests) == asked
+        assert file._ranges == [b"", b""]
+        file.seek(15)
+        assert list(file.read(40)) == list(range(15, 55))

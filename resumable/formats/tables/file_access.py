@@ -121,9 +121,9 @@ class RemoteBytes(io.RawIOBase):
         self._kept = b""
         self._kept_from = 0
         spans = [Span(file, start, end) for start, end in ranges]
-        found = read_spans(spans, checked=False, whole=True)
         self._starts = [start for start, _ in ranges]
-        self._ranges = found
+        self._ranges = read_spans(spans, checked=False, whole=True)
+        self._left = [span.end - span.start for span in spans]  # bytes that were not asked for yet
 
     def readable(self) -> bool:
         return True
@@ -153,7 +153,11 @@ class RemoteBytes(io.RawIOBase):
         place = bisect_right(self._starts, start) - 1
         if place >= 0 and stop - self._starts[place] <= len(self._ranges[place]):
             self._position = stop
-            return self._ranges[place][start - self._starts[place] : stop - self._starts[place]]
+            found = self._ranges[place][start - self._starts[place] : stop - self._starts[place]]
+            self._left[place] -= len(found)
+            if self._left[place] <= 0:
+                self._ranges[place] = b""
+            return found
         if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
             end = min(max(stop, start + READ_AHEAD_BYTES), last)
             (data,) = read_spans([Span(self._file, start, end)], checked=False, whole=True)

@@ -38,7 +38,7 @@ class FileCache:
 
     Args:
       folder: on a local disk; made if it is not there.
-      max_bytes: that all parts may take, room for 4 parts at least.
+      max_bytes: that all parts and whole copies may take, room for 4 parts at least.
       part_bytes: size of a part, from 64 KiB to 64 MiB.
       read_ahead: bytes to fetch ahead of what is read, at most a quarter of ``max_bytes``; 0 for none.
       on_full: what to do when the disk is full or cannot be written to: ``"warn"`` once and read on

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from ..core.file_locks import lock
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
@@ -23,6 +24,9 @@ from .part_file import (
 )
 
 OPEN: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+
+CheckOwn: TypeAlias = Callable[[int, str], None]
+"""Refuses an open file at a path that no cache has begun to write, by `ForeignFile`."""
 
 _open: Final[set[int]] = set()
 """Descriptors of the claims of this process. A forked child closes its copies, which leaves the locks."""
@@ -52,26 +56,8 @@ class Claim:
           ForeignFile: if something else lies where its content would be written.
           OSError: if the file cannot be made or locked.
         """
-        unfinished = unfinished_path(path)
-        while True:
-            try:
-                descriptor = os.open(unfinished, OPEN, 0o666)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                descriptor = os.open(unfinished, OPEN, 0o666)
-            try:
-                lock(descriptor)
-                if _is_at(descriptor, unfinished):
-                    _check_own(descriptor, unfinished)
-                    _open.add(descriptor)
-                    return cls(path, descriptor, size)
-                os.close(descriptor)  # it was removed or given its name before it was locked
-            except BlockingIOError:
-                os.close(descriptor)
-                return None
-            except BaseException:
-                os.close(descriptor)
-                raise
+        descriptor = lock_unfinished(unfinished_path(path), _check_own)
+        return None if descriptor is None else cls(path, descriptor, size)
 
     def take_room(self) -> None:
         """Let the file have its size, so that whoever adds up what is in the folder counts it in full.
@@ -98,8 +84,7 @@ class Claim:
     def end(self) -> None:
         """Let go of the part, which `finish_part` has given its name."""
         self._ended = True
-        _open.discard(self._descriptor)
-        os.close(self._descriptor)
+        let_go(self._descriptor)
 
     def give_up(self) -> bool:
         """Let another one fetch the part; whether it was not ended before."""
@@ -111,7 +96,41 @@ class Claim:
         return True
 
 
-def remove_if_dead(unfinished: str) -> bool:
+def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
+    """Lock a file that is made if it is not there; a descriptor for `let_go`, or None if another one has it.
+
+    Raises:
+      ForeignFile: if ``check_own`` does.
+      OSError: if the file cannot be made or locked.
+    """
+    while True:
+        try:
+            descriptor = os.open(unfinished, OPEN, 0o666)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(unfinished), exist_ok=True)
+            descriptor = os.open(unfinished, OPEN, 0o666)
+        try:
+            lock(descriptor)
+            if _is_at(descriptor, unfinished):
+                check_own(descriptor, unfinished)
+                _open.add(descriptor)
+                return descriptor
+            os.close(descriptor)  # it was removed or given its name before it was locked
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+
+def let_go(descriptor: int) -> None:
+    """Unlock what `lock_unfinished` has locked."""
+    _open.discard(descriptor)
+    os.close(descriptor)
+
+
+def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
     """Remove what a process that has ended left of a part; whether it has."""
     try:
         descriptor = os.open(unfinished, os.O_RDWR | NO_FOLLOW | CLOSE_ON_EXEC | BINARY)
@@ -121,7 +140,7 @@ def remove_if_dead(unfinished: str) -> bool:
         lock(descriptor)
         if not _is_at(descriptor, unfinished):
             return False
-        _check_own(descriptor, unfinished)
+        (check_own or _check_own)(descriptor, unfinished)
         os.unlink(unfinished)
         return True
     except (OSError, ForeignFile):

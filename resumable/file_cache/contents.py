@@ -11,13 +11,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from .part_file import ForeignFile, PartFile
 from .parts import CachedFile
 from .plan import PLANS, plans_of_others
 from .room import IN_USE, KeptPart, kept_parts, part_folders
 
 ENDING: Final = ".file.json"
-NAME: Final = re.compile(r"[0-9a-f]{32}\.file\.json")
+NAME: Final = re.compile(r"[0-9a-f]{32}\.(file|copy)\.json")
 
 
 class KeptFile(NamedTuple):
@@ -82,10 +81,8 @@ def clear(folder: str) -> int:
     parts, _ = kept_parts(folder)
     removed = 0
     for part in parts:
-        with suppress(ForeignFile, FileNotFoundError):
-            if not PartFile.is_foreign(part.path):
-                os.unlink(part.path)
-                removed += part.size
+        if part.remove():
+            removed += part.size
     for path in part_folders(folder):
         for name in os.listdir(path):
             if NAME.fullmatch(name):

@@ -134,7 +134,9 @@ class Ranking:
         self._eviction.has_unused = bool(unused)
         # Of an unknown next use: the last used first. If others read the same files in order, they may
         # come to the very last ones in a moment.
-        last_used = [parts[place] for place in _sorted_by(-used, read & (needed_at < 0))]
+        # Whoever reads a file that has a copy goes on reading that.
+        whole = np.array([part.is_whole for part in parts], np.bool_)
+        last_used = [parts[place] for place in _sorted_by(-used, read & ~whole & (needed_at < 0))]
         if self._others:
             sizes = np.cumsum([part.size for part in last_used])
             few = int(np.searchsorted(sizes, self._eviction.passing, side="right"))

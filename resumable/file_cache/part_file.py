@@ -21,6 +21,8 @@ ENDING: Final = ".part"
 UNFINISHED: Final = ".part.tmp"
 WRITE: Final = os.O_WRONLY | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{1,12})(\.part|\.part\.tmp)")
+WHOLE: Final = -1
+"""The number of a copy of a whole file in the place of that of a part."""
 
 MIX: Final = 0x9E3779B97F4A7C15
 """Odd, so that the parts of a file have different codes."""
@@ -31,7 +33,7 @@ class PartName(NamedTuple):
 
     Attributes:
       content: 32 hexadecimal digits for the file, its version and how it is cut.
-      number: of the part, from 0.
+      number: of the part, from 0; `WHOLE` for a copy of the file.
     """
 
     content: str

@@ -17,12 +17,13 @@ from ..errors import ReadError
 from .cache import FileCache
 from .claim import Claim
 from .contents import note_file
+from .copies import Copies, WriteContent
 from .eviction import Eviction
 from .fetches import Fetch, runs_of
 from .foresight import Foresight
 from .part_file import Content, PartName
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
-from .parts import PartCutter, Piece, WantedBytes, WantedPart
+from .parts import CachedFile, PartCutter, Piece, WantedBytes, WantedPart
 from .reading_ahead import WAIT, BackgroundReader, ReadAhead
 from .working_set import advice_on
 
@@ -50,6 +51,7 @@ class CacheReader:
         self._store = PartStore(cache.path, cache.max_bytes)
         self._foresight = Foresight(cache)
         self._eviction = Eviction(cache.path, cache.max_bytes, self._foresight)
+        self._copies = Copies(cache.path, cache.max_bytes, self._eviction)
         self._ahead = ReadAhead(cache, self._store, self._foresight, self._eviction)
         self._noted: set[str] = set()
         self._full_until = 0.0
@@ -82,6 +84,22 @@ class CacheReader:
         filled = iter(reader.read(gaps))
         return [self._cutter.assembled(span, pieces, filled) for span in wanted]
 
+    def copy_of(self, file: CachedFile, write: WriteContent) -> str | None:
+        """The path of a copy of the whole ``file``, which ``write`` makes if there is none; None if there is no room.
+
+        Raises:
+          ReadError: if the disk cannot be used, and that is to be an error.
+          Exception: whatever ``write`` raises.
+        """
+        if self._is_off:
+            return None
+        try:
+            self._prepare_files({file.content_name: file})
+            return self._copies.path_of(file, write)
+        except DiskFailure as failure:
+            self._refuse(failure.__cause__)
+            return None
+
     def fetches_ahead(self, size: int) -> bool:
         """Whether parts of which so many bytes are needed are fetched before they are asked for."""
         part = self._cache.part_bytes
@@ -96,7 +114,11 @@ class CacheReader:
         self._eviction.abandon()
 
     def _prepare(self, wanted: Sequence[WantedBytes]) -> None:
-        files = {span.file.content_name: span.file for span in wanted}
+        self._prepare_files({span.file.content_name: span.file for span in wanted})
+        self._warn_if_small()
+
+    def _prepare_files(self, files: dict[str, CachedFile]) -> None:
+        """Note the ``files`` by their content names, and say that this process reads them."""
         new = files.keys() - self._noted
         with on_disk():
             os.makedirs(self._cache.path, exist_ok=True)
@@ -104,7 +126,6 @@ class CacheReader:
                 note_file(self._cache.path, files[name])
             self._noted |= new
             self._eviction.publish(files[name] for name in new)
-        self._warn_if_small()
 
     def _warn_if_small(self) -> None:
         """Warn once if the orders in use need more of the files at a time than there is room for."""

@@ -16,11 +16,13 @@ from typing import Final, NamedTuple, TypeAlias, final
 from ..core.file_locks import lock, unlock
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
 from .claim import remove_if_dead
-from .part_file import HEADER, PartFile, PartName, found_name
+from .copy_file import COPY, check_own_copy, remove_copy
+from .part_file import HEADER, WHOLE, PartFile, PartName, found_name
 
 FLAGS: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 IN_USE: Final = ".in-use"
 FOLDER: Final = re.compile("[0-9a-f]{2}")
+COPY_NAME: Final = re.compile(r"([0-9a-f]{32})(\.copy|\.copy\.tmp)")
 DIGITS: Final = 20
 
 SPARE: Final = 64
@@ -31,7 +33,7 @@ PATIENCE: Final = 10.0
 
 
 class KeptPart(NamedTuple):
-    """A part in the folder.
+    """A part in the folder, or a copy of a whole file.
 
     Attributes:
       name: which.
@@ -44,6 +46,21 @@ class KeptPart(NamedTuple):
     path: str
     size: int
     used_ns: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a copy of a whole file."""
+        return self.name.number == WHOLE
+
+    def remove(self) -> bool:
+        """Remove it, unless it is something else that has only the name; whether it is removed."""
+        if self.is_whole:
+            return remove_copy(self.path)
+        if not _is_own(self.path):
+            return False
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        return True
 
 
 Victims: TypeAlias = Callable[[Sequence[KeptPart]], Sequence[KeptPart]]
@@ -87,7 +104,9 @@ class Room:
                 if used + needed > self._most:
                     # A little more, since looking at all files takes longer than fetching a part.
                     most = self._most - max(needed, self._most // SPARE)
-                    used = self._remove(victims(parts), used, most)
+                    chosen = victims(parts)
+                    if used - sum(part.size for part in chosen) + needed <= self._most:
+                        used = self._remove(chosen, used, most)
             if used + needed > self._most:
                 write(used)
                 raise NoRoom
@@ -112,9 +131,7 @@ class Room:
         for part in victims:
             if used <= most:
                 break
-            if _is_own(part.path):
-                with suppress(FileNotFoundError):
-                    os.unlink(part.path)
+            if part.remove():
                 used -= part.size
         return used
 
@@ -148,6 +165,12 @@ def _is_own(path: str) -> bool:
         return False
 
 
+def _found_copy(file_name: str) -> tuple[PartName, bool] | None:
+    """The copy that a file of this name is, and whether it is finished; None if it is none."""
+    match = COPY_NAME.fullmatch(file_name)
+    return None if match is None else (PartName(match[1], WHOLE), match[2] == COPY)
+
+
 def _wait_for(descriptor: int) -> None:
     deadline, pause = time.monotonic() + PATIENCE, 1e-4
     while True:
@@ -175,15 +198,16 @@ def kept_parts(folder: str) -> tuple[list[KeptPart], int]:
     for path in part_folders(folder):
         with suppress(FileNotFoundError), os.scandir(path) as entries:
             for entry in entries:
-                found = found_name(entry.name)
+                found = found_name(entry.name) or _found_copy(entry.name)
                 if found is None or not entry.is_file(follow_symlinks=False):
                     continue
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     name, finished = found
+                    check_own = check_own_copy if name.number == WHOLE else None
                     if finished:
                         kept = KeptPart(name, entry.path, status.st_size, status.st_atime_ns)
                         parts.append(kept)
-                    elif not remove_if_dead(entry.path):
+                    elif not remove_if_dead(entry.path, check_own):
                         unfinished += status.st_size
     return parts, unfinished

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
@@ -21,6 +23,7 @@ from .data_files import found_data_files, location
 from .io.fetching import map_at_once
 from .io.open_files import DataFile
 from .io.paths import Paths
+from .io.remote import RemoteFile
 from .named_files import files_in_words, left_out_of_files
 from .parts import ItemsInParts
 
@@ -40,10 +43,11 @@ class ArrayRecord(ItemsInParts[bytes]):
     pickled, opens the files anew. The package starts threads, so a process with another start method than fork
     is the safer one.
 
-    The package reads only files that have a path. So a remote file is copied to the folder of temporary files,
-    as a whole, when the pipeline is built; every process that builds or unpickles it does that, while forks of
-    that process share its copies. They are removed when it ends; if it is killed, they stay. There must be
-    room for all files there. With a cache, copies are made out of it, so the network is asked once.
+    The package reads only files that have a path. So a remote file is copied as a whole when the pipeline is
+    built. With a cache, the copies lie in it, once for all processes, and count against its limit. Those that have
+    no room there, as a `RuntimeWarning` says, or all without a cache, lie in the folder of temporary files. Every
+    process that builds or unpickles the pipeline makes its own there, while forks of it share them. They are
+    removed when it ends; if it is killed, they stay.
 
     State: O(1), the position. Random access. A resume reads the list of records, and the first and last
     4 KiB of each file (of at most 10,000).
@@ -95,7 +99,21 @@ class ArrayRecord(ItemsInParts[bytes]):
         remote = not all(isinstance(file, DataFile) for file in found)
         files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)
         object.__setattr__(self, "_files", tuple(files))
+        self._warn_of_copies()
         self._set_counts([file.records for file in self._files], found[0].path)
+
+    def _warn_of_copies(self) -> None:
+        """Warn if a cache has no room for copies of all files."""
+        remote = [file.file for file in self._files if isinstance(file.file, RemoteFile)]
+        beyond = sum(file.file.size for file in self._files if file.is_beyond_cache)
+        if beyond and remote and (cache := remote[0].cache) is not None:
+            needed = sum(file.size for file in remote)
+            warnings.warn(
+                f"ArrayRecord needs whole copies of its files, {needed:,} bytes, and the cache in {cache.path} "
+                f"has room for {cache.max_bytes:,}: copies of {beyond:,} bytes are in {tempfile.gettempdir()}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

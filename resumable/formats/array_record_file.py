@@ -42,11 +42,14 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
     Attributes:
       file: as found when the pipeline was built.
       records: their number.
+      is_beyond_cache: whether a cache had no room for the copy, which is elsewhere.
 
     Raises:
       MalformedItem: if it is no ArrayRecord file, or has changed.
       OSError: if it cannot be read.
     """
+
+    is_beyond_cache = False
 
     def __init__(self, file: AnyFile) -> None:
         self.file = file
@@ -93,6 +96,8 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
             return kept[1]
         if not isinstance(self.file, DataFile):
             with local_copy(self.file) as path:
+                cache = self.file.cache
+                self.is_beyond_cache = cache is not None and not path.startswith(cache.path)
                 return self._opened(path)
         reader = self._opened(self.file.path)
         self.file.check_unchanged(os.stat(self.file.path))

@@ -56,4 +56,4 @@ class Arrow(TableFiles):
     """
 
     def _open(self, place: TableFileAccess) -> ArrowFile:
-        return ArrowFile(place)
+        return ArrowFile(place, self.columns)

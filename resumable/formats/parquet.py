@@ -87,4 +87,4 @@ class Parquet(TableFiles):
         return state
 
     def _open(self, place: TableFileAccess) -> ParquetFile:
-        return ParquetFile(place, self.batch_rows, self._waiting)
+        return ParquetFile(place, self.batch_rows, self._waiting, self.columns)

@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,10 +32,11 @@ from campaigns.harness import (
     start_telling,
     status_of,
 )
-from file_cache.remote import PART, Network, Order, Span, kept_bytes, opened, some_files
+from file_cache.remote import PART, File, Network, Order, Span, kept_bytes, opened, some_files
 
 import resumable as rs
 from resumable.file_cache.part_file import HEADER
+from resumable.file_cache.reading import CacheReader
 
 PROCESSES: Final = 4
 PARTS: Final = 24
@@ -78,6 +80,7 @@ def read_epochs(folder: Path, seed: int, channel: int) -> None:
     while True:
         reader = opened(cache)
         order = Order(cache, files, [generator.permutation(PARTS) for _ in range(2)])
+        check_copy(reader.reader, files[0])
         for span in order.spans():
             begin = span.start + int(generator.integers(0, PART // 2))
             wanted = [span, Span(span.file, begin, span.end)]
@@ -87,9 +90,27 @@ def read_epochs(folder: Path, seed: int, channel: int) -> None:
         os.write(channel, b"e")
 
 
+def check_copy(reader: CacheReader, file: File) -> None:
+    """Compare a whole copy of ``file``, which is made slowly if there is none."""
+
+    def write(opened: BinaryIO) -> None:
+        for start in range(0, file.size, PART):
+            opened.write(file.content[start : start + PART])
+            opened.flush()
+            time.sleep(2e-3)
+
+    path = reader.copy_of(file, write)
+    with suppress(FileNotFoundError):  # it has been removed meanwhile
+        if path is not None and Path(path).read_bytes() != file.content:
+            raise AssertionError(f"other bytes in the copy of {file}")
+
+
 def damage(folder: Path, dice: random.Random, foreign: dict[Path, bytes]) -> bool:
     """Damage a part, or put something else in its place; whether there was one."""
     parts = [path for path in folder.rglob("*.part") if path not in foreign]
+    if not dice.randrange(4):
+        for copy in folder.rglob("*.copy"):
+            copy.unlink(missing_ok=True)
     if not parts:
         return False
     path = dice.choice(parts)

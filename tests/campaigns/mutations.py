@@ -243,21 +243,23 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/eviction.py", "not self._said.issuperset(self._contents.values()) or now", "now"
     ),
-    Mutation("file_cache/claim.py", "                lock(descriptor)\n", ""),
     Mutation(
         "file_cache/claim.py",
-        "if _is_at(descriptor, unfinished):\n                    _check",
-        "if True:\n                    _check",
+        "            lock(descriptor)\n            if _is_at",
+        "            if _is_at",
     ),
-    Mutation("file_cache/claim.py", "                    _check_own(descriptor, unfinished)\n", ""),
+    Mutation(
+        "file_cache/claim.py",
+        "if _is_at(descriptor, unfinished):\n                check",
+        "if True:\n                check",
+    ),
+    Mutation("file_cache/claim.py", "                check_own(descriptor, unfinished)\n", ""),
     Mutation(
         "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + self.size)", "pass"
     ),
     Mutation("file_cache/part_file.py", "os.ftruncate(opened, HEADER.size + len(content))", "pass"),
     Mutation(
-        "file_cache/claim.py",
-        "        _check_own(descriptor, unfinished)\n        os.unlink",
-        "        os.unlink",
+        "file_cache/claim.py", "        (check_own or _check_own)(descriptor, unfinished)\n", ""
     ),
     Mutation("file_cache/claim.py", "os.close(_open.pop())", "_open.pop()"),
     Mutation("file_cache/part_file.py", "and header == header_of(content)", ""),
@@ -285,12 +287,8 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/room.py", "if digits.isdigit() else self._most", "if digits.isdigit() else 0"
     ),
-    Mutation(
-        "file_cache/room.py",
-        "            if _is_own(part.path):\n                with",
-        "            if True:\n                with",
-    ),
-    Mutation("file_cache/room.py", "elif not remove_if_dead(entry.path):", "else:"),
+    Mutation("file_cache/room.py", "if not _is_own(self.path):", "if False:"),
+    Mutation("file_cache/room.py", "elif not remove_if_dead(entry.path, check_own):", "else:"),
     Mutation("file_cache/room.py", "write(used + needed)", "write(used)"),
     Mutation("file_cache/foresight.py", "uses.at[left] - outlook.elapsed", "uses.at[left]"),
     Mutation("file_cache/foresight.py", "self._read[place] += size", "pass"),
@@ -298,12 +296,22 @@ MUTATIONS: Final = [
     Mutation("file_cache/parts.py", "min(start, before.start), max(end, before.end)", "start, end"),
     Mutation("file_cache/parts.py", "total = before.total + end - start", "total = end - start"),
     Mutation("file_cache/parts.py", "at - number * size - piece.start", "at - number * size"),
-    Mutation("file_cache/contents.py", "if not PartFile.is_foreign(part.path):", "if True:"),
+    Mutation("file_cache/contents.py", "if part.remove():", "if part.remove() or True:"),
     Mutation("file_cache/contents.py", "if NAME.fullmatch(name):", "if True:"),
     Mutation(
         "file_cache/working_set.py", "np.lexsort((steps, times))", "np.lexsort((-steps, times))"
     ),
     Mutation("file_cache/working_set.py", "at[lasts] + 1", "at[lasts]"),
+    Mutation("file_cache/eviction.py", "read & ~whole & (needed_at < 0)", "read & (needed_at < 0)"),
+    Mutation(
+        "file_cache/room.py",
+        "if used - sum(part.size for part in chosen) + needed <= self._most:",
+        "if True:",
+    ),
+    Mutation("file_cache/copies.py", "if checksum_of(file) != note.checksum:", "if False:"),
+    Mutation("file_cache/copies.py", "            self._room.release(file.size)\n", ""),
+    Mutation("file_cache/copy_file.py", "note.identity == identity_of(status)", "True"),
+    Mutation("file_cache/copy_file.py", "note is None or note.inode != status.st_ino", "False"),
     Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
     Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
     Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
@@ -384,6 +392,11 @@ MUTATIONS: Final = [
         "            self._file.check_unchanged()\n            self.used = True",
         "            self.used = True",
     ),
+    Mutation("formats/tables/group_reads.py", "(since + own > most)", "(since > most)"),
+    Mutation("formats/tables/group_reads.py", "(previous >= 0) | kept", "previous >= 0"),
+    Mutation("formats/tables/group_reads.py", "+ (self._firsts[numbers] - before)[places]", ""),
+    Mutation("formats/tables/source.py", "groups[read], at[read]", "groups, at"),
+    Mutation("formats/tables/parquet_file.py", "if columns is None or any(", "if any("),
     Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),
     Mutation(
         "formats/tables/values.py",
@@ -403,7 +416,7 @@ MUTATIONS: Final = [
         "page_checksum_verification=False",
     ),
     Mutation(
-        "formats/tables/arrow_file.py", "if self._is_file or each.start < message.start", "if True"
+        "formats/tables/arrow_file.py", "if self._is_file or each.start < batch.start", "if True"
     ),
     Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
     Mutation("formats/tables/arrow_messages.py", "if column not in (None, rows):", "if False:"),

@@ -138,9 +138,9 @@ def some_files(*sizes: int) -> list[File]:
 
 
 def kept_bytes(folder: Path) -> int:
-    """What all files of parts take, also those that are being written."""
+    """What all files of parts and all copies take, also those that are being written."""
     total = 0
-    for path in folder.rglob("*.part*"):
+    for path in [*folder.rglob("*.part*"), *folder.rglob("*.copy"), *folder.rglob("*.copy.tmp")]:
         with suppress(FileNotFoundError):  # another process has removed it
             total += path.lstat().st_size
     return total

@@ -292,14 +292,14 @@ def test_a_remote_file_that_changes_while_it_is_copied_is_refused(
     (url, *_) = served(http_server, data)
     monkeypatch.setattr(local_copies, "PIECE", 1 << 12)
     monkeypatch.setattr(local_copies, "LARGEST_RANGE", 1 << 12)
-    read = remote_content.read_spans
+    read = remote_content.read_uncached
 
     def changing(*arguments: Any, **options: Any) -> list[bytes]:
         http_server.tags["/0.array_record"] = '"2"'
         return read(*arguments, **options)
 
     http_server.tags["/0.array_record"] = '"0"'
-    monkeypatch.setattr(local_copies, "read_spans", changing)
+    monkeypatch.setattr(local_copies, "read_uncached", changing)
     with pytest.raises(rs.MalformedItem, match=rf"{url} changed since the pipeline was built"):
         rs.array_record(url, storage_options={"retry": AT_ONCE})
 
@@ -338,3 +338,33 @@ def test_objects_of_s3_are_shuffled_and_resumed(s3: dict[str, Any]) -> None:
         first = list(islice(iterator, 7))
         state = rs.dumps(iterator.get_state())
     assert first + list(pipeline.resume(rs.loads(state))) == expected
+
+
+def test_copies_lie_in_the_cache_for_all_processes_and_within_its_limit(
+    data: Path, http_server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = served(http_server, data)
+    total = sum(len(content) for content in http_server.files.values())
+    monkeypatch.setattr(local_copies, "_folder", None)
+    cache = rs.FileCache(tmp_path, max_bytes=4 * (total + (1 << 16)), part_bytes=1 << 16)
+    assert list(rs.array_record(urls, cache=cache).shuffle(1)) == list(source(data).shuffle(1))
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.copy")) == total
+    assert not [*tmp_path.rglob("*.part")]
+    assert local_copies._folder is None, "nothing is copied to the folder of temporary files"
+
+
+def test_copies_for_which_a_cache_has_no_room_are_said_with_their_size(
+    data: Path, http_server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = served(http_server, data)
+    large = write(tmp_path / "large", [bytes([n]) * 4096 for n in range(200)], "uncompressed")
+    http_server.files["/0.array_record"] = large.read_bytes()
+    size, total = large.stat().st_size, sum(map(len, http_server.files.values()))
+    cache = rs.FileCache(tmp_path / "cache", max_bytes=total - size + 4096, part_bytes=1 << 16)
+    monkeypatch.setattr(local_copies, "_folder", None)
+    with pytest.warns(
+        RuntimeWarning, match=rf"whole copies of its files, {total:,} bytes.* of {size:,} bytes are"
+    ) as told:
+        pipeline = rs.array_record(urls, cache=cache)
+    assert len(told) == 1
+    assert len(list(pipeline)) == 200 + len(ALL) - 11

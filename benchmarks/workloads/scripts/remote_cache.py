@@ -14,8 +14,9 @@ import shutil
 import tempfile
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import resumable as rs
 from benchmarks.workloads.scripts.remote_speed import SHARDS, store
 from resumable.core.process_counts import process_counts
 from resumable.file_cache.reading import CacheReader
+from resumable.formats.tables.source import decoded
 
 PART = 1 << 18
 
@@ -63,23 +65,53 @@ class LastUse:
             self._kept.popitem(last=False)
 
 
+def write_tables(folder: Path, items: int, size: int, shards: int, *, ending: str) -> int:
+    """The same as `write_shards` in Parquet or Arrow files, each of four row groups or record batches."""
+    import pyarrow as pa
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    generator, total, rows = np.random.default_rng(0), 0, max(items // 4, 1)
+    for shard in range(shards):
+        path = folder / f"{shard:03}.{ending}"
+        table = pa.table({"data": [generator.bytes(size) for _ in range(items)]})
+        if ending == "arrow":
+            pa.feather.write_feather(table, path, compression="uncompressed", chunksize=rows)
+        else:
+            pa.parquet.write_table(table, path, row_group_size=rows, use_dictionary=False)
+        total += path.stat().st_size
+    # What takes more memory than groups are kept in is read again in each epoch.
+    decoded.most = total // 8
+    return total
+
+
+FORMATS: dict[str, tuple[Callable[[Path, int, int, int], int], Callable[..., Any]]] = {
+    "txt": (write_shards, rs.lines),
+    "parquet": (partial(write_tables, ending="parquet"), rs.parquet),
+    "arrow": (partial(write_tables, ending="arrow"), rs.arrow),
+}
+
+
 def measure_bytes(
-    folder: Path, items: int, size: int, epochs: int, shards: int = SHARDS
+    folder: Path, items: int, size: int, epochs: int, shards: int = SHARDS, format: str = "txt"
 ) -> Iterator[dict[str, Any]]:
     """The bytes that each epoch fetches, by how the shards are shuffled and by the share that the cache has room for."""
-    total = write_shards(folder, items, size, shards)
-    names = sorted(path.name for path in folder.glob("*.txt"))
+    write, make = FORMATS[format]
+    total = write(folder, items, size, shards)
+    names = sorted(path.name for path in folder.glob(f"*.{format}"))
     with store(folder) as (address, _):
         urls = [f"{address}/{name}" for name in names]
-        index = tempfile.mkdtemp()
-        rs.lines(urls, index_dir=index)
-        blocks: dict[str, int | None] = {"global": None, f"block={items}": items}
+        options = {"index_dir": tempfile.mkdtemp()} if format == "txt" else {}
+        make(urls, **options)
+        blocks: dict[str, int | None] = {f"block={items}": items}
+        if format == "txt":  # tables would be decoded for each row
+            blocks = {"global": None, **blocks}
         for how, block in blocks.items():
             for share in (0.1, 0.25, 0.5):
                 place = tempfile.mkdtemp()
                 cache = rs.FileCache(place, int(share * total), PART)
                 model = LastUse(int(share * total))
-                pipeline = rs.lines(urls, index_dir=index, cache=cache).shuffle(0, block=block)
+                pipeline = make(urls, **options, cache=cache).shuffle(0, block=block)
                 fetched, by_last_use = [], []
                 with (
                     warnings.catch_warnings(),
@@ -124,9 +156,12 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=40, help="in a shard")
     parser.add_argument("--size", type=int, default=25_000, help="bytes of an item")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--shards", type=int, default=SHARDS)
+    parser.add_argument("--format", choices=FORMATS, default="txt")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for row in measure_bytes(Path(folder), options.items, options.size, options.epochs):
+        arguments = options.items, options.size, options.epochs, options.shards, options.format
+        for row in measure_bytes(Path(folder), *arguments):
             print(json.dumps(row), flush=True)
 
 

@@ -11,11 +11,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock, RLock
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
+from ...file_cache.local import reader_of
 from .remote import RemoteFile
-from .remote_content import LARGEST_RANGE, Span, read_spans
+from .remote_content import LARGEST_RANGE, Span, read_uncached
 
 PIECE: Final = 4 * LARGEST_RANGE
 """Bytes that are asked for at the same time, and held in memory until they are written."""
@@ -55,8 +57,9 @@ if hasattr(os, "register_at_fork"):
 def local_copy(file: RemoteFile) -> Iterator[str]:
     """The path of a whole copy of ``file`` on a local disk, for as long as the context lasts.
 
-    The first use in a process copies the file, into the folder of `tempfile`, and checks that it is what
-    it was when it was found. Later ones return the same copy without a request.
+    The first use copies the file, and checks that it is what it was when it was found. Later ones return
+    the same copy without a request. It lies in the cache of the file, for all processes that share this, or, if
+    there is none or it has no room, in the folder of `tempfile` for this process.
 
     Raises:
       MalformedItem: if the file has changed since it was found.
@@ -64,6 +67,11 @@ def local_copy(file: RemoteFile) -> Iterator[str]:
       FileNotFoundError: if it is no longer there.
       OSError: if the copy cannot be written.
     """
+    if (cache := file.cache) is not None:
+        kept = reader_of(cache).copy_of(file, partial(_write, file))
+        if kept is not None:
+            yield kept
+            return
     folder = _folder_of_process()
     known = f"{file.path}\n{file.size}\n{file.tag}"
     path = os.path.join(folder.path, hashlib.blake2b(known.encode(), digest_size=16).hexdigest())
@@ -76,15 +84,19 @@ def local_copy(file: RemoteFile) -> Iterator[str]:
 def _copy(file: RemoteFile, path: str) -> None:
     descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path))
     with open(descriptor, "wb") as opened:
-        for start in range(0, file.size, PIECE):
-            end = min(start + PIECE, file.size)
-            cuts = range(start, end, LARGEST_RANGE)
-            spans = [Span(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]
-            for data in read_spans(spans, checked=False, whole=True):
-                opened.write(data)
+        _write(file, opened)
+    os.rename(unfinished, path)
+
+
+def _write(file: RemoteFile, opened: BinaryIO) -> None:
+    for start in range(0, file.size, PIECE):
+        end = min(start + PIECE, file.size)
+        cuts = range(start, end, LARGEST_RANGE)
+        # Parts of a cache would take as much room again.
+        for data in read_uncached([Span(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]):
+            opened.write(data)
     # After the last byte, so that what was read is of one version.
     file.check_unchanged()
-    os.rename(unfinished, path)
 
 
 def _folder_of_process() -> _Folder:

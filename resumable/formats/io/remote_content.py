@@ -63,6 +63,11 @@ def read_pieces(
     return [next(from_cache) if span.file.is_cached else [next(directly)] for span in spans]
 
 
+def read_uncached(spans: Sequence[Span]) -> list[bytes]:
+    """The bytes of ``spans``, whatever a cache has of them; raises what `read_pieces` raises."""
+    return _fetched(spans, checked=False)
+
+
 def is_fetched_ahead(file: RemoteFile, size: int) -> bool:
     """Whether a cache fetches a part of ``file`` before it is needed, if so many bytes of it will be."""
     cache = file.cache

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, final
 from ...core.block import Indices
 from ...errors import MalformedItem, MissingDependency
 from ..tables.arrow_file import ArrowFile
-from ..tables.file_access import TableFileAccess
+from ..tables.file_access import ByteRanges, TableFileAccess
 from .ranges import Reading
 from .shard import ShardDirectory
 
@@ -54,7 +54,7 @@ class BytesAccess(TableFileAccess):
     def check_unchanged(self) -> None:
         """Nobody changes it."""
 
-    def open(self) -> Any:
+    def open(self, ranges: ByteRanges = ()) -> Any:
         # Pyarrow's reader of bytes takes as much memory as it is asked for, also beyond the end.
         return io.BytesIO(self._data)
 

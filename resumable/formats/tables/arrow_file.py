@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, Final, final
 
 import numpy as np
@@ -11,9 +12,13 @@ from ...core.block import Indices
 from ..io.open_files import FileContent
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
 from .damage import malformed_if_damaged
-from .file_access import LocalFileAccess, TableFileAccess
+from .file_access import ByteRanges, LocalFileAccess, RemoteFileAccess, TableFileAccess
+from .group_reads import GroupReads
 from .rows import Rows
 from .values import stackable
+
+MOST_DICTIONARIES: Final = 1 << 16
+"""Dictionaries that are needed by all batches; where there are more, nobody knows ahead that they are read."""
 
 KEPT_OF_A_COLUMN: Final = 512
 """About the bytes that the objects of a column take if its values lie in a mapped file."""
@@ -27,22 +32,24 @@ class ArrowFile:
 
     Args:
       access: to its bytes.
+      columns: names of those that will be read; None for all.
 
     Attributes:
       names: of its columns.
       stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each record batch, shape (groups,), int64.
+      reads: what is read for each record batch, if the file is remote.
 
     Raises:
       MalformedItem: if it is not an Arrow file.
       OSError: if it cannot be read.
     """
 
-    def __init__(self, access: TableFileAccess) -> None:
+    def __init__(self, access: TableFileAccess, columns: Sequence[str] | None = None) -> None:
         self.access = access
         self._content = FileContent(access.file) if isinstance(access, LocalFileAccess) else None
         with malformed_if_damaged(access, "headers"), _Source(self) as read:
-            found = messages(read, access.size)
+            found = messages(read, access.size, with_buffers=columns is not None)
             self._is_file = is_file_format(read)
             self._schema_message = found[0]
             schema = _reader([_part(read, found[0])]).schema
@@ -51,6 +58,32 @@ class ArrowFile:
         self._batches = [message for message in found if message.kind == BATCH]
         self._dictionaries = [message for message in found if message.kind == DICTIONARY]
         self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)
+        self.reads: GroupReads | None = None
+        if isinstance(access, RemoteFileAccess):
+            chosen = None if columns is None or not self._is_file else _buffers_of(schema, columns)
+            self.reads = self._reads(found, chosen)
+
+    def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
+        """What is read for each batch: only the buffers ``chosen``, if they are known."""
+        schema_or_footer = (
+            (found[-1].stop, self.access.size)
+            if self._is_file
+            else (self._schema_message.start, self._schema_message.stop)
+        )
+        few = len(self._batches) * len(self._dictionaries) <= MOST_DICTIONARIES
+        ranges: list[tuple[int, int, int]] = []
+        for number, batch in enumerate(self._batches):
+            needed = [schema_or_footer, *_ranges_of(batch, chosen)]
+            if few:
+                needed += [(each.start, each.stop) for each in self._needed_with(batch)]
+            ranges += [(number, *each) for each in needed]
+        numbers, starts, ends = np.array(ranges, np.int64).reshape(-1, 3).T
+        decoded = np.array([message.stop - message.start for message in self._batches], np.int64)
+        return GroupReads(np.arange(len(self._batches)), decoded, numbers, starts, ends)
+
+    def _needed_with(self, batch: Message) -> list[Message]:
+        """The dictionaries that are read with a batch: of a file all, of a stream those before it."""
+        return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
 
     def check_unchanged(self) -> None:
         # Reading a map beyond the end of a file cut short would kill the process.
@@ -90,15 +123,13 @@ class ArrowFile:
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        ranges = self.reads.of_one(group) if self.reads else ()
         if self._is_file and self.access.is_remote:  # only the ranges of the fields are read
-            with self.access.open() as file:
+            with self.access.open(ranges) as file:
                 return pa.ipc.open_file(file, options=options).get_batch(group), 0
         message = self._batches[group]
-        # In a file all dictionaries count; in a stream those before the batch do.
-        dictionaries = [
-            each for each in self._dictionaries if self._is_file or each.start < message.start
-        ]
-        with _Source(self) as read:
+        dictionaries = self._needed_with(message)
+        with _Source(self, ranges) as read:
             parts = [_part(read, each) for each in (self._schema_message, *dictionaries, message)]
             return _reader(parts, options).read_next_batch(), read.map_begin
 
@@ -112,13 +143,13 @@ class _Source:
 
     map_begin = 0
 
-    def __init__(self, file: ArrowFile) -> None:
+    def __init__(self, file: ArrowFile, ranges: ByteRanges = ()) -> None:
         import pyarrow as pa
 
         self._opened: Any = None
         self._map: Any = None
         if file._content is None:
-            self._opened = file.access.open()
+            self._opened = file.access.open(ranges)
         else:
             self._map = pa.py_buffer(file._content.data())
             self.map_begin = self._map.address
@@ -145,6 +176,35 @@ class _Source:
             return self._wrapped(self(start, size))
         start = min(start, self._map.size)
         return self._map.slice(start, min(size, self._map.size - start))
+
+
+def _ranges_of(batch: Message, chosen: list[bool] | None) -> list[tuple[int, int]]:
+    """The metadata of ``batch`` and those of its buffers that are ``chosen``; all of it if that is not known."""
+    buffers = batch.buffers.tolist()
+    body = min((start for start, _ in buffers), default=batch.start)
+    is_known = chosen is not None and len(chosen) == len(buffers)
+    if chosen is None or not is_known or not batch.start < body < batch.stop:
+        return [(batch.start, batch.stop)]
+    found = [(start, start + length) for start, length in compress(buffers, chosen)]
+    # Others stand in damaged files.
+    return [(batch.start, body), *(each for each in found if each[0] < each[1] <= batch.stop)]
+
+
+def _buffers_of(schema: Any, columns: Sequence[str]) -> list[bool]:
+    """For each buffer of a batch whether it belongs to one of ``columns``."""
+    return [field.name in columns for field in schema for _ in range(_buffers(field.type))]
+
+
+def _buffers(kind: Any) -> int:
+    """How many buffers a column of a type has in a file; for some types it is another number."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _buffers(kind.storage_type)
+    if pa.types.is_null(kind):
+        return 0
+    own: int = kind.num_buffers
+    return own + sum(_buffers(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _part(source: _Source, message: Message) -> Any:

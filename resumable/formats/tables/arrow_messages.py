@@ -11,10 +11,16 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from ...core.block import Indices
+
 MAGIC: Final = b"ARROW1"
 CONTINUATION: Final = 0xFFFFFFFF
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of messages; tensors, which are no rows, have others."""
+
+NO_BUFFERS: Final = np.empty((0, 2), np.int64)
 
 
 class Message(NamedTuple):
@@ -25,12 +31,14 @@ class Message(NamedTuple):
       start: its first byte.
       stop: after its last byte.
       rows: of a batch.
+      buffers: of a batch, where each begins, and how long it is, if that was asked for; shape (buffers, 2), int64.
     """
 
     kind: int
     start: int
     stop: int
     rows: int
+    buffers: Indices
 
 
 class NotArrow(ValueError):
@@ -42,7 +50,9 @@ def is_file_format(read: Callable[[int, int], bytes]) -> bool:
     return read(0, len(MAGIC)) == MAGIC
 
 
-def messages(read: Callable[[int, int], bytes], size: int) -> list[Message]:
+def messages(
+    read: Callable[[int, int], bytes], size: int, *, with_buffers: bool = False
+) -> list[Message]:
     """All messages in ``size`` bytes, which ``read(start, size)`` gives; the first is the schema.
 
     Raises:
@@ -54,7 +64,7 @@ def messages(read: Callable[[int, int], bytes], size: int) -> list[Message]:
     found: list[Message] = []
     while start < end:
         try:
-            message = _message(read, start)
+            message = _message(read, start, with_buffers)
         except (struct.error, ValueError) as error:
             raise NotArrow(f"message {len(found)} is damaged: {error}") from None
         if message is None:
@@ -78,7 +88,7 @@ def _start_of_footer(read: Callable[[int, int], bytes], size: int) -> int:
     return start
 
 
-def _message(read: Callable[[int, int], bytes], start: int) -> Message | None:
+def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) -> Message | None:
     """The message at ``start``; None if it says that there are no more."""
     prefix = read(start, 8)
     first, second = struct.unpack("<II", prefix)
@@ -95,8 +105,13 @@ def _message(read: Callable[[int, int], bytes], start: int) -> Message | None:
     kind, body = root.number(1, "<B"), root.number(3, "<q")
     if body < 0:
         raise ValueError(f"a body of {body} bytes")
-    rows = _rows(root.table(2)) if kind == BATCH else 0
-    return Message(kind, start, start + before + length + body, rows)
+    begin, rows, buffers = start + before + length, 0, NO_BUFFERS
+    if kind == BATCH:
+        batch = root.table(2)
+        rows = _rows(batch)
+        if with_buffers:
+            buffers = np.add(batch.pairs(2), (begin, 0))
+    return Message(kind, start, begin + body, rows, buffers)
 
 
 def _rows(batch: _Table) -> int:
@@ -138,6 +153,15 @@ class _Table:
         if not _offset(self._data, vector):
             return None
         return int(struct.unpack_from(code, self._data, vector + 4)[0])
+
+    def pairs(self, field: int) -> Indices:
+        """The vector of pairs of int64 that a field refers to, shape (pairs, 2)."""
+        position = self._field(field)
+        if not position:
+            return NO_BUFFERS
+        vector = _within(self._data, position + _offset(self._data, position))
+        count = 2 * _offset(self._data, vector)
+        return np.frombuffer(self._data, "<i8", count, vector + 4).reshape(-1, 2)
 
     def _field(self, field: int) -> int:
         entry = 4 + 2 * field

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 from abc import ABC, abstractmethod
-from typing import Any, Final, final
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, final
 
 from ..data_files import AnyFile
 from ..io.open_files import DataFile
@@ -14,6 +16,9 @@ from ..io.remote_content import Span, is_checked_by_reads, read_spans
 
 READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes that are read at once from a remote file if only headers are wanted."""
+
+ByteRanges: TypeAlias = Sequence[tuple[int, int]]
+"""Where some bytes of a file begin, and where they end, in order."""
 
 
 class TableFileAccess(ABC):
@@ -49,8 +54,8 @@ class TableFileAccess(ABC):
         self.check_unchanged()
 
     @abstractmethod
-    def open(self) -> Any:
-        """The file for pyarrow, a context manager."""
+    def open(self, ranges: ByteRanges = ()) -> Any:
+        """The file for pyarrow, a context manager; ``ranges`` will be read, so a remote file is asked for them at once."""
 
 
 @final
@@ -68,7 +73,7 @@ class LocalFileAccess(TableFileAccess):
     def check_unchanged(self) -> None:
         self.file.check_unchanged(os.stat(self.path))
 
-    def open(self) -> Any:
+    def open(self, ranges: ByteRanges = ()) -> Any:
         import pyarrow as pa
 
         # It reads by offset, so a forked process does not move the place where another one reads.
@@ -94,23 +99,31 @@ class RemoteFileAccess(TableFileAccess):
         if not is_checked_by_reads(self.file):
             self.check_unchanged()
 
-    def open(self) -> Any:
-        return RemoteBytes(self.file)
+    def open(self, ranges: ByteRanges = ()) -> Any:
+        return RemoteBytes(self.file, ranges)
 
 
 @final
 class RemoteBytes(io.RawIOBase):
-    """A remote file that is read where pyarrow asks for it; a small read also fetches what follows.
+    """A remote file of which ``ranges`` are read at once, and the rest where pyarrow asks for it.
 
-    A read raises `ReadError`, or `MalformedItem` if the file has changed.
+    A small read of the rest also fetches what follows.
+
+    Raises:
+      MalformedItem: if the file has changed; also while reading.
+      ReadError: if it cannot be read; also while reading.
     """
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: RemoteFile, ranges: ByteRanges = ()) -> None:
         super().__init__()
         self._file = file
         self._position = 0
         self._kept = b""
         self._kept_from = 0
+        spans = [Span(file, start, end) for start, end in ranges]
+        self._starts = [start for start, _ in ranges]
+        self._ranges = read_spans(spans, checked=False, whole=True)
+        self._left = [span.end - span.start for span in spans]  # bytes that were not asked for yet
 
     def readable(self) -> bool:
         return True
@@ -137,6 +150,14 @@ class RemoteBytes(io.RawIOBase):
         stop = last if size < 0 else min(start + size, last)
         if start >= stop:
             return b""
+        place = bisect_right(self._starts, start) - 1
+        if place >= 0 and stop - self._starts[place] <= len(self._ranges[place]):
+            self._position = stop
+            found = self._ranges[place][start - self._starts[place] : stop - self._starts[place]]
+            self._left[place] -= len(found)
+            if self._left[place] <= 0:
+                self._ranges[place] = b""
+            return found
         if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
             end = min(max(stop, start + READ_AHEAD_BYTES), last)
             (data,) = read_spans([Span(self._file, start, end)], checked=False, whole=True)

@@ -14,7 +14,8 @@ from ...core.block import Indices
 from ...errors import MalformedItem
 from ..io.clock_cache import ClockCache, Shelved
 from .damage import malformed_if_damaged
-from .file_access import TableFileAccess
+from .file_access import RemoteFileAccess, TableFileAccess
+from .group_reads import GroupReads
 from .rows import Rows
 from .values import joined_chunks, stackable
 
@@ -24,6 +25,9 @@ DECODED_FOOTER: Final = 4
 """A decoded footer takes about so many times the bytes of the encoded one."""
 MOST_READERS: Final = 16
 """Row groups that are decoded a part at a time, and wait with an open file for the next part."""
+
+MOST_DECODED: Final = 1 << 40
+"""Bytes that a column chunk is thought to take, at the most."""
 
 footers: ClockCache[Any] = ClockCache(FOOTER_BUDGET)
 
@@ -59,18 +63,26 @@ class ParquetFile(Shelved[Any]):
       access: to its bytes.
       part: rows of a part; None does not divide row groups.
       waiting: where readers of parts wait, as long as it exists.
+      columns: names of those that will be read; None for all.
 
     Attributes:
       names: of its columns.
       stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
+      reads: what is read for each group, if the file is remote.
 
     Raises:
       MalformedItem: if it is not a Parquet file.
       OSError: if it cannot be read.
     """
 
-    def __init__(self, access: TableFileAccess, part: int | None, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        access: TableFileAccess,
+        part: int | None,
+        waiting: Waiting,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self.access = access
         self._part = part
         self._waiting = ref(waiting)
@@ -95,6 +107,10 @@ class ParquetFile(Shelved[Any]):
         self._first = within.astype(np.int64) * (part or 0)
         left = np.array(counts, np.int64)[self._row_group] - self._first
         self.rows: Indices = np.minimum(left, part) if part else left
+        self.reads: GroupReads | None = None
+        if isinstance(access, RemoteFileAccess):
+            with malformed_if_damaged(access, "footer"):
+                self.reads = GroupReads(self._row_group, *_chunks(footer, columns, access.size))
 
     def check_unchanged(self) -> None:
         if not self.access.is_remote:
@@ -107,7 +123,7 @@ class ParquetFile(Shelved[Any]):
         self.access.check_around_read()
         with malformed_if_damaged(self.access, where):
             if self._part is None:
-                with self.access.open() as file:
+                with self._open(row_group) as file:
                     table = self._opened(file).read_row_group(
                         row_group, columns=list(columns), use_threads=False
                     )
@@ -129,7 +145,7 @@ class ParquetFile(Shelved[Any]):
         waiting = self._waiting()
         reader = None if waiting is None else waiting.pop(key, None)
         if reader is None or reader.next_row > first:
-            file = self.access.open()
+            file = self._open(row_group)
             reader = _PartReader(file, self._opened(file), row_group, self._part, columns)
         while reader.next_row < first:
             reader.take(min(self._part or 0, first - reader.next_row))
@@ -140,6 +156,10 @@ class ParquetFile(Shelved[Any]):
             _waiting[key] = ref(waiting)
             keep_readers()
         return table
+
+    def _open(self, row_group: int) -> Any:
+        """The file for pyarrow, which will read a row group of it."""
+        return self.access.open(self.reads.of_one(row_group) if self.reads else ())
 
     def _opened(self, file: Any) -> Any:
         """What reads ``file``, with the footer that is known already."""
@@ -165,6 +185,36 @@ class ParquetFile(Shelved[Any]):
             footer = pq.read_metadata(file)
         footers.put(self, footer, DECODED_FOOTER * footer.serialized_size)
         return footer
+
+
+def _chunks(
+    footer: Any, columns: Sequence[str] | None, size: int
+) -> tuple[Indices, Indices, Indices, Indices]:
+    """The bytes of each row group once it is decoded, and the column chunks of all in a file of ``size`` bytes.
+
+    Returns:
+      the bytes of each row group, about, shape (row groups,); and for each chunk of one of ``columns`` its
+      row group, where it begins and where it ends, all of shape (chunks,).
+    """
+    paths = [footer.schema.column(place).path for place in range(len(footer.schema))]
+    chosen = [
+        place
+        for place, path in enumerate(paths)
+        if columns is None or any(f"{path}.".startswith(f"{name}.") for name in columns)
+    ]
+    decoded = np.zeros(footer.num_row_groups, np.int64)
+    found = []
+    for number in range(footer.num_row_groups):
+        row_group = footer.row_group(number)
+        for place in chosen:
+            chunk = row_group.column(place)
+            # An offset of 0 says that there is no dictionary.
+            start = min(chunk.data_page_offset, chunk.dictionary_page_offset or size)
+            end = start + chunk.total_compressed_size
+            decoded[number] += min(max(chunk.total_uncompressed_size, 0), MOST_DECODED)
+            if 0 <= start < end <= size:  # as it is, unless the footer is damaged
+                found.append((number, start, end))
+    return decoded, *np.array(found, np.int64).reshape(-1, 3).T
 
 
 class _PartReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
@@ -17,6 +17,7 @@ from ...core.block import (
 )
 from ...core.derived import derived
 from ...core.evidence import Evidence
+from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
@@ -30,13 +31,16 @@ from ...errors import MalformedItem, MissingDependency
 from ..ahead import ReadAheadItems, Turns
 from ..contents import FILES, evidence_of
 from ..data_files import found_data_files, location
+from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.paths import Paths
+from ..io.remote import RemoteFile
 from ..named_files import files_in_words, left_out_of_files
 from ..parts import FoundInParts
 from .columns import NAMES, check_names, checked_columns
-from .file_access import TableFileAccess
+from .file_access import RemoteFileAccess, TableFileAccess
+from .group_reads import GroupReads, read_again
 from .rows import Rows
 
 MOST_ROWS_AHEAD: Final = 4096
@@ -57,12 +61,14 @@ class TableFile(Protocol):
       names: of its columns.
       stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
+      reads: what is read for each group, if the file is remote.
     """
 
     access: TableFileAccess
     names: Sequence[str]
     stackable: frozenset[str]
     rows: Indices
+    reads: GroupReads | None
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         """The rows of a group, decoded, with only these columns.
@@ -142,6 +148,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
             raise MissingDependency(
                 f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
             ) from error
+        object.__setattr__(self, "columns", chosen)
         accesses = list(map(TableFileAccess.of, found_data_files(self.paths, self.storage_options)))
         remote = any(access.is_remote for access in accesses)
         files = map_at_once(self._open, accesses) if remote else list(map(self._open, accesses))
@@ -153,7 +160,6 @@ class TableFiles(FoundInParts[dict[str, Any]]):
             raise MalformedItem(f"{files[0].access.path}: the files claim more than 2**62 rows")
         groups = [len(file.rows) for file in files]
         found: dict[str, Any] = {
-            "columns": chosen,
             "names": tuple(names),
             "_files": tuple(files),
             "_ends": np.cumsum(counts, dtype=np.int64),
@@ -219,7 +225,42 @@ class TableFiles(FoundInParts[dict[str, Any]]):
             ),
             gather_range=self._gather_range,
             every_epoch=True,
+            needs=self._needs if any(map(_cached, self._files)) else None,
         )
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the rows at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
+        groups = np.searchsorted(self._ends, indices, side="right")
+        number_of, decoded_bytes = self._reads
+        kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
+        numbers = number_of[groups]
+        is_kept = np.isin(numbers, number_of[kept])
+        read = read_again(numbers, decoded_bytes[numbers], is_kept, decoded.most)
+        groups, at = groups[read], at[read]
+
+        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
+            reads, remote = self._files[place].reads, _cached(self._files[place])
+            if reads is None or remote is None:
+                return None
+            numbers = reads.number_of[self._number_of[groups[chosen]]]
+            items, starts, ends = reads.ranges_of(numbers)
+            return FileRanges(remote, chosen[items], starts, ends)
+
+        return part_uses_of(self._file_of[groups], at, ranges_of)
+
+    @derived
+    def _reads(self) -> tuple[Indices, Indices]:
+        """The number of what is read for each group among those of all files, and the bytes that it takes decoded."""
+        numbers, sizes, count = list[Indices](), list[Indices](), 0
+        for file in self._files:
+            groups = len(file.rows)
+            # Of a local file nothing is known.
+            numbers.append(
+                (np.arange(groups) if file.reads is None else file.reads.number_of) + count
+            )
+            sizes.append(np.zeros(groups, np.int64) if file.reads is None else file.reads.decoded)
+            count += len(sizes[-1])
+        return np.concatenate(numbers), np.concatenate(sizes)
 
     @derived
     def _most_ahead(self) -> int:
@@ -275,3 +316,9 @@ class TableFiles(FoundInParts[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"
+
+
+def _cached(file: TableFile) -> RemoteFile | None:
+    """The file behind ``file``, if a cache keeps parts of it."""
+    found = file.access.file if isinstance(file.access, RemoteFileAccess) else None
+    return found if found is not None and found.is_cached else None

@@ -1,0 +1,150 @@
+"""Whole copies of remote files within the limit of a cache, for packages that read only what has a path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, Final, TypeAlias, final
+
+from .claim import let_go, lock_unfinished
+from .copy_file import (
+    COPY,
+    CopyNote,
+    check_own_copy,
+    checksum_of,
+    unfinished_copy,
+    whole_copy,
+)
+from .eviction import Eviction
+from .part_file import ForeignFile, Identity
+from .part_store import DiskFailure, on_disk
+from .parts import CachedFile
+from .room import NoRoom, Room
+
+PAUSE: Final = 0.02
+"""Seconds between two looks at a copy that another process makes."""
+
+STALLED: Final = 60.0
+"""Seconds without a new byte after which nobody waits for the process that makes a copy."""
+
+DISK_IS_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+WriteContent: TypeAlias = Callable[[BinaryIO], None]
+"""Writes the content of a file."""
+
+
+@final
+class Copies:
+    """The copies in ``folder``, which take room as parts do.
+
+    A copy of a file that a living process reads stays; others are removed as a whole.
+
+    Args:
+      folder: of the cache.
+      most: bytes that all parts and copies may take.
+      eviction: of this process.
+    """
+
+    def __init__(self, folder: str, most: int, eviction: Eviction) -> None:
+        self._folder = folder
+        self._room = Room(folder, most)
+        self._eviction = eviction
+        # What is known to be whole, by path.
+        self._checked: dict[str, Identity] = {}
+
+    def path_of(self, file: CachedFile, write: WriteContent) -> str | None:
+        """The path of a copy of ``file``, which ``write`` makes if there is none; None if there is no room for it.
+
+        The process must have said that it reads the file.
+
+        Raises:
+          DiskFailure: if the copy cannot be written.
+          Exception: whatever ``write`` raises.
+        """
+        name = file.content_name
+        path = os.path.join(self._folder, name[:2], name + COPY)
+        while not self._is_whole(path, file.size):
+            try:
+                with on_disk():
+                    descriptor = lock_unfinished(unfinished_copy(path), check_own_copy)
+            except ForeignFile:
+                return None
+            if descriptor is None:
+                if _is_stalled(path):
+                    return None
+                time.sleep(PAUSE)
+                continue
+            try:
+                if whole_copy(path) is not None:  # another one has finished it meanwhile
+                    self._give_up(path)
+                elif os.path.lexists(path) or not self._made(path, file, descriptor, write):
+                    self._give_up(path)
+                    return None
+            finally:
+                let_go(descriptor)
+        return path
+
+    def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:
+        """Make the copy whose unfinished file is locked; whether there is room for it."""
+        inode = os.fstat(descriptor).st_ino
+        victims = self._eviction.look().needed_after(-1)
+        try:
+            with on_disk():
+                os.ftruncate(descriptor, 0)
+                CopyNote(inode).write(path)
+                self._room.reserve(file.size, victims, lambda: os.ftruncate(descriptor, file.size))
+        except NoRoom:
+            return False
+        try:
+            try:
+                with open(descriptor, "wb", closefd=False) as unfinished:
+                    write(unfinished)
+            except OSError as error:
+                if error.errno in DISK_IS_FULL:
+                    raise DiskFailure from error
+                raise
+            with on_disk():
+                with open(unfinished_copy(path), "rb") as written:
+                    checksum, status = checksum_of(written), os.fstat(descriptor)
+                CopyNote(inode, status.st_mtime_ns, status.st_size, checksum).write(path)
+                os.rename(unfinished_copy(path), path)
+        except BaseException:
+            self._give_up(path)
+            self._room.release(file.size)
+            raise
+        self._checked[path] = (inode, status.st_mtime_ns, status.st_size)
+        return True
+
+    def _is_whole(self, path: str, size: int) -> bool:
+        """Whether the copy is there; one that is damaged is removed."""
+        note = whole_copy(path)
+        if note is None or note.size != size:
+            return False
+        if self._checked.get(path) != note.identity:
+            try:
+                with open(path, "rb") as file:
+                    if checksum_of(file) != note.checksum:
+                        os.unlink(path)
+                        return False
+            except OSError:  # it has been removed meanwhile, or cannot be read
+                return False
+            self._checked[path] = note.identity
+        with suppress(OSError):  # it may be another user's
+            os.utime(path, ns=(time.time_ns(), note.mtime_ns))
+        return True
+
+    @staticmethod
+    def _give_up(path: str) -> None:
+        with suppress(OSError):
+            os.unlink(unfinished_copy(path))
+
+
+def _is_stalled(path: str) -> bool:
+    """Whether nothing has been written to the unfinished copy for a while, so that its process seems to be stopped."""
+    try:
+        return time.time() - os.stat(unfinished_copy(path)).st_mtime > STALLED
+    except FileNotFoundError:
+        return False

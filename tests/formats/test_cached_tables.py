@@ -14,7 +14,7 @@ from formats.table_files import rows, write_arrow, write_parquet
 
 import resumable as rs
 from benchmarks.workloads.scripts.remote_cache import LastUse, noting
-from resumable.bench.cached import notes_on_caches
+from resumable.bench.cached import needed_of_caches, notes_on_caches
 from resumable.core.process_counts import process_counts
 from resumable.core.stage import by_index
 from resumable.file_cache.part_file import HEADER
@@ -154,7 +154,7 @@ def test_bench_says_how_much_of_the_tables_is_in_use_at_a_time(
     block: int | None, share: float, tmp_path: Path, http_server: FileServer
 ) -> None:
     pipeline = read(urls(http_server, tmp_path, "parquet"), cache_of(tmp_path, 0.25))
-    (note,) = notes_on_caches(pipeline.shuffle(0, block=block).batch(8).stage)
+    (note,) = notes_on_caches(needed_of_caches(pipeline.shuffle(0, block=block).batch(8).stage))
     found = re.search(r"up to ([\d,]+) bytes", note)
     assert found is not None
     needed = int(found[1].replace(",", ""))

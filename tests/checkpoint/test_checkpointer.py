@@ -78,7 +78,7 @@ def test_an_ended_run_says_once_that_it_delivers_nothing() -> None:
         loop = checkpointer.resume(pipeline())
         with pytest.warns(
             RuntimeWarning,
-            match="end at step 20, .*repeat or take; to begin anew, use another folder",
+            match="end at step 20, .*its take, or .*repeat.*; to begin anew, use another folder",
         ) as told:
             assert list(loop) == list(loop) == []
     assert [Path(one.filename) for one in told] == [Path(__file__)]

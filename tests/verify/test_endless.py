@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -66,7 +67,9 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tup
     path = tmp_path / "mine.py"
     path.write_text(MINE)
     monkeypatch.setattr(verifier, "PATIENCE", 0.0)
+    # So that what is loaded here is no module of a later test.
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "mine", ModuleType("mine"))
 
     def verified(name: str) -> tuple[Any, list[str]]:
         said = list[str]()

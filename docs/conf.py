@@ -38,7 +38,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(?:client|fsspec|tf|tensorflow|torch|jax|orbax|ocp|grain|lightning|transformers|hypothesis|distributed|dist|ray)(?:\..*)?"
         r"|(?:BackupAndRestore|CheckpointSaverListener|ModelCheckpoint|Saver|UploadFn|ValidationTaskConfig|Mesh|Sharding|Tree|Stateful|Tokens|ToGlobal|CheckpointUploadMode)"
-        r"|resumable\.(?:core\.foreseen\.PartUses|groups\.padding\.Padded|formats\.example\.ExampleDecoder)|resumable_torch\.stateful\.Stateful",
+        r"|resumable\.(?:core\.foreseen\.PartUses|core\.indexed\.EpochAt|groups\.padding\.Padded|formats\.example\.ExampleDecoder)|resumable_torch\.stateful\.Stateful",
     ),
 ]
 

@@ -28,6 +28,7 @@ from ..core import (
     SteadyIterator,
     block_length,
     blocks_of,
+    by_index,
     check_choice,
     check_reach,
     countable,
@@ -211,7 +212,8 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
         if self._rest.position or not self._base:
             return self._rest.epoch
         # The last item was handed out before the resume, to whichever rank.
-        return IndexedIterator(self._stage.upstream, self._start_epoch).epoch_at(self._base - 1)
+        found = by_index(self._stage.upstream, self._start_epoch).epoch_at(self._base - 1)
+        return self._start_epoch if found is None else found.epoch
 
     def _reached(self) -> Iterator[Reach]:
         upstream, position = self._stage.upstream, self.get_state()["position"]

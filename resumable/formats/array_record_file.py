@@ -95,10 +95,9 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
             self.used = True
             return kept[1]
         if not isinstance(self.file, DataFile):
-            with local_copy(self.file) as path:
-                cache = self.file.cache
-                self.is_beyond_cache = cache is not None and not path.startswith(cache.path)
-                return self._opened(path)
+            with local_copy(self.file) as copy:
+                self.is_beyond_cache = copy.is_beyond_cache
+                return self._opened(copy.path)
         reader = self._opened(self.file.path)
         self.file.check_unchanged(os.stat(self.file.path))
         return reader

@@ -53,9 +53,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
+class LocalCopy(NamedTuple):
+    """A whole copy of a remote file.
+
+    Attributes:
+      path: of the copy.
+      is_beyond_cache: whether the file has a cache, and that has no room for the copy.
+    """
+
+    path: str
+    is_beyond_cache: bool
+
+
 @contextmanager
-def local_copy(file: RemoteFile) -> Iterator[str]:
-    """The path of a whole copy of ``file`` on a local disk, for as long as the context lasts.
+def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
+    """A whole copy of ``file`` on a local disk, for as long as the context lasts.
 
     The first use copies the file, and checks that it is what it was when it was found. Later ones return
     the same copy without a request. It lies in the cache of the file, for all processes that share this, or, if
@@ -70,7 +82,7 @@ def local_copy(file: RemoteFile) -> Iterator[str]:
     if (cache := file.cache) is not None:
         kept = reader_of(cache).copy_of(file, partial(_write, file))
         if kept is not None:
-            yield kept
+            yield LocalCopy(kept, is_beyond_cache=False)
             return
     folder = _folder_of_process()
     known = f"{file.path}\n{file.size}\n{file.tag}"
@@ -78,7 +90,7 @@ def local_copy(file: RemoteFile) -> Iterator[str]:
     with folder.locks.setdefault(path, Lock()):
         if not os.path.exists(path):
             _copy(file, path)
-    yield path
+    yield LocalCopy(path, is_beyond_cache=cache is not None)
 
 
 def _copy(file: RemoteFile, path: str) -> None:

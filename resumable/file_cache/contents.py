@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections import defaultdict
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from .notes import write_note
 from .parts import CachedFile
 from .plan import PLANS, plans_of_others
 from .room import IN_USE, KeptPart, kept_parts, part_folders
@@ -47,11 +47,7 @@ def note_file(folder: str, file: CachedFile) -> None:
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    described = json.dumps({"url": _shown_url(file.path), "size": file.size})
-    unfinished = f"{path}.{os.getpid()}-{time.monotonic_ns()}.tmp"
-    with open(unfinished, "x", encoding="utf-8") as written:
-        written.write(described)
-    os.replace(unfinished, path)
+    write_note(path, {"url": _shown_url(file.path), "size": file.size})
 
 
 def kept_files(folder: str) -> list[KeptFile]:

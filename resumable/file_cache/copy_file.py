@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from contextlib import suppress
 from typing import BinaryIO, Final, NamedTuple
 from zlib import crc32
 
+from .notes import write_note
 from .part_file import ForeignFile, Identity, identity_of
 
 COPY: Final = ".copy"
@@ -47,15 +47,7 @@ class CopyNote(NamedTuple):
         Raises:
           OSError: if that fails.
         """
-        unfinished = f"{_note_path(path)}.{uuid.uuid4().hex}.tmp"
-        try:
-            with open(unfinished, "x", encoding="utf-8") as file:
-                json.dump(self, file)
-            os.replace(unfinished, _note_path(path))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
+        write_note(_note_path(path), self)
 
 
 def note_of(path: str) -> CopyNote | None:

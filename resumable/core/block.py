@@ -383,3 +383,15 @@ def _masked() -> MalformedItem:
         "cannot stack masked arrays with their masks; pass a collate function to batch, such as "
         "numpy.ma.stack"
     )
+
+
+def joined_ranges(starts: Indices, counts: Indices) -> Indices:
+    """The indices ``start``, ``start`` + 1 ... of several ranges, one after another, shape (sum of counts,).
+
+    Args:
+      starts: where each range begins, shape (n,).
+      counts: how many indices it has, shape (n,).
+    """
+    ends = np.cumsum(counts)
+    offsets: Indices = np.repeat(starts - (ends - counts), counts)
+    return offsets + np.arange(len(offsets))

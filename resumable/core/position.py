@@ -56,3 +56,17 @@ class Position:
         end = self.number + step * MOST_TICKS
         self.end, self.left, self._step = end, ticks.__length_hint__, step
         return compress(items, ticks)
+
+
+class CountsItems:
+    """Motion that knows how many items came before the next from a `Position`."""
+
+    _place: Position
+
+    @property
+    def _position(self) -> int:
+        return self._place.number
+
+    @_position.setter
+    def _position(self, number: int) -> None:
+        self._place.move_to(number)

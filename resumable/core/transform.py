@@ -12,7 +12,7 @@ from .block import Block
 from .derived import derived
 from .flow import Flow
 from .indexed import Indexed
-from .position import Position
+from .position import CountsItems, Position
 from .reliance import NOTHING, Reliance
 from .saved_state import SavedState
 from .source_item import SourceItem
@@ -185,20 +185,12 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
         return self._upstream.skip(count)
 
 
-class CountingIterator(SteadyIterator[T]):
+class CountingIterator(CountsItems, SteadyIterator[T]):
     """Motion of a stage that makes one item of each upstream item, and counts them."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._place = Position()
-
-    @property
-    def _position(self) -> int:
-        return self._place.number
-
-    @_position.setter
-    def _position(self, number: int) -> None:
-        self._place.move_to(number)
 
     def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)

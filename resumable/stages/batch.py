@@ -40,6 +40,7 @@ from ..core import (
     known_length,
     stacked_layout,
 )
+from ..core.block import joined_ranges
 from ..core.foreseen import Needs, PartUses
 from ..core.identity import BATCH_SIZE_HINT
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
@@ -213,9 +214,7 @@ def _items_of_batches(
     """The indices of the items of batches, one after another, and how many each batch has."""
     starts = numbers * shift
     lengths = np.minimum(items - starts, size)
-    ends = np.cumsum(lengths)
-    offsets = np.repeat(starts - (ends - lengths), lengths)
-    return offsets + np.arange(len(offsets)), lengths
+    return joined_ranges(starts, lengths), lengths
 
 
 def last_of_batch(size: int, shift: int, items: int, index: int) -> int:

@@ -38,7 +38,7 @@ from ..core import (
     known_length,
 )
 from ..core.graph import walk
-from ..core.position import Position
+from ..core.position import CountsItems, Position
 from ..core.reach import Reach, reached_all
 from ..core.stage import runs_ahead
 from ..errors import InvalidArgument, StateMismatch
@@ -211,7 +211,7 @@ class _PreparedCachedItems(PreparedItems[T]):
         return self._prepared
 
 
-class _CacheIterator(DefersState[T]):
+class _CacheIterator(CountsItems, DefersState[T]):
     """Hands out kept items, and reads upstream for missing ones."""
 
     _stage: Cache[T]
@@ -230,14 +230,6 @@ class _CacheIterator(DefersState[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
-
-    @property
-    def _position(self) -> int:
-        return self._place.number
-
-    @_position.setter
-    def _position(self, number: int) -> None:
-        self._place.move_to(number)
 
     def _reached(self) -> Iterator[Reach]:
         return reached_all(self._stage.upstream)  # what is kept was read before

@@ -394,7 +394,9 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/tables/group_reads.py", "(since + own > most)", "(since > most)"),
     Mutation("formats/tables/group_reads.py", "(previous >= 0) | kept", "previous >= 0"),
-    Mutation("formats/tables/group_reads.py", "+ (self._firsts[numbers] - before)[places]", ""),
+    Mutation(
+        "formats/tables/group_reads.py", "joined_ranges(self._firsts[numbers], counts)", "places"
+    ),
     Mutation("formats/tables/source.py", "groups[read], at[read]", "groups, at"),
     Mutation("formats/tables/parquet_file.py", "if columns is None or any(", "if any("),
     Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.block import Indices
+from ...core.block import Indices, joined_ranges
 from ...core.foreseen import PartUses
 from ...core.prepared_items import grouped
 from .remote import RemoteFile
@@ -69,8 +69,7 @@ def part_uses(
     first = starts // size
     counts = np.where(ends > starts, (ends - 1) // size - first + 1, 0)
     use = np.repeat(np.arange(len(starts)), counts)
-    before = np.cumsum(counts) - counts
-    parts = np.arange(len(use)) - before[use] + first[use]
+    parts = joined_ranges(first, counts)
     sizes = np.minimum(ends[use], (parts + 1) * size) - np.maximum(starts[use], parts * size)
     return PartUses(cache, files, file_of[use], parts, sizes, at[use])
 
@@ -88,7 +87,7 @@ def uses_in_order(files: Sequence[RemoteFile], begins: Indices, unit: int) -> Pa
     part, sizes = cache.part_bytes, np.array([file.size for file in files], np.int64)
     counts = -(-sizes // part)
     file_of = np.repeat(np.arange(len(files)), counts)
-    starts = (np.arange(len(file_of)) - (np.cumsum(counts) - counts)[file_of]) * part
+    starts = joined_ranges(np.zeros_like(counts), counts) * part
     ends = np.minimum(starts + part, sizes[file_of])
     at = np.maximum(begins[file_of] + starts, 0) // unit
     coming = begins[file_of] + ends > 0

@@ -7,7 +7,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from ...core.block import Indices
+from ...core.block import Indices, joined_ranges
 
 SMALL_GAP: Final = 1 << 13
 """Bytes between two ranges that are read with them, as pyarrow does."""
@@ -57,8 +57,7 @@ class GroupReads:
         """
         counts = self._firsts[numbers + 1] - self._firsts[numbers]
         places = np.repeat(np.arange(len(numbers)), counts)
-        before = np.cumsum(counts) - counts
-        ranges = np.arange(len(places)) + (self._firsts[numbers] - before)[places]
+        ranges = joined_ranges(self._firsts[numbers], counts)
         return places, self._starts[ranges], self._ends[ranges]
 
     def of_one(self, number: int) -> list[tuple[int, int]]:

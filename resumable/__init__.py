@@ -135,7 +135,7 @@ if TYPE_CHECKING:
     from .triggers import When as When
     from .triggers import every as every
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _NAMES_OF = {
     "checkpoint": "Checkpoint Checkpointer CheckpointListener Directory Memory Remote Retention Store "

@@ -101,7 +101,7 @@ def csv(
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
         Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
@@ -275,7 +275,7 @@ def jsonl(
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
         Numbers count from 0 in the epoch, without empty lines; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached line indexes; beside the data by default. Remote files have an index
+      index_dir: folder of the cached line indexes; next to the data by default. Remote files have an index
         only if there is one.
       storage_options: of remote files, for `fsspec`.
       cache: of remote files on a local disk.
@@ -400,7 +400,7 @@ def tar(
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed sample and its `MalformedItem`.
         Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
@@ -484,7 +484,7 @@ def tfrecord(
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each record left out and its exception. Numbers
         count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.

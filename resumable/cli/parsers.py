@@ -461,7 +461,7 @@ def _add_index(commands: Any) -> None:
             'resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
         ),
         description=(
-            "Finds where the records of files end, and keeps that beside them or in a folder, so that a "
+            "Finds where the records of files end, and keeps that next to them or in a folder, so that a "
             "pipeline over them opens at once. Indexes that are there and right are left as they are. "
             "The exit status is 1 if a file cannot be indexed, 2 if there is none."
         ),

@@ -46,7 +46,7 @@ def draw_dots(path: Path, panels: dict[str, dict[str, list[tuple[str, float]]]])
     axes[0].set_xticks([tick for tick in ticks if low <= tick <= high])
     axes[0].set_yticks(range(len(names)), names, fontsize=9)
     axes[0].invert_yaxis()
-    figure.supxlabel("time beside the same written by hand; further left is faster", fontsize=10)
+    figure.supxlabel("time ÷ that of the same written by hand; further left is faster", fontsize=10)
     figure.legend(
         [drawn[over] for over in sorted(drawn)],
         [f"over {'a stream' if over != FILLED else over}" for over in sorted(drawn)],

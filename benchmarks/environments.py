@@ -1,4 +1,4 @@
-"""Where peers are installed: beside this library, or in an environment of their own."""
+"""Where peers are installed: with this library, or in an environment of their own."""
 
 # A peer whose requirements conflict with those of others has a file `requirements-PEER.txt` here, and an
 # environment of these packages in a folder PEER. All others are in `requirements.txt`, and run with the

@@ -233,7 +233,7 @@ def memory_and_imports(found: Published) -> str:
     return (
         f"The lines take this library {mib[OURS]} MiB of memory. torch and torchdata have no source of lines, hold "
         f"all of them in a list, and take {mib['torch']} and {mib['torchdata']} MiB. `import resumable` takes "
-        f"{with_quartiles(own)} ms beside the {with_quartiles(needed)} ms of NumPy and msgpack, since modules are "
+        f"{with_quartiles(own)} ms, next to the {with_quartiles(needed)} ms of NumPy and msgpack, since modules are "
         "imported when they are first used."
     )
 
@@ -272,7 +272,7 @@ def language_models(found: Published) -> str:
                     f"{100 * raw['delivered'][label]['padding']:.2f} %",
                 )
             )
-    header = ("", "documents a second", f"time beside that of `{OURS}`", "padding")
+    header = ("", "documents a second", f"time ÷ that of `{OURS}`", "padding")
     return table_of(header, rows)
 
 
@@ -492,7 +492,7 @@ def saves(found: Published) -> str:
         for label in labels:
             pairs = zip(raw[title][label], raw[title]["no saves"], strict=True)
             more = spread([100 * (mine / none - 1) for mine, none in pairs])
-            how = label.replace("asynchronous", "beside the loop").replace(
+            how = label.replace("asynchronous", "in a thread").replace(
                 "synchronous", "in the loop"
             )
             rows.append((says, how.replace(",", " steps,"), f"{with_quartiles(more)} %"))
@@ -528,7 +528,7 @@ def parquet(found: Published) -> str:
         for way in next(iter(races.values())).seconds
         if way != by_hand
     ]
-    header = ("time beside pyarrow by hand, which reads in order", *races)
+    header = ("time ÷ that of pyarrow by hand, which reads in order", *races)
     return "400,000 rows of a Parquet file come in batches of 256:\n\n" + table_of(header, rows)
 
 
@@ -547,7 +547,7 @@ def more(found: Published) -> str:
     if not said:
         return (
             "The same run measures a cache of remote files, stats, origins, `device_prefetch` of the JAX adapter, and Ray "
-            "Data beside a `map` on Ray's actors. The published results are older than that."
+            "Data next to a `map` on Ray's actors. The published results are older than that."
         )
     return "\n\n".join(said)
 
@@ -604,11 +604,14 @@ def _origins(found: Published) -> str:
 def _device_prefetch(found: Published) -> str:
     steps = found.raw("device_prefetch", "found")
     said = [
-        f"{with_quartiles(_times(taken, 'device_prefetch'))} times with {step} of work a step"
+        f"{with_quartiles(_times(taken, 'device_prefetch'))} at {step}"
         for step, taken in steps.items()
         if step != "none"
     ]
-    return f"`device_prefetch` of the JAX adapter takes, beside the same loop by hand, {', '.join(said)}."
+    return (
+        "`device_prefetch` of the JAX adapter takes so many times as long as the same loop by hand, by the work of a "
+        f"step: {', '.join(said)}."
+    )
 
 
 def _ray_data(found: Published) -> str:

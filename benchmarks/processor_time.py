@@ -72,7 +72,7 @@ def ratio(seconds: Mapping[str, list[float]], way: str, other: str) -> float:
 def add_table(
     result: Result, title: str, item: str, seconds: Mapping[str, list[float]], ours: str, count: int
 ) -> None:
-    """Add to ``result`` what each contestant took for ``count`` items, and beside ``ours``.
+    """Add to ``result`` what each contestant took for ``count`` items, and as a multiple of ``ours``.
 
     Args:
       result: of the workload.

@@ -55,7 +55,7 @@ def write_markdown(path: Path, runs: list[Measured]) -> None:
     lines = ["# Side by side", ""]
     lines += [
         "Each configuration ran once in each round, in turns. A ratio is the median over the rounds; the "
-        f"quartiles are beside it. An epoch is stopped {LONGEST:g} s after its first item, and its time is "
+        f"quartiles are next to it. An epoch is stopped {LONGEST:g} s after its first item, and its time is "
         "scaled to all items. MiB is the most private memory of the contestant's process after an epoch.",
         "",
     ]

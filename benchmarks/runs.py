@@ -132,7 +132,7 @@ def _said(one: dict[str, Any], other: dict[str, Any], name: str) -> str:
 
 
 def _set_aside(folder: Path) -> Path:
-    """Move the files of a run into a folder beside it."""
+    """Move the files of a run into a folder next to it."""
     place = folder.with_name(f"{folder.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     number = 1
     while place.exists():

@@ -40,7 +40,7 @@ def _documents() -> Iterator[str]:
 
 
 def _files() -> Iterator[Path]:
-    """The standard library, what is installed beside it, and the documentation of the system."""
+    """The standard library, what is installed with it, and the documentation of the system."""
     paths = sysconfig.get_paths()
     for place in dict.fromkeys([paths["stdlib"], paths["purelib"], SYSTEM]):
         for folder, inner, names in os.walk(place):

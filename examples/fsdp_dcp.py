@@ -41,6 +41,8 @@ WORDS = ["a", "pipeline", "is", "its", "position", "so", "small", "that", "it", 
 
 def pipeline(documents: int, rank: int, ranks: int) -> rs.Pipeline[Any]:
     """The rows of a rank, in batches that are smaller the more ranks there are."""
+    if ROWS % ranks:
+        raise ValueError(f"the number of ranks must divide {ROWS} rows, got {ranks}")
     lines = rs.lines(file_of(documents)).shuffle(seed=0)
     return lines.partition(PARTITIONS, rows).shard(rank, ranks).batch(ROWS // ranks)
 

@@ -28,7 +28,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for them. Do not make
     a `tf.data.Dataset` of it, which would run ahead too.
 
-    State: some 200 bytes in the checkpoint, O(1) to take. A resume costs what a resume of the pipeline
+    State: some 200 bytes and what TensorFlow's checkpoint adds to any value, O(1) to take. A resume costs what a resume of the pipeline
     costs.
 
     Args:

@@ -1,4 +1,4 @@
-"""An operator of the library beside the same by hand, and the numbers that both are given."""
+"""An operator of the library, the same by hand, and the numbers that both are given."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What `device_prefetch` of the JAX adapter costs beside the same loop by hand, in turns."""
+"""What `device_prefetch` of the JAX adapter costs, compared with the same loop by hand, in turns."""
 
 # The loop by hand is the generator that Flax has for this. A second one shows what the noise of the machine makes.
-# JAX has an environment of its own, if it is not installed beside the others.
+# JAX has an environment of its own, if it is not installed with the others.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `import resumable` costs beside importing what it needs, in fresh processes."""
+"""What `import resumable` costs, and what importing its requirements costs, in fresh processes."""
 
 from __future__ import annotations
 

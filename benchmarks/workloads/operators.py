@@ -1,4 +1,4 @@
-"""Each operator and source beside the plainest generator or NumPy loop with the same result."""
+"""Each operator and source against the plainest generator or NumPy loop with the same result."""
 
 # All run in one process, in turns, so that the two sides of a ratio are neighbours in each round.
 # By hand means what a Python programmer writes for this work alone, with itertools and NumPy but

@@ -1,4 +1,4 @@
-"""Rows of a Parquet file by a shuffle in blocks, in batches of 256, beside pyarrow in order and other loaders."""
+"""Rows of a Parquet file by a shuffle in blocks, in batches of 256, against pyarrow in order and other loaders."""
 
 # A batch is a dict with an array for each column of numbers, and a list of strings for one of text. The loop by
 # hand makes these of what pyarrow's `iter_batches` gives, in the order of the file, which is the least that any

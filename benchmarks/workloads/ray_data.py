@@ -1,6 +1,6 @@
-"""A function over integers on a Ray cluster of two CPUs: Ray Data beside this library on Ray's actors, and by hand."""
+"""A function over integers on a Ray cluster of two CPUs: Ray Data against this library on Ray's actors, and by hand."""
 
-# Ray has an environment of its own, if it is not installed beside the others. Each way runs in a process and a
+# Ray has an environment of its own, if it is not installed with the others. Each way runs in a process and a
 # cluster of its own, and all must deliver the same results.
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A cache of remote files: the bytes that epochs fetch, and the speed from a distant store beside local files."""
+"""A cache of remote files: the bytes that epochs fetch, and the speed from a distant store against local files."""
 
 # 200 MB in 200 shards are served over HTTP by another process. The bytes are those of two shuffled epochs with room
-# for a part of the data. Beside them is what a cache of the same size would fetch that removes what was used
+# for a part of the data. Next to them is what a cache of the same size would fetch that removes what was used
 # longest ago, of the same parts. The store of the speeds answers after 20 ms with 100 MB a second for each
-# connection. Its first epoch, through an empty cache with read-ahead, is beside one over local files that are in memory.
+# connection. Its first epoch, through an empty cache with read-ahead, is compared with one over local files that are in memory.
 
 from __future__ import annotations
 

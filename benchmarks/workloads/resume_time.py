@@ -26,7 +26,7 @@ WORKS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     GLOBAL: ("position", ()),
     BUFFERED: ("window", (BUFFER,)),
 }
-"""By title, the kind of loaders, and what their functions are given beside the length."""
+"""By title, the kind of loaders, and what their functions are given besides the length."""
 
 
 def times_of(

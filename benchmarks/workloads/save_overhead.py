@@ -1,4 +1,4 @@
-"""The loop of `python_map` with saves every 1, 10 and 100 steps, in the loop and beside it."""
+"""The loop of `python_map` with saves every 1, 10 and 100 steps, in the loop and in a thread."""
 
 # The steps of that loop do nothing with a batch, so a save weighs more than it would in training.
 # Two more tables have steps that last a few milliseconds. In one, Python code computes without a

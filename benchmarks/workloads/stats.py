@@ -1,4 +1,4 @@
-"""What the stats of an iterator cost beside none, for items and batches that take longer and longer."""
+"""What the stats of an iterator cost, compared with none, for items and batches that take longer and longer."""
 
 # Three iterators of one pipeline take turns. One of them measures; the third does not, and shows what the noise of
 # the machine makes.

@@ -48,7 +48,7 @@ def reservoir(items: Iterator[int], window: int, length: int) -> Iterator[int]:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The limit, beside those peers whose buffer is the same after a resume."""
+    """The limit, against those peers whose buffer is the same after a resume."""
     exact = [peer for peer in names("peers") if load("peers", peer).EXACT_WINDOW.startswith("yes")]
     others = [peer for peer in exact if peer != "resumable"]
     return [

@@ -70,7 +70,7 @@ def write_lines(path: Path, count: int) -> None:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The limit beside peers; `run` adds those of the index and the memory."""
+    """The limit against peers; `run` adds those of the index and the memory."""
     return [at_least("the best peer's time ÷ resumable's", timings["text"].of_best_peer, 1)]
 
 

@@ -1,6 +1,6 @@
 """A file of 2·10⁸ tokens, cut into windows of 1,025: shuffle, batches of 16."""
 
-# Beside the loop that trainers of language models write by hand, in one process and in turns. The usual
+# Against the loop that trainers of language models write by hand, in one process and in turns. The usual
 # one slices the `numpy.memmap`. A slice of a memmap is a memmap too, which takes time to make, so there
 # is a second loop that slices a plain array over the same memory. The file is in the page cache.
 

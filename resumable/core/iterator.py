@@ -424,7 +424,7 @@ class PipelineIterator(StageIterator[T]):
     def stats(self) -> dict[str, Any]:
         """How the run is doing, as a new dict of numbers; what is not known is left out.
 
-        It may be called at any time, also from another thread, and costs as much as a state, some 0.1 ms.
+        It may be called at any time, also from another thread, and costs some 0.1 ms.
         The keys:
 
         - ``steps``: `step`, the items handed out since the very first start of the run.

@@ -126,7 +126,7 @@ def image(
       apply_exif_orientation: whether to turn and mirror the image as its EXIF data say. Data that cannot
         be read say nothing. TIFF files are always turned.
       frame: number of the frame to take from a file of several, such as an animation or the pages of a TIFF.
-        The further pictures in a JPEG file of a phone are no frames.
+        None refuses such a file, but takes the first picture of those in a JPEG file of a phone.
 
     Returns:
       an array of shape (height, width, channels), or (height, width) for a mode of one channel, of

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Lock
 from typing import Final, TypeAlias, final
 
 from ..core.file_locks import lock
@@ -34,7 +35,9 @@ _open: Final[set[int]] = set()
 
 @final
 class Claim:
-    """A part that this process fetches; ends with `commit`, `end` or `give_up`.
+    """A part that this process fetches; ends with the first of `commit`, `end` and `give_up`.
+
+    One thread may give it up while another one says that the part is there.
 
     Args:
       path: of the part.
@@ -46,7 +49,7 @@ class Claim:
         self.size = size
         self.path = path
         self._descriptor = descriptor
-        self._ended = False
+        self._ends = Lock()  # taken by the one that ends it, and never released
 
     @classmethod
     def of(cls, path: str, size: int) -> Claim | None:
@@ -83,16 +86,16 @@ class Claim:
 
     def end(self) -> None:
         """Let go of the part, which `finish_part` has given its name."""
-        self._ended = True
-        let_go(self._descriptor)
+        if self._ends.acquire(blocking=False):
+            let_go(self._descriptor)
 
     def give_up(self) -> bool:
         """Let another one fetch the part; whether it was not ended before."""
-        if self._ended:
+        if not self._ends.acquire(blocking=False):
             return False
         with suppress(OSError):
             os.unlink(unfinished_path(self.path))
-        self.end()
+        let_go(self._descriptor)
         return True
 
 

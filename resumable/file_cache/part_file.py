@@ -88,6 +88,17 @@ def unfinished_path(path: str) -> str:
     return path.removesuffix(ENDING) + UNFINISHED
 
 
+def write_all(descriptor: int, content: Content) -> None:
+    """Write all of ``content``, where the system takes less of it at a time too.
+
+    Raises:
+      OSError: if that fails; then a part of it may have been written.
+    """
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 def finish_part(path: str, content: Content, descriptor: int | None = None) -> Identity:
     """Write the ``content`` of a part to its unfinished file, and give that its name.
 
@@ -103,10 +114,8 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
     opened = os.open(unfinished, WRITE) if descriptor is None else descriptor
     try:
         os.lseek(opened, 0, os.SEEK_SET)
-        for piece in (header_of(content), content):
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[os.write(opened, rest) :]
+        write_all(opened, header_of(content))
+        write_all(opened, content)
         os.ftruncate(opened, HEADER.size + len(content))
         identity = identity_of(os.fstat(opened))
         try:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..core.block import Indices
 from ..core.file_locks import lock, lock_shared, unlock
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from .part_file import write_all
 
 Codes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -107,19 +108,23 @@ class PlanFile:
         data = uses.to_bytes()
         # Whoever reads it meanwhile finds that it is not whole, and takes it for empty.
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        os.write(self._descriptor, data)
+        write_all(self._descriptor, data)
         os.ftruncate(self._descriptor, len(data))
 
     def _open(self) -> None:
         os.makedirs(self._folder, exist_ok=True)
-        self._path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
-        descriptor = os.open(self._path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            lock(descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
+        while self._descriptor is None:
+            path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
+            descriptor = os.open(path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
+                # Before it is locked, another process may take it for that of a dead one, and remove it.
+                with suppress(BlockingIOError):
+                    lock(descriptor)
+                    if os.path.exists(path):
+                        self._path, self._descriptor = path, descriptor
+            finally:
+                if self._descriptor is None:
+                    os.close(descriptor)
 
     @property
     def name(self) -> str:

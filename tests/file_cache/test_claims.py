@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from resumable.core.file_locks import lock
+from resumable.core.file_locks import lock, lock_shared
 from resumable.file_cache.claim import Claim, remove_if_dead
 from resumable.file_cache.contents import clear
 from resumable.file_cache.part_file import (
@@ -20,7 +21,7 @@ from resumable.file_cache.part_file import (
     PartName,
     finish_part,
 )
-from resumable.file_cache.plan import NO_USES, PLANS, PlanFile, plans_of_others
+from resumable.file_cache.plan import NO_USES, PLANS, NextUses, PlanFile, plans_of_others
 from resumable.file_cache.room import KeptPart, NoRoom, Room, kept_parts
 
 NAME = PartName("ab" * 16, 3)
@@ -105,6 +106,23 @@ def test_a_file_that_got_its_name_before_it_was_locked_is_not_claimed(
     claim.give_up()
     assert path.exists()
     assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("first", ["commit", "end", "give_up"])
+@pytest.mark.parametrize("second", ["end", "give_up"])
+def test_a_claim_that_has_ended_closes_no_file_of_others(
+    path: Path, first: str, second: str
+) -> None:
+    claim = claimed(path)
+    getattr(claim, first)(*[CONTENT] * (first == "commit"))
+    other = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(other, claim._descriptor)  # mostly it has that number already
+    try:
+        assert not getattr(claim, second)()
+        os.fstat(claim._descriptor)
+    finally:
+        for descriptor in {other, claim._descriptor}:
+            os.close(descriptor)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
@@ -209,3 +227,47 @@ def test_plans_of_the_living_are_read_and_those_of_the_dead_removed(tmp_path: Pa
     assert foreign.exists()
     living.close()
     assert not plans_of_others(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("others", ["have removed it", "still lock it"])
+def test_a_plan_at_which_others_look_before_it_is_locked_is_made_anew(
+    tmp_path: Path, others: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, looked = tmp_path / PLANS, list[Path]()
+
+    def late(descriptor: int) -> None:
+        if looked:
+            lock(descriptor)
+            return
+        looked.extend(folder.iterdir())
+        if others == "have removed it":
+            assert not plans_of_others(str(tmp_path), "")
+            lock(descriptor)
+        else:
+            with looked[0].open("rb") as theirs:
+                lock_shared(theirs.fileno())
+                looked[0].unlink()
+                lock(descriptor)
+
+    monkeypatch.setattr("resumable.file_cache.plan.lock", late)
+    living = PlanFile(str(tmp_path))
+    living.write(NO_USES)
+    assert len(looked) == 1
+    assert len(plans_of_others(str(tmp_path), "")) == 1
+    assert not plans_of_others(str(tmp_path), living.name)
+    living.close()
+    assert not list(folder.iterdir())
+
+
+def test_a_plan_is_written_whole_where_the_system_takes_little_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = np.arange(9, dtype=np.uint64)
+    uses, write = NextUses.first_of(codes, np.arange(9), codes), os.write
+    living = PlanFile(str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:5]))
+        living.write(uses)
+    (read,) = plans_of_others(str(tmp_path), "")
+    assert read.to_bytes() == uses.to_bytes()
+    living.close()

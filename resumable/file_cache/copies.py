@@ -78,7 +78,7 @@ class Copies:
                 time.sleep(PAUSE)
                 continue
             try:
-                if whole_copy(path) is not None:  # another one has finished it meanwhile
+                if self._is_whole(path, file.size):  # another one has finished it meanwhile
                     self._give_up(path)
                 elif os.path.lexists(path) or not self._made(path, file, descriptor, write):
                     self._give_up(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -44,6 +45,8 @@ class Eviction:
         self._contents: dict[str, int] = {}
         self._said = set[int]()  # the codes of the contents that others know to be in use
         self._published = -OFTEN
+        # Reentrant, since a signal handler may read.
+        self._lock = threading.RLock()
 
     def publish(self, files: Iterable[Any]) -> None:
         """Say what this process needs, which reads ``files`` now; not each time.
@@ -51,6 +54,10 @@ class Eviction:
         Raises:
           OSError: if that cannot be written.
         """
+        with self._lock:  # all threads write one plan
+            self._publish(files)
+
+    def _publish(self, files: Iterable[Any]) -> None:
         self._contents |= {file.content_name: code_of(file) for file in files}
         now = time.monotonic()
         if not self._said.issuperset(self._contents.values()) or now - self._published > OFTEN:

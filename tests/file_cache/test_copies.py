@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -128,6 +129,30 @@ def test_a_damaged_copy_is_made_anew_by_the_next_process(tmp_path: Path) -> None
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     copied(CacheReader(cache), file, made)
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("refused", ["reading", "removing"])
+def test_a_copy_that_the_disk_refuses_to_read_or_remove_is_done_without(
+    tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,), cache = some_files(2 * PART), cache_in(tmp_path)
+    reader, other, tries = CacheReader(cache), CacheReader(cache), list[object]()
+    path = copied(reader, file)
+
+    def refuses(tried: object) -> None:
+        tries.append(tried)
+        assert len(tries) < 9, "it is tried for ever"
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        is_read = refused == "reading"
+        patched.setattr(copies, "checksum_of", refuses if is_read else lambda file: -1)
+        if not is_read:
+            patched.setattr(os, "unlink", refuses)
+        assert other.copy_of(file, writes(file)) is None
+    assert os.path.exists(path)
+    reader.close()
+    other.close()
 
 
 def test_a_process_that_is_killed_leaves_no_copy_and_takes_no_room(tmp_path: Path) -> None:

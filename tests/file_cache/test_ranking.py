@@ -11,8 +11,10 @@ import pytest
 from file_cache.remote import PART, File, Network, Order, Span, kept_bytes, opened, some_files
 from hypothesis import given
 from hypothesis import strategies as st
+from support.waiting import Meeting
 
 import resumable as rs
+from resumable.core.file_locks import lock
 from resumable.core.foreseen import PartUses
 from resumable.file_cache.eviction import Eviction
 from resumable.file_cache.foresight import Foresight
@@ -109,6 +111,26 @@ def test_each_new_file_is_told_to_the_others_at_once(cache: rs.FileCache) -> Non
         eviction.publish([file])
         (plan,) = plans_of_others(cache.path, "")
         assert len(plan.contents) == count
+    eviction.close()
+
+
+def test_threads_that_begin_to_read_together_write_one_plan(
+    cache: rs.FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, eviction = some_files(PART, PART), eviction_of(cache)
+    meeting = Meeting(lambda: eviction.publish(files[1:]))
+
+    def late(descriptor: int) -> None:
+        meeting.within()
+        lock(descriptor)
+
+    monkeypatch.setattr("resumable.file_cache.plan.lock", late)
+    monkeypatch.setattr(eviction, "_lock", meeting)
+    eviction.publish(files[:1])
+    meeting.join()
+    assert not meeting.met
+    (plan,) = plans_of_others(cache.path, "")
+    assert len(plan.contents) == 2
     eviction.close()
 
 

@@ -307,3 +307,41 @@ def test_a_forked_child_asks_for_itself() -> None:
     assert holds_in_a_fork(lambda: read + rest() == found[0])
     stream.close()
     assert read + rest() == found[0]
+
+
+class TakenMeanwhile:
+    """Stands in for bytes that were asked for; another thread takes them while this one adds up what is held."""
+
+    def __init__(self, stream: StoredFiles) -> None:
+        self._queue = stream._queue
+
+    @property
+    def size(self) -> int:
+        self._queue.popleft()
+        return 10
+
+
+def test_what_a_stream_holds_is_told_while_another_thread_reads_it() -> None:
+    stream = StoredFiles(files_of(contents([100])))
+    asked: Any = [TakenMeanwhile(stream) for _ in range(3)]
+    stream._queue.extend(asked)
+    assert stream.held == 30
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_what_the_parent_reads_takes_nothing_of_what_a_forked_child_may_ask_for() -> None:
+    most = 6 * RANGE
+    read, unread = (StoredFiles([file]) for file in files_of(contents([4000] * 2), ahead=most))
+    pieces, count = read.open(0), 0
+    while count < 2000:
+        count += len(pieces.read_some(50))
+    read._ask_ahead()
+    assert read.held == most
+
+    def asks() -> bool:
+        with noting(lambda: True) as asked:
+            read_whole(unread, 0)
+        return bool(asked.spans)
+
+    assert holds_in_a_fork(asks)
+    read.close()

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock, RLock
 from typing import BinaryIO, Final, NamedTuple
@@ -95,9 +95,14 @@ def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
 
 def _copy(file: RemoteFile, path: str) -> None:
     descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path))
-    with open(descriptor, "wb") as opened:
-        _write(file, opened)
-    os.rename(unfinished, path)
+    try:
+        with open(descriptor, "wb") as opened:
+            _write(file, opened)
+        os.rename(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
 
 
 def _write(file: RemoteFile, opened: BinaryIO) -> None:

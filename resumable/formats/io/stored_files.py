@@ -159,7 +159,8 @@ class StoredFiles:
     @property
     def held(self) -> int:
         """Bytes that were asked for ahead."""
-        return sum(asked.size for asked in self._queue)
+        # Another thread may ask while the one that reads these files changes the queue.
+        return sum(asked.size for asked in self._queue.copy())
 
     @property
     def position(self) -> int:
@@ -258,6 +259,10 @@ class StoredFiles:
 
 _reading: Final[WeakSet[StoredFiles]] = WeakSet()
 """Those in this process that are being read."""
+
+if hasattr(os, "register_at_fork"):
+    # What the parent reads takes nothing of what a child may ask for.
+    os.register_at_fork(after_in_child=_reading.clear)
 
 
 def _is_cached(file: DataFile | RemoteFile) -> TypeGuard[RemoteFile]:

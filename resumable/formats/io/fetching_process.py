@@ -7,6 +7,7 @@
 # one does, however that ends, and when it has had nothing to do for a while.
 #
 # The claims of the parts stay with this process, so if either of the two is killed, nobody waits for them.
+# All threads of this process share the other one.
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ WORTH_A_PROCESS: Final = 1 << 26
 """Bytes that are fetched ahead by this process before it starts another one for that."""
 
 GRACE: Final = 5.0
-"""Seconds that it has to end."""
+"""Seconds that a thread waits for another one that sends a job."""
 
 PROGRAM: Final = (
     "import sys; from multiprocessing.connection import Connection; "
@@ -68,8 +69,13 @@ class FetchingProcess:
     def __init__(self) -> None:
         self.answered = self.has_ended = False
         self._requests = self._bytes_read = self._last = 0
-        self._lock = threading.Lock()
+        # Two locks, so that who has a job does not wait for those who wait for answers.
+        self._sends, self._receives = threading.Lock(), threading.Lock()
+        self._ends = threading.Lock()  # taken by the first who ends it, and never released
+        # Whoever takes a function out of these calls it.
         self._written: dict[int, Written] = {}
+        # The connection is closed with this object and not before, since other threads may be about to use
+        # its descriptor.
         ours, theirs = os_pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -85,8 +91,14 @@ class FetchingProcess:
 
     def begin(self, job: FetchJob, written: Written) -> bool:
         """Let it do ``job``, unless it cannot; ``written`` is called by `collect` and `wait`."""
-        if not self.answered or self.has_ended:
+        if not self.answered or self.has_ended or not self._sends.acquire(timeout=GRACE):
             return False
+        try:
+            return self._send(job, written)
+        finally:
+            self._sends.release()
+
+    def _send(self, job: FetchJob, written: Written) -> bool:
         self._last += 1
         number = self._last
         try:
@@ -98,12 +110,15 @@ class FetchingProcess:
             self._connection.send_bytes(data)
         except OSError:
             self._end()
-            return number not in self._written
-        return True
+        except BaseException:
+            self._end()  # a signal handler has raised within the job
+            raise
+        # Another thread may have ended it since `begin` looked.
+        return not self.has_ended or self._written.pop(number, None) is None
 
     def collect(self, seconds: float = 0.0) -> None:
         """Wait for answers for so long, and for no more than those that are there."""
-        if self.has_ended or not self._lock.acquire(timeout=seconds):
+        if self.has_ended or not self._receives.acquire(timeout=seconds):
             return
         try:
             while not self.has_ended and self._connection.poll(seconds):
@@ -115,7 +130,7 @@ class FetchingProcess:
             self._end()  # a signal handler has raised within an answer
             raise
         finally:
-            self._lock.release()
+            self._receives.release()
 
     def wait(self, event: threading.Event, seconds: float) -> None:
         """Wait until ``event`` is set by one of the functions ``written``, or anybody else."""
@@ -146,15 +161,14 @@ class FetchingProcess:
             written(answer.written)
 
     def _end(self) -> None:
+        if not self._ends.acquire(blocking=False):
+            return
         self.has_ended = True
-        self._connection.close()
-        try:
-            self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        while self._written:
-            self._written.popitem()[1]([])
+        self._process.kill()
+        self._process.wait()
+        for number in list(self._written):
+            if (written := self._written.pop(number, None)) is not None:
+                written([])
 
 
 def os_pipe() -> tuple[Any, Any]:
@@ -166,21 +180,25 @@ def os_pipe() -> tuple[Any, Any]:
 
 _process: FetchingProcess | None = None
 _bytes_begun = 0
+# Reentrant, since a signal handler may read.
+_starts = threading.RLock()
 
 
 def fetching_process(size: int) -> FetchingProcess | None:
     """The process that fetches for this one, if there is one and it is ready; ``size`` more bytes are to be fetched."""
     global _process, _bytes_begun
-    _bytes_begun += size
-    if _bytes_begun < WORTH_A_PROCESS or os.name != "posix" or not sys.executable:
-        return None
-    if _process is None or (_process.has_ended and _process.answered):
-        try:
-            _process = FetchingProcess()
-        except OSError:  # no more processes, or no more memory for one
+    with _starts:
+        _bytes_begun += size
+        if _bytes_begun < WORTH_A_PROCESS or os.name != "posix" or not sys.executable:
             return None
-    _process.collect()
-    return None if _process.has_ended else _process
+        if _process is None or (_process.has_ended and _process.answered):
+            try:
+                _process = FetchingProcess()
+            except OSError:  # no more processes, or no more memory for one
+                return None
+        process = _process
+    process.collect()
+    return None if process.has_ended else process
 
 
 def current_process() -> FetchingProcess | None:
@@ -194,10 +212,10 @@ def _close() -> None:
 
 
 def _in_child() -> None:
-    global _process
+    global _process, _starts
     if _process is not None:
         _process.abandon()
-    _process = None
+    _process, _starts = None, threading.RLock()
 
 
 atexit.register(_close)

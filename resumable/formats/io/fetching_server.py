@@ -43,7 +43,9 @@ def serve(connection: Connection) -> None:
 
     answer(0, [])
     with suppress(EOFError, OSError):
-        while connection.poll(IDLE) or under_way:
+        while (has_job := connection.poll(IDLE)) or under_way:
+            if not has_job:
+                continue
             number, job = connection.recv()
             under_way.add(number)
             try:

@@ -332,8 +332,10 @@ class _NothingLeftOut(_TellsOrigin[T]):
             return
         # It was saved where something was to be left out later.
         position = unpack_position(self._stage, state["position"], upstream.length)
-        self._upstream = upstream.start(self._start_epoch)
-        self._upstream.skip(position)
+        started = upstream.start(self._start_epoch)
+        started.skip(position)
+        replaced, self._upstream = self._upstream, started
+        replaced.close()
 
 
 class _ExcludeIterator(IndexedIterator[T]):

@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 from typing import Any, Final, final
 
+from ..core.foreseen import members
 from ..core.process_counts import process_counts
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
@@ -193,7 +194,7 @@ def _hook_exit() -> bool:
 
 
 def _end_running() -> None:
-    for workers in list(_running):
+    for workers in members(_running):
         workers.close()
 
 

@@ -23,6 +23,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar, final
 
+from ..core.foreseen import members
 from ..core.home_process import HomeProcess
 from ..errors import WorkerError
 from .answers import Answer, Job
@@ -251,15 +252,16 @@ _to_finish: Final[weakref.WeakKeyDictionary[_WorkerThread, _JobQueue]] = weakref
 
 def _finish() -> None:
     """Let the threads end as the interpreter exits; wait for jobs that must be done."""
-    for worker, queue in list(_to_finish.items()):
-        queue.stop()
-        worker.join(LONG_PATIENCE)
+    for worker in members(_at_work):
+        if (queue := _to_finish.get(worker)) is not None:
+            queue.stop()
+            worker.join(LONG_PATIENCE)
     # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
     # call are waited for no longer than `EXIT_SECONDS`.
-    for one in list(_to_stop):
+    for one in members(_to_stop):
         one.stop()
     ends = time.monotonic() + EXIT_SECONDS
-    for worker in list(_at_work):
+    for worker in members(_at_work):
         worker.join(ends - time.monotonic())
 
 

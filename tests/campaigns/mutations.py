@@ -191,6 +191,7 @@ MUTATIONS: Final = [
     ),
     Mutation("sources/without_items.py", "place + (read > last + 1)", "place"),
     Mutation("stages/exclude.py", "if epoch else self._by_item", "if False else self._by_item"),
+    Mutation("stages/exclude.py", "        replaced.close()\n", ""),
     Mutation(
         "formats/left_out_of_streams.py",
         "len(places) < following - handed_out",
@@ -243,6 +244,7 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/eviction.py", "not self._said.issuperset(self._contents.values()) or now", "now"
     ),
+    Mutation("file_cache/eviction.py", "with self._lock:", "if True:"),
     Mutation(
         "file_cache/claim.py",
         "            lock(descriptor)\n            if _is_at",
@@ -262,6 +264,7 @@ MUTATIONS: Final = [
         "file_cache/claim.py", "        (check_own or _check_own)(descriptor, unfinished)\n", ""
     ),
     Mutation("file_cache/claim.py", "os.close(_open.pop())", "_open.pop()"),
+    Mutation("file_cache/claim.py", "if self._ends.acquire(blocking=False):", "if True:"),
     Mutation("file_cache/part_file.py", "and header == header_of(content)", ""),
     Mutation("file_cache/part_file.py", "data if len(data) == stop - start else None", "data"),
     Mutation(
@@ -271,7 +274,14 @@ MUTATIONS: Final = [
     ),
     Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
     Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
-    Mutation("file_cache/plan.py", "lock(descriptor)\n        except", "pass\n        except"),
+    Mutation("file_cache/plan.py", "lock(descriptor)\n                    if", "if"),
+    Mutation("file_cache/plan.py", "if os.path.exists(path):", "if True:"),
+    Mutation("file_cache/plan.py", "with suppress(BlockingIOError):", "with suppress():"),
+    Mutation(
+        "file_cache/plan.py",
+        "write_all(self._descriptor, data)",
+        "os.write(self._descriptor, data)",
+    ),
     Mutation("file_cache/plan.py", "if len(numbers) != 2 + 2 * uses + contents:", "if False:"),
     Mutation(
         "file_cache/plan.py",
@@ -309,6 +319,7 @@ MUTATIONS: Final = [
         "if True:",
     ),
     Mutation("file_cache/copies.py", "if checksum_of(file) != note.checksum:", "if False:"),
+    Mutation("file_cache/copies.py", "if self._is_whole(path, file.size):", "if whole_copy(path):"),
     Mutation("file_cache/copies.py", "            self._room.release(file.size)\n", ""),
     Mutation("file_cache/copy_file.py", "note.identity == identity_of(status)", "True"),
     Mutation("file_cache/copy_file.py", "note is None or note.inode != status.st_ino", "False"),
@@ -336,6 +347,30 @@ MUTATIONS: Final = [
         "begins[file_of], 0",
     ),
     Mutation("formats/io/fetching.py", "for task in list(tasks):", "for task in ():"),
+    Mutation("formats/io/stored_files.py", "self._queue.copy()", "self._queue"),
+    Mutation(
+        "formats/io/stored_files.py", "os.register_at_fork(after_in_child=_reading.clear)", "pass"
+    ),
+    Mutation(
+        "formats/io/local_copies.py", "            os.unlink(unfinished)\n", "            pass\n"
+    ),
+    Mutation("formats/io/fetching_process.py", "with _starts:", "if True:"),
+    Mutation(
+        "formats/io/fetching_process.py",
+        "        if not self._ends.acquire(blocking=False):\n            return\n",
+        "",
+    ),
+    Mutation("formats/io/fetching_process.py", "self._written.pop(number, None) is None", "True"),
+    Mutation(
+        "formats/io/fetching_server.py",
+        "            if not has_job:\n                continue\n",
+        "",
+    ),
+    Mutation(
+        "formats/io/fork_gate.py",
+        "        with _lock:\n            _calls.d",
+        "        if True:\n            _calls.d",
+    ),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),

@@ -323,3 +323,14 @@ def test_a_state_of_records_that_the_new_pipeline_lacks_is_refused() -> None:
     changed = rs.by_epoch({0: rs.range(2), 1: rs.range(8)}).repeat().exclude([2])
     with pytest.raises(rs.StateMismatch, match="saved stop=5, this pipeline has stop=2"):
         changed.resume(state)
+
+
+def test_what_is_read_from_another_place_is_closed_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[bool] = []
+    motion: Any = rs.range(20).map(str).exclude({}).stage.start()
+    monkeypatch.setattr(motion.inputs[0], "close", lambda: closed.append(True))
+    motion.set_state({"position": 4})
+    assert closed
+    assert motion.pull(3) == ["4", "5", "6"]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 from support.native_forks import holds_in_a_fork
+from support.waiting import Meeting
 
 from resumable.formats.io import fork_gate
 from resumable.formats.io.fork_gate import UnforkableCall
@@ -72,3 +76,27 @@ def test_a_child_calls_and_forks_as_its_parent_does() -> None:
         return holds_in_a_fork(lambda: True)
 
     assert holds_in_a_fork(call_and_fork)
+
+
+def test_calls_may_end_while_a_fork_looks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LookedThrough(WeakSet[UnforkableCall]):
+        def __iter__(self) -> Iterator[UnforkableCall]:
+            for call in super().__iter__():
+                meeting.within()
+                yield call
+
+    def end() -> None:
+        for call in calls:
+            call.__exit__()
+
+    calls: list[Any] = [UnforkableCall() for _ in range(3)]
+    meeting = Meeting(end)
+    monkeypatch.setattr(fork_gate, "_calls", LookedThrough())
+    for call in calls:
+        call.thread = -1
+        call.__enter__()
+    monkeypatch.setattr(fork_gate, "_lock", meeting)
+    fork_gate._before_fork()
+    assert not list(fork_gate._calls)
+    meeting.release()
+    meeting.join()

@@ -1,15 +1,20 @@
-"""Threads that make calls for a loop: whether one is left that could answer."""
+"""Threads that make calls for a loop: whether one is left that could answer, and how all of them end."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
+import pytest
 from support.waiting import wait_until
 
+from resumable.core.foreseen import members
 from resumable.workers.answers import Job
-from resumable.workers.threads import Threads
+from resumable.workers.processes import _end_running
+from resumable.workers.threads import Threads, _finish
 
 SECONDS = 60
 
@@ -73,3 +78,55 @@ def test_a_thread_that_was_about_to_end_is_alive_in_the_job_that_it_found() -> N
 
 def running() -> int:
     return sum(one.name == "resumable-test" for one in threading.enumerate())
+
+
+class Ending:
+    """Counts how often it was told to end."""
+
+    def __init__(self) -> None:
+        self.ends = 0
+
+    def stop(self) -> None:
+        self.ends += 1
+
+    close = stop
+
+
+class Growing(WeakSet[Ending]):
+    """To which another thread adds ``late`` while somebody goes over it for the first time."""
+
+    def __init__(self, ones: list[Ending], late: Ending) -> None:
+        super().__init__(ones)
+        self._late = late
+
+    def __iter__(self) -> Iterator[Ending]:
+        for one in super().__iter__():
+            self.add(self._late)
+            yield one
+
+
+@pytest.mark.parametrize(
+    ("known", "end"),
+    [
+        ("resumable.workers.threads._to_stop", _finish),
+        ("resumable.workers.processes._running", _end_running),
+    ],
+)
+def test_all_end_with_the_interpreter_while_others_begin(
+    known: str, end: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = [Ending() for _ in range(4)]
+    growing = Growing(ones[:3], ones[3])
+    monkeypatch.setattr("resumable.workers.threads._at_work", WeakSet())
+    monkeypatch.setattr("resumable.workers.threads._to_finish", WeakKeyDictionary())
+    monkeypatch.setattr(known, growing)
+    end()
+    assert [one.ends for one in ones] == [1] * 4
+
+
+def test_what_is_added_to_all_the_time_has_no_members() -> None:
+    class Endless(WeakSet[Ending]):
+        def __iter__(self) -> Iterator[Ending]:
+            raise RuntimeError("Set changed size during iteration")
+
+    assert members(Endless()) == []

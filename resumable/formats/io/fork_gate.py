@@ -36,7 +36,8 @@ class UnforkableCall:
             _calls.add(self)
 
     def __exit__(self, *error: object) -> None:
-        _calls.discard(self)
+        with _lock:
+            _calls.discard(self)
 
 
 def _before_fork() -> None:

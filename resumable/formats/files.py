@@ -26,7 +26,7 @@ from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
-from .ahead import ReadAheadItems, Turns
+from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of
 from .data_files import AnyFile, found_data_files, location
 from .io.cached_parts import part_uses
@@ -91,11 +91,11 @@ class WholeFiles(LookedUp[T]):
         if self._reads_remote:
             sizes = np.array([file.size for file in self._files])
             reach = FewRequests(np.arange(1, len(sizes) + 1), max(int(sizes.mean()), 1))
-            turns = Turns()
+            seen = TurnsSeen()
             return Indexed(
                 self._gather,
                 prepare=lambda indices: ReadAheadItems(
-                    self._gather, indices, lambda _: reach, turns
+                    self._gather, indices, lambda _: reach, seen
                 ),
                 every_epoch=True,
                 needs=self._needs if any(map(_is_cached, self._files)) else None,

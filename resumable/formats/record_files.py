@@ -26,7 +26,7 @@ from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
-from .ahead import ReadAheadItems, Turns
+from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
@@ -162,11 +162,11 @@ class RecordFiles(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            ahead, turns = KeptRuns(self._layout, self._located), Turns()
+            ahead, seen = KeptRuns(self._layout, self._located), TurnsSeen()
             gather = partial(self._gather_from_many, read=ahead.read)
             return Indexed(
                 self._gather,
-                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, turns),
+                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, seen),
                 every_epoch=True,
                 plans_far=True,
                 needs=partial(self._needs, ahead) if self._is_cached else None,

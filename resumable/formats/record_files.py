@@ -32,7 +32,7 @@ from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .named_files import files_in_words, left_out_of_files
-from .record import LocatedRecord
+from .record import LocatedRecord, located
 from .record_file import AnyRecords, RecordFile
 from .remote_records import ReadRemote, RemoteRecords, read_remote
 from .runs_ahead import KeptRuns, RecordLayout
@@ -324,14 +324,7 @@ class Located(RecordFiles[LocatedRecord]):
     def _items(
         self, found: list[bytes], files: Iterable[int], numbers: Indices
     ) -> list[LocatedRecord]:
-        return list(
-            map(
-                LocatedRecord,
-                found,
-                map(self.file_paths.__getitem__, files),
-                (numbers + 1).tolist(),
-            )
-        )
+        return located(found, map(self.file_paths.__getitem__, files), (numbers + 1).tolist())
 
 
 class _PagedItems(dict[int, T]):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
@@ -63,6 +64,10 @@ class Foresees(Protocol):
 
 foreseeing: WeakSet[Any] = WeakSet()
 """What is in use that reads from a cache, each a `Foresees`."""
+
+if hasattr(os, "register_at_fork"):
+    # The iterators that a fork inherits go on in its parent.
+    os.register_at_fork(after_in_child=foreseeing.clear)
 
 TRIES: Final = 8
 

@@ -330,6 +330,7 @@ MUTATIONS: Final = [
         "formats/io/stored_files.py", "+ epoch * starts[-1] - self._place", "+ epoch * starts[-1]"
     ),
     Mutation("formats/io/stored_files.py", "for epoch in range(2):", "for epoch in range(1):"),
+    Mutation("formats/io/stored_files.py", "        foreseeing.discard(self)\n", ""),
     Mutation(
         "formats/io/cached_parts.py",
         "begins[file_of] + starts, 0",
@@ -589,6 +590,12 @@ MUTATIONS: Final = [
         "return iter(list(map(self._item, self._indices[places.start : places.stop].tolist())))",
     ),
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
+    Mutation(INDEXED, "        foreseeing.discard(self)\n", ""),
+    Mutation(
+        "stages/repeat.py",
+        "self._upstream.close()  # it reads nothing",
+        "pass  # it reads nothing",
+    ),
     Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
     Mutation(RESERVOIR, "self._position.pass_over(count)", "self._position.pass_over(1)"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),

@@ -241,6 +241,14 @@ def test_a_cache_is_told_when_each_part_is_needed_in_this_epoch_and_the_next(
     ]
 
 
+def test_a_stream_that_is_closed_needs_nothing_of_its_cache() -> None:
+    cache = rs.FileCache("no folder yet", 1 << 24, PART)
+    stream = StoredFiles(found_data_files(in_memory([b"x"]), {"cache": cache}), epochs=True)
+    assert stream in members(foreseeing)
+    stream.close()
+    assert stream not in members(foreseeing)
+
+
 @pytest.mark.parametrize("how", ["close", "drop", "go back"])
 def test_what_is_not_needed_any_longer_is_given_up(
     how: str, monkeypatch: pytest.MonkeyPatch

@@ -153,6 +153,7 @@ class StoredFiles:
 
     def close(self) -> None:
         """Need nothing of what was asked for; may be called again."""
+        foreseeing.discard(self)
         _reading.discard(self)
         self._begin_at(self._place)
 

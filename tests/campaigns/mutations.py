@@ -241,7 +241,7 @@ MUTATIONS: Final = [
     Mutation("file_cache/eviction.py", "        if self._others:\n            return 0\n", ""),
     Mutation("file_cache/eviction.py", "last_used[few:] + last_used[:few]", "last_used"),
     Mutation(
-        "file_cache/eviction.py", "not self._said.issuperset(self._contents.values()) or now", "now"
+        "file_cache/eviction.py", "not self._said.issuperset(self._new_contents) or now", "now"
     ),
     Mutation(
         "file_cache/claim.py",

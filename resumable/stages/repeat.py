@@ -184,6 +184,7 @@ class Repeat(Transform[T]):
                 upstream_at,
                 runs.places,
                 indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
+                items_each=first.items_each,
             )
 
         def epoch_with(index: int) -> int:

@@ -39,9 +39,9 @@ Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
 """Tells what the items at some indices, shape (n,), need; they are used at the times of the second argument."""
 
 
-def uses_before(uses: PartUses, end: int) -> PartUses:
-    """Those of ``uses`` that come before the item ``end``, counted from now."""
-    soon = uses.at < end
+def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
+    """Those of ``uses`` by the items from ``start`` to ``stop``, counted from now."""
+    soon = (uses.at >= start) & (uses.at < stop)
     return uses._replace(
         file_of=uses.file_of[soon], parts=uses.parts[soon], sizes=uses.sizes[soon], at=uses.at[soon]
     )
@@ -49,6 +49,9 @@ def uses_before(uses: PartUses, end: int) -> PartUses:
 
 class Foresees(Protocol):
     """An iterator whose order is known. One that reads bytes in order may count units of them as items."""
+
+    def horizon(self, most: int) -> int:
+        """How many of its next items need about ``most`` items of the sources, or parts of files; at least 1."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What its items from ``start`` to ``stop`` need, counted from the next one, up to the end of the next epoch."""

@@ -303,17 +303,21 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._of_epoch = place, stop, found.epoch
         return found.epoch
 
+    def horizon(self, most: int) -> int:
+        """How many of the next items need about ``most`` items of the sources, at least 1."""
+        return self._indexed.items_within(most)
+
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What the items from ``start`` to ``stop`` need of files, counted from the next one, up to the end of the next epoch."""
-        length, begin = self._length, self.position + start
-        end = min(begin - start + stop, 2 * length)
+        length, position = self._length, self.position
+        begin, end = position + start, min(position + stop, 2 * length)
         while begin < end and length:
             later, first = divmod(begin, length)
             last = min(first + end - begin, length)
             needs = by_index(self._stage, self._epoch + later).needs if later else self._needs
             if needs is not None:
                 indices = np.arange(first, last, dtype=np.int64)
-                yield from needs(indices, indices + (later * length - self.position))
+                yield from needs(indices, indices + (later * length - position))
             begin += last - first
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -17,6 +17,8 @@ from resumable.core.block import Indices
 from resumable.core.foreseen import PartUses, foreseeing, members
 from resumable.core.indexed import Indexed
 from resumable.core.lookup import LookedUp
+
+MOST = 1 << 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +50,42 @@ def nothing_else_is_foreseen() -> None:
     foreseeing.clear()
 
 
+GROUPED: dict[str, Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]] = {
+    "shard": lambda numbers: numbers.batch(256).shard(1, 2),
+    "shuffle": lambda numbers: numbers.batch(256).shuffle(0),
+    "twice": lambda numbers: numbers.batch(16).batch(16).skip(3),
+    "window": lambda numbers: numbers.window(256, shift=1).shard(0, 2),
+    "unbatch": lambda numbers: numbers.batch(256).unbatch(size=256).shuffle(0),
+    "map": lambda numbers: numbers.batch(256).map(len).shard(0, 2),
+    "zip": lambda numbers: rs.zip(numbers.batch(256), numbers.batch(64)).shard(0, 2),
+    "repeat": lambda numbers: numbers.shuffle(0).batch(256).repeat(2).shard(0, 2),
+    "mix": lambda numbers: rs.mix(numbers.batch(256), numbers.batch(64)),
+    "concatenate": lambda numbers: rs.concatenate(numbers.batch(256), numbers).shard(0, 2),
+    "cache": lambda numbers: numbers.batch(256).cache().shard(0, 2),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_of_groups_no_more_are_foreseen_than_of_their_items(name: str) -> None:
+    numbers = Needing(10**6)
+    root = GROUPED[name](rs.Pipeline(numbers)).stage.start()
+    (iterator,) = members(foreseeing)
+    found = list(iterator.foreseen(0, iterator.horizon(MOST)))
+    assert MOST // 8 <= sum(numbers.asked) <= 2 * MOST
+    assert min(uses.at.min() for uses in found) == 0
+    root.close()
+    assert not members(foreseeing)
+
+
+def test_a_group_of_very_many_is_foreseen_alone() -> None:
+    numbers = Needing(10**5)
+    iterator: Any = rs.Pipeline(numbers).batch(10**9).skip(0).stage.start()
+    assert iterator.horizon(MOST) == 1
+    (uses,) = iterator.foreseen(0, 1)
+    assert numbers.asked == [10**5]
+    assert not uses.at.any()
+
+
 def test_another_thread_that_asks_at_once_finds_an_iterator_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -55,7 +93,7 @@ def test_another_thread_that_asks_at_once_finds_an_iterator_complete(
 
     class Asks(WeakSet[Any]):
         def add(self, item: Any) -> None:
-            found.append((item.position, item.left, len(list(item.foreseen(0, 9)))))
+            found.append((item.position, item.left, len(list(item.foreseen(0, item.horizon(9))))))
 
     monkeypatch.setattr("resumable.core.lookup.foreseeing", Asks())
     Needing(5).start()

@@ -270,8 +270,8 @@ MUTATIONS: Final = [
         "if False:",
     ),
     Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
-    Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
     Mutation("file_cache/part_store.py", "self._checked.clear()", "pass"),
+    Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
     Mutation("file_cache/plan.py", "lock(descriptor)\n        except", "pass\n        except"),
     Mutation("file_cache/plan.py", "if len(numbers) != 2 + 2 * uses + contents:", "if False:"),
     Mutation(

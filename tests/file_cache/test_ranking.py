@@ -114,6 +114,15 @@ def test_each_new_file_is_told_to_the_others_at_once(cache: rs.FileCache) -> Non
     eviction.close()
 
 
+def test_an_order_that_reads_through_another_cache_is_none_of_this_ones(tmp_path: Path) -> None:
+    (file,) = some_files(COUNT * PART)
+    one, other = (rs.FileCache(tmp_path / name, 9 * ROOM, PART) for name in ("one", "other"))
+    spans = Order(other, [file], [np.arange(COUNT)]).spans()
+    next(spans)
+    assert not len(Foresight(one).next_uses().codes)
+    assert len(Foresight(other).next_uses().codes) == COUNT
+
+
 def test_what_others_know_already_is_not_compared_again(
     cache: rs.FileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,15 +144,6 @@ def test_what_others_know_already_is_not_compared_again(
     eviction.publish([new])
     assert compared == [code_of(new)]
     eviction.close()
-
-
-def test_an_order_that_reads_through_another_cache_is_none_of_this_ones(tmp_path: Path) -> None:
-    (file,) = some_files(COUNT * PART)
-    one, other = (rs.FileCache(tmp_path / name, 9 * ROOM, PART) for name in ("one", "other"))
-    spans = Order(other, [file], [np.arange(COUNT)]).spans()
-    next(spans)
-    assert not len(Foresight(one).next_uses().codes)
-    assert len(Foresight(other).next_uses().codes) == COUNT
 
 
 def test_what_was_read_ahead_of_its_turn_is_not_needed_a_second_time(cache: rs.FileCache) -> None:

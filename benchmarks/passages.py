@@ -492,9 +492,7 @@ def saves(found: Published) -> str:
         for label in labels:
             pairs = zip(raw[title][label], raw[title]["no saves"], strict=True)
             more = spread([100 * (mine / none - 1) for mine, none in pairs])
-            how = label.replace("asynchronous", "in a thread").replace(
-                "synchronous", "in the loop"
-            )
+            how = label.replace("asynchronous", "in a thread").replace("synchronous", "in the loop")
             rows.append((says, how.replace(",", " steps,"), f"{with_quartiles(more)} %"))
     return table_of(("loop", "saves", "slower by"), rows)
 

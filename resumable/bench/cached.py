@@ -13,7 +13,7 @@ from ..file_cache.cache import FileCache
 from ..file_cache.working_set import advice_on, working_sets
 
 MOST_ITEMS: Final = 1 << 20
-"""Items of an epoch that are looked at."""
+"""Items of the sources that are looked at in an epoch, about."""
 
 
 def needed_of_caches(stage: Stage[Any]) -> dict[FileCache, int]:
@@ -43,7 +43,8 @@ def _uses(stage: Stage[Any]) -> Iterator[PartUses]:
         for one in stage.inputs:
             yield from _uses(one)
         return
-    needs = by_index(stage).needs
-    if needs is not None:
-        indices = np.arange(int(min(known_length(stage), MOST_ITEMS)), dtype=np.int64)
-        yield from needs(indices, indices)
+    indexed = by_index(stage)
+    if indexed.needs is not None:
+        count = int(min(known_length(stage), indexed.items_within(MOST_ITEMS)))
+        indices = np.arange(count, dtype=np.int64)
+        yield from indexed.needs(indices, indices)

@@ -111,6 +111,7 @@ class Timed(PassThrough[T]):
             plans_far=found.plans_far,
             needs=found.needs,
             last_of=(found, int),
+            items_each=found.items_each,
         )
 
     def _prepare(

@@ -104,6 +104,7 @@ def fanned_out(upstream: Indexed[Any], size: int, expand: Callable[[Any], Block]
         indices_per_epoch=upstream.indices_per_epoch * size,
         needs=upstream.needs_of(lambda indices: indices // size),
         last_of=(upstream, lambda index: index // size),
+        items_each=upstream.items_each,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
@@ -38,9 +39,9 @@ Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
 """Tells what the items at some indices, shape (n,), need; they are used at the times of the second argument."""
 
 
-def uses_before(uses: PartUses, end: int) -> PartUses:
-    """Those of ``uses`` that come before the item ``end``, counted from now."""
-    soon = uses.at < end
+def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
+    """Those of ``uses`` by the items from ``start`` to ``stop``, counted from now."""
+    soon = (uses.at >= start) & (uses.at < stop)
     return uses._replace(
         file_of=uses.file_of[soon], parts=uses.parts[soon], sizes=uses.sizes[soon], at=uses.at[soon]
     )
@@ -48,6 +49,9 @@ def uses_before(uses: PartUses, end: int) -> PartUses:
 
 class Foresees(Protocol):
     """An iterator whose order is known. One that reads bytes in order may count units of them as items."""
+
+    def horizon(self, most: int) -> int:
+        """How many of its next items need about ``most`` items of the sources, or parts of files; at least 1."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What its items from ``start`` to ``stop`` need, counted from the next one, up to the end of the next epoch."""
@@ -63,6 +67,10 @@ class Foresees(Protocol):
 
 foreseeing: WeakSet[Any] = WeakSet()
 """What is in use that reads from a cache, each a `Foresees`."""
+
+if hasattr(os, "register_at_fork"):
+    # The iterators that a fork inherits go on in its parent.
+    os.register_at_fork(after_in_child=foreseeing.clear)
 
 TRIES: Final = 8
 

@@ -59,6 +59,7 @@ class Indexed(Generic[T]):
       needs: tells which parts of files in a cache the items need; None if they need none.
       last_of: what the items are made of, several neighbours perhaps, and the index there of the last that the item
         at an index is made of; for an `epoch_at` that does not follow from the other functions.
+      items_each: about how many items of the sources are read for each item, at least 1.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Indexed(Generic[T]):
         "index_map",
         "indices_per_epoch",
         "item",
+        "items_each",
         "last_of",
         "needs",
         "numbered_by",
@@ -94,6 +96,7 @@ class Indexed(Generic[T]):
         plans_far: bool = False,
         needs: Needs | None = None,
         last_of: tuple[Indexed[Any], Callable[[int], int]] | None = None,
+        items_each: int = 1,
     ) -> None:
         self.gather = gather
         self.gather_range = gather_range or (
@@ -107,6 +110,7 @@ class Indexed(Generic[T]):
         self.plans_far = plans_far
         self.needs = needs
         self.last_of = last_of
+        self.items_each = items_each
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, arithmetic_range is not None
         )
@@ -149,6 +153,7 @@ class Indexed(Generic[T]):
             indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
             plans_far=base.plans_far,
             needs=base.needs_of(index_map),
+            items_each=base.items_each,
         )
         indexed.base, indexed.index_map = base, index_map
         indexed.ascending = ascending
@@ -189,6 +194,7 @@ class Indexed(Generic[T]):
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
             plans_far=any(each.plans_far for each in inputs),
             needs=_needs_of_all([each.needs for each in inputs if each.needs is not None]),
+            items_each=max(each.items_each for each in inputs),
         )
         indexed.numbered_by = inputs[0] if len(inputs) == 1 else numbered_by
         return indexed
@@ -200,6 +206,7 @@ class Indexed(Generic[T]):
         route: Route,
         *,
         indices_per_epoch: float = math.inf,
+        items_each: int = 1,
     ) -> Indexed[T]:
         """Items that are each taken from one of several inputs.
 
@@ -208,6 +215,7 @@ class Indexed(Generic[T]):
           route: returns for indices of shape (n,) the number of the input of each item, and its
             index there; both of shape (n,).
           indices_per_epoch: as of the result.
+          items_each: as of the result.
         """
 
         def prepare(indices: Indices) -> PreparedItems[T]:
@@ -231,6 +239,7 @@ class Indexed(Generic[T]):
             prepare=prepare,
             indices_per_epoch=indices_per_epoch,
             needs=needs,
+            items_each=items_each,
         )
         indexed.choice = input_at, route
         return indexed
@@ -285,6 +294,10 @@ class Indexed(Generic[T]):
     def most_ahead(self, indices: int) -> int:
         """How many of up to ``indices`` consecutive ones are planned at once, at least 1."""
         return max(int(min(indices, EPOCHS_AHEAD * self.indices_per_epoch)), 1)
+
+    def items_within(self, most: int) -> int:
+        """For how many items about ``most`` items of the sources are read, at least 1."""
+        return max(most // self.items_each, 1)
 
     def flattened(self) -> tuple[Indexed[T], list[Callable[[Indices], Indices]]]:
         """The base that holds the items, and the maps from our indices to its; shape is kept."""

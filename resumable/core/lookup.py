@@ -146,11 +146,8 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))
-        self._needs = (
-            indexed.needs
-        )  # knows what of the files is in memory, unlike those of another start
-        if self._needs is not None:
-            foreseeing.add(self)
+        # It knows what of the files is in memory, unlike those of another start.
+        self._needs = indexed.needs
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
@@ -163,6 +160,9 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._prepared: PreparedItems[T] | None = None
         # The epoch of the items from a place up to another, as far as it was asked for.
         self._of_epoch = 0, 0, epoch
+        # Last, since another thread may ask at once.
+        if self._needs is not None:
+            foreseeing.add(self)
 
     def pull(self, count: int) -> Block:
         position = self.position
@@ -303,18 +303,26 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._of_epoch = place, stop, found.epoch
         return found.epoch
 
+    def horizon(self, most: int) -> int:
+        """How many of the next items need about ``most`` items of the sources, at least 1."""
+        return self._indexed.items_within(most)
+
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """What the items from ``start`` to ``stop`` need of files, counted from the next one, up to the end of the next epoch."""
-        length, begin = self._length, self.position + start
-        end = min(begin - start + stop, 2 * length)
+        length, position = self._length, self.position
+        begin, end = position + start, min(position + stop, 2 * length)
         while begin < end and length:
             later, first = divmod(begin, length)
             last = min(first + end - begin, length)
             needs = by_index(self._stage, self._epoch + later).needs if later else self._needs
             if needs is not None:
                 indices = np.arange(first, last, dtype=np.int64)
-                yield from needs(indices, indices + (later * length - self.position))
+                yield from needs(indices, indices + (later * length - position))
             begin += last - first
+
+    def close(self) -> None:
+        foreseeing.discard(self)
+        super().close()
 
     def _move(self, position: int) -> None:
         self._end = position

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, final
 
 import numpy as np
@@ -43,6 +44,7 @@ class Eviction:
         self._foresight = foresight
         self._plan_file = PlanFile(folder)
         self._contents: dict[str, int] = {}
+        self._published_contents = 0  # how many of them there were at the last publication
         self._said = set[int]()  # the codes of the contents that others know to be in use
         self._published = -OFTEN
         # Reentrant, since a signal handler may read.
@@ -60,10 +62,11 @@ class Eviction:
     def _publish(self, files: Iterable[Any]) -> None:
         self._contents |= {file.content_name: code_of(file) for file in files}
         now = time.monotonic()
-        if not self._said.issuperset(self._contents.values()) or now - self._published > OFTEN:
+        if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
             self._published, uses = now, self.own_uses
             self._plan_file.write(uses)
             self._said = set(uses.contents.tolist())
+            self._published_contents = len(self._contents)
 
     def look(self) -> Ranking:
         """What is needed when, as far as it is known now."""
@@ -76,6 +79,12 @@ class Eviction:
     def abandon(self) -> None:
         """Let go of what a fork has inherited."""
         self._plan_file.abandon()
+
+    @property
+    def _new_contents(self) -> Iterable[int]:
+        """The codes of the contents that have come since the last publication, the last one first."""
+        count = len(self._contents) - self._published_contents
+        return islice(reversed(self._contents.values()), count)
 
     @property
     def own_uses(self) -> NextUses:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, final
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import numpy as np
 
 from ..core.block import Indices
-from ..core.foreseen import PartUses, foreseeing, members, uses_before
+from ..core.foreseen import PartUses, foreseeing, members, uses_between
 from ..errors import ResumableError
 from .cache import FileCache
 from .part_file import MIX
@@ -19,7 +19,7 @@ from .plan import Codes, NextUses
 from .working_set import working_sets
 
 HORIZON: Final = 1 << 18
-"""Items that are looked ahead, which takes tens of milliseconds for all of them."""
+"""Items of sources, or parts of files, that are looked ahead, which takes tens of milliseconds for all of them."""
 
 RENEWED: Final = 2
 """The share of the horizon after which it is looked at anew."""
@@ -41,19 +41,48 @@ class NeededPart(NamedTuple):
     bytes: int
 
 
+class _ObservedIterator(NamedTuple):
+    """An iterator, and where it was when it was asked what it needs.
+
+    Attributes:
+      iterator: as long as it is in use.
+      position: items of its epoch that were behind it.
+      horizon: items that it was asked for.
+    """
+
+    iterator: ref[Any]
+    position: int
+    horizon: int
+
+    @property
+    def moved(self) -> int:
+        """How many items it has gone since; all that it was asked for if it is no longer in use."""
+        iterator = self.iterator()
+        return self.horizon if iterator is None else int(iterator.position) - self.position
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it has gone back, or a good part of the horizon is reached."""
+        return not 0 <= self.moved <= self.horizon // RENEWED
+
+
 class _Uses(NamedTuple):
     """Uses of parts in the order of time; columns of shape (n,).
 
     Attributes:
       files: which `file_of` names.
+      contents: the code of each of them, shape (files,).
+      iterator_of: the place among the observed iterators of the one that will make each use.
     """
 
     files: Sequence[CachedFile]
+    contents: Codes
     file_of: Indices
     parts: Indices
     codes: Codes
     sizes: Indices
     at: Indices
+    iterator_of: Indices
 
     @property
     def total(self) -> Indices:
@@ -72,19 +101,17 @@ class _Outlook:
     """What is known of the future at one look, and how much of it has come since.
 
     Args:
-      iterators: that were asked.
-      horizon: items that each was asked for.
+      observed: the iterators that were asked.
       uses: of parts.
       of_epoch: those of them that belong to the epochs that the iterators are in.
     """
 
     def __init__(
-        self, iterators: Sequence[Any], horizon: int, uses: _Uses, of_epoch: Sequence[PartUses]
+        self, observed: Sequence[_ObservedIterator], uses: _Uses, of_epoch: Sequence[PartUses]
     ) -> None:
         self.uses = uses
         self._of_epoch = of_epoch
-        self._positions = WeakKeyDictionary({each: each.position for each in iterators})
-        self._horizon = horizon
+        self._observed = observed
         # The codes of the parts that are used, shape (parts,); which of them each use is of, shape (n,).
         self._codes, self._part_of = np.unique(uses.codes, return_inverse=True)
         self._total = uses.total if len(uses.at) else uses.at
@@ -98,15 +125,10 @@ class _Outlook:
         return working_sets(self._of_epoch).get(cache, 0)
 
     @property
-    def elapsed(self) -> int:
-        """How many items the fastest iterator has gone since."""
-        return max((each.position - was for each, was in list(self._positions.items())), default=0)
-
-    @property
     def is_old(self) -> bool:
-        """Whether other iterators are in use, or a good part of the horizon is reached."""
-        reached = not 0 <= self.elapsed <= self._horizon // RENEWED
-        return reached or set(members(foreseeing)) != set(self._positions)
+        """Whether other iterators are in use, or one has gone too far."""
+        known = {each.iterator() for each in self._observed}
+        return known != set(members(foreseeing)) or any(each.is_old for each in self._observed)
 
     def note_read(self, code: int, size: int) -> None:
         """So many bytes of the part with this code were read, by those who use them first."""
@@ -114,12 +136,17 @@ class _Outlook:
         if place < len(self._codes) and self._codes[place] == code:
             self._read[place] += size
 
-    def left(self) -> Indices:
-        """The places of the uses still to come, shape (left,): whatever was read serves the first ones."""
-        start = int(np.searchsorted(self.uses.at, self.elapsed))
-        served = self._total[start:] <= self._read[self._part_of[start:]]
-        left: Indices = np.flatnonzero(~served) + start
-        return left
+    def coming(self) -> tuple[Indices, Indices]:
+        """The places of the uses still to come, and in how many items of its iterator each comes, the next first.
+
+        Whatever was read serves the first uses. Both of shape (coming,).
+        """
+        moved = np.array([each.moved for each in self._observed], np.int64)
+        at = self.uses.at - moved[self.uses.iterator_of]
+        served = self._total <= self._read[self._part_of]
+        places = np.flatnonzero((at >= 0) & ~served)
+        places = places[np.argsort(at[places], kind="stable")]
+        return places, at[places]
 
 
 @final
@@ -138,9 +165,8 @@ class Foresight:
     def next_uses(self) -> NextUses:
         """When each part is needed next."""
         outlook = self.look()
-        uses, left = outlook.uses, outlook.left()
-        contents = np.array([code_of(file) for file in uses.files], np.uint64)
-        return NextUses.first_of(uses.codes[left], uses.at[left] - outlook.elapsed, contents)
+        places, at = outlook.coming()
+        return NextUses.first_of(outlook.uses.codes[places], at, outlook.uses.contents)
 
     def note_read(self, code: int, size: int) -> None:
         """So many bytes of the part with this code were read, by those who use them first."""
@@ -150,32 +176,33 @@ class Foresight:
     def upcoming(self, most: int) -> Iterator[NeededPart]:
         """The parts that the next ``most`` bytes are in, each once, in the order of time."""
         outlook = self.look()
-        uses, left, elapsed = outlook.uses, outlook.left(), outlook.elapsed
-        soon = left[: int(np.searchsorted(np.cumsum(uses.sizes[left]), most, side="right"))]
+        uses, (coming, at) = outlook.uses, outlook.coming()
+        soon = coming[: int(np.searchsorted(np.cumsum(uses.sizes[coming]), most, side="right"))]
         _, places, inverse = np.unique(uses.codes[soon], return_index=True, return_inverse=True)
         needed = np.bincount(inverse, uses.sizes[soon]).astype(np.int64)
         order = np.argsort(places)
         for place, size in zip(places[order].tolist(), needed[order].tolist(), strict=True):
             use = int(soon[place])
             file = uses.files[int(uses.file_of[use])]
-            yield NeededPart(file, int(uses.parts[use]), int(uses.at[use]) - elapsed, size)
+            yield NeededPart(file, int(uses.parts[use]), int(at[place]), size)
 
     def look(self) -> _Outlook:
         """What is known; another object when it was looked at anew."""
         outlook = self._outlook
         if outlook is None or outlook.is_old:
-            iterators = members(foreseeing)
-            horizon = HORIZON // max(len(iterators), 1)
-            found, of_epoch = list[PartUses](), list[PartUses]()
-            # An error of a later item, such as a damaged index, is raised when the item is asked for.
-            with suppress(OSError, ResumableError):
-                for iterator in iterators:
-                    coming = iterator.foreseen(0, horizon)
+            iterators, observed = members(foreseeing), list[_ObservedIterator]()
+            found, of_epoch = list[tuple[int, PartUses]](), list[PartUses]()
+            for number, iterator in enumerate(iterators):
+                horizon = iterator.horizon(HORIZON // len(iterators))
+                observed.append(_ObservedIterator(ref(iterator), iterator.position, horizon))
+                # An error of a later item, such as a damaged index, is raised when the item is asked for.
+                with suppress(OSError, ResumableError):
                     left = iterator.left
-                    own = [uses for uses in coming if uses.cache == self._cache]
-                    found += own
-                    of_epoch += [uses_before(uses, left) for uses in own]
-            outlook = self._outlook = _Outlook(iterators, horizon, _in_order(found), of_epoch)
+                    for uses in iterator.foreseen(0, horizon):
+                        if uses.cache == self._cache:
+                            found.append((number, uses))
+                            of_epoch.append(uses_between(uses, 0, left))
+            outlook = self._outlook = _Outlook(observed, _in_order(found), of_epoch)
         return outlook
 
 
@@ -184,18 +211,30 @@ def code_of(file: CachedFile) -> int:
     return int(file.content_name[:16], 16)
 
 
-def _in_order(found: Sequence[PartUses]) -> _Uses:
+def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
+    """All uses that were ``found``, each with the place of its iterator."""
     files: list[CachedFile] = []
-    columns: list[tuple[Indices, Indices, Codes, Indices, Indices]] = []
-    for uses in found:
+    contents: list[Codes] = [np.empty(0, np.uint64)]
+    columns: list[tuple[Indices, Indices, Codes, Indices, Indices, Indices]] = []
+    for number, uses in found:
         first_codes = np.array([code_of(file) for file in uses.files], np.uint64)
         codes = first_codes[uses.file_of] + uses.parts.astype(np.uint64) * np.uint64(MIX)
-        file_of = uses.file_of + len(files)
-        columns.append((file_of, uses.parts, codes, uses.sizes, uses.at))
+        file_of, iterator_of = uses.file_of + len(files), np.full_like(uses.at, number)
+        columns.append((file_of, uses.parts, codes, uses.sizes, uses.at, iterator_of))
         files += uses.files
+        contents.append(first_codes)
     if not columns:
         none = np.empty(0, np.int64)
-        return _Uses(files, none, none, np.empty(0, np.uint64), none, none)
-    file_of, parts, codes, sizes, at = map(np.concatenate, zip(*columns, strict=True))
+        return _Uses(files, contents[0], none, none, contents[0], none, none, none)
+    file_of, parts, codes, sizes, at, iterator_of = map(np.concatenate, zip(*columns, strict=True))
     order = np.argsort(at, kind="stable")
-    return _Uses(files, file_of[order], parts[order], codes[order], sizes[order], at[order])
+    return _Uses(
+        files,
+        np.concatenate(contents),
+        file_of[order],
+        parts[order],
+        codes[order],
+        sizes[order],
+        at[order],
+        iterator_of[order],
+    )

@@ -48,8 +48,10 @@ class PartStore:
     def __init__(self, folder: str, most: int) -> None:
         self._folder: Final = folder
         self._room = Room(folder, most)
-        # What is known to be whole, by path.
+        self._most: Final = most
+        # What is known to be whole, by path, and how many bytes were found to be since this was empty.
         self._checked: dict[str, Identity] = {}
+        self._checked_bytes = 0
 
     def read(self, part: PartName, size: int, start: int, end: int) -> memoryview | None:
         """The bytes of a part of ``size`` bytes from ``start`` to ``end``; None if it is not there, or damaged.
@@ -74,7 +76,7 @@ class PartStore:
                 if data is None:
                     self._checked.pop(path, None)
                     return None
-                self._checked[path] = opened.identity
+                self._note_whole(path, opened.identity)
                 opened.note_use()
             finally:
                 opened.close()
@@ -128,7 +130,7 @@ class PartStore:
             with on_disk():
                 identity = claim.commit(content)
             # What this process has written itself it need not compare.
-            self._checked[claim.path] = identity
+            self._note_whole(claim.path, identity)
         except BaseException:
             self._room.release(claim.size)
             raise
@@ -136,9 +138,20 @@ class PartStore:
     def end(self, claim: Claim, identity: Identity) -> None:
         """The part that was claimed has been written for this process, which has the ``identity``."""
         claim.end()
-        self._checked[claim.path] = identity
+        self._note_whole(claim.path, identity)
 
     def give_up(self, claim: Claim) -> None:
         """Let another one fetch the part; may be called again, or after `commit`."""
         if claim.give_up():
             self._room.release(claim.size)
+
+    def _note_whole(self, path: str, identity: Identity) -> None:
+        """What is at ``path`` is whole as long as it has this ``identity``."""
+        if self._checked.get(path) != identity:
+            size = identity[2]
+            self._checked_bytes += size
+            if self._checked_bytes > self._most:
+                # There is no room for all of them, so some are gone; the others are compared once more.
+                self._checked.clear()
+                self._checked_bytes = size
+            self._checked[path] = identity

@@ -30,28 +30,37 @@ MOST_CHANGES: Final = 4
 """Times that a pattern of turns may turn out to be another one before there is none."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Turns:
-    """Which items an iterator is asked for, if it skips others again and again, as a worker of several does.
+    """Which items are asked for, where others are skipped again and again, as a worker of several does.
 
     Attributes:
       taken: how many are taken at each turn.
       every: from how many; the same as `taken` if none are skipped.
-      changes: how often that has changed.
     """
 
     taken: int = 1
     every: int = 1
-    changes: int = 0
 
     @property
     def are_all(self) -> bool:
         """Whether no item is skipped."""
         return self.taken == self.every
 
-    def change(self, taken: int, every: int) -> None:
-        """Take ``taken`` of ``every`` items from now on."""
-        self.taken, self.every, self.changes = taken, every, self.changes + 1
+
+@dataclass
+class TurnsSeen:
+    """What the windows of an iterator have seen of its turns.
+
+    Several may be alive at a time, so each plans by turns of its own, and only begins with those that were seen last.
+
+    Attributes:
+      last: the turns that were seen last.
+      changes: how often they have changed.
+    """
+
+    last: Turns = Turns()
+    changes: int = 0
 
 
 @final
@@ -64,7 +73,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
       gather: makes a block of the items at some indices.
       indices: of the items, shape (places,), int64.
       plan: returns a `Reach` for the indices of the items that are asked for, shape (n,), int64.
-      turns: which these are, as far as it is known; for all items of an iterator.
+      seen: which these are, as far as it is known from other windows of the iterator.
     """
 
     def __init__(
@@ -72,12 +81,13 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         gather: Callable[[Indices], Block],
         indices: Indices,
         plan: Callable[[Indices], Reach],
-        turns: Turns,
+        seen: TurnsSeen,
     ) -> None:
         self._gather = gather
         self._all = indices
         self._plan = plan
-        self._turns = turns
+        self._seen = seen
+        self._turns = seen.last
         # The places that were asked for last; the first place that is planned for.
         self._taken, self._from = NO_PLACES, 0
         # Of the places from `_first` to `_stop`, among those planned for; those before `_next` are gone.
@@ -111,8 +121,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
     def _prepare_items(self, place: int) -> int:
         """Make items from ``place`` on, and return its place among those that are planned."""
         if not self._turns.are_all:
-            self._turns.change(1, 1)
-            self._begin(place)
+            self._change(Turns(), place)
         elif place < self._from:
             self._begin(place)
         own = place - self._from
@@ -126,17 +135,21 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         last, turns = self._taken, self._turns
         self._taken = places
         skips = len(last) == len(places) and last.stop < places.start
-        if turns.are_all and skips and turns.changes < MOST_CHANGES:
-            turns.change(len(places), places.start - last.start)
-            self._begin(places.start)
+        if turns.are_all and skips and self._seen.changes < MOST_CHANGES:
+            self._change(Turns(len(places), places.start - last.start), places.start)
         elif (
             not turns.are_all
             and (places.start - self._from) % turns.every + len(places) > turns.taken
         ):
-            turns.change(1, 1)
-            self._begin(places.start)
+            self._change(Turns(), places.start)
         elif places.start < self._from:
             self._begin(places.start)
+
+    def _change(self, turns: Turns, place: int) -> None:
+        """Plan by other turns from ``place`` on."""
+        self._turns = self._seen.last = turns
+        self._seen.changes += 1
+        self._begin(place)
 
     def _among_own(self, places: range) -> range:
         """The places among the items that are planned."""

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeGuard, TypeVar, final
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
-from .ahead import ReadAheadItems, Turns
+from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of
 from .data_files import AnyFile, found_data_files, location
 from .io.cached_parts import part_uses
@@ -91,11 +91,11 @@ class WholeFiles(LookedUp[T]):
         if self._reads_remote:
             sizes = np.array([file.size for file in self._files])
             reach = FewRequests(np.arange(1, len(sizes) + 1), max(int(sizes.mean()), 1))
-            turns = Turns()
+            seen = TurnsSeen()
             return Indexed(
                 self._gather,
                 prepare=lambda indices: ReadAheadItems(
-                    self._gather, indices, lambda _: reach, turns
+                    self._gather, indices, lambda _: reach, seen
                 ),
                 every_epoch=True,
                 needs=self._needs if any(map(_is_cached, self._files)) else None,
@@ -104,12 +104,16 @@ class WholeFiles(LookedUp[T]):
 
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the files with these numbers need of a cache, used at the times ``at``."""
-        files = [file for file in self._files if isinstance(file, RemoteFile) and file.is_cached]
-        cached = np.array(list(map(_is_cached, self._files)))
-        place_of, remote = np.cumsum(cached) - 1, cached[indices]
-        file_of = place_of[indices[remote]]
-        ends = np.array([file.size for file in files], np.int64)[file_of]
-        yield part_uses(files, file_of, np.zeros_like(ends), ends, at[remote])
+        # There may be millions of files, so only those that are needed are looked at.
+        numbers, file_of = np.unique(indices, return_inverse=True)
+        found = [self._files[number] for number in numbers.tolist()]
+        files = [file for file in found if _is_cached(file)]
+        if files:
+            cached = np.array(list(map(_is_cached, found)))
+            place_of, remote = np.cumsum(cached) - 1, cached[file_of]
+            file_of = place_of[file_of[remote]]
+            ends = np.array([file.size for file in files], np.int64)[file_of]
+            yield part_uses(files, file_of, np.zeros_like(ends), ends, at[remote])
 
     @derived
     def _reads_remote(self) -> bool:
@@ -198,7 +202,7 @@ class Files(WholeFiles[Any]):
         return [location(self._files[index]) for index in indices]
 
 
-def _is_cached(file: AnyFile) -> bool:
+def _is_cached(file: AnyFile) -> TypeGuard[RemoteFile]:
     return isinstance(file, RemoteFile) and file.is_cached
 
 

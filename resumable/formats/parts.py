@@ -15,7 +15,7 @@ from ..core.lookup import LookedUp
 from ..core.prepared_items import grouped
 from ..core.stage import MOST_ITEMS
 from ..errors import MalformedItem
-from .ahead import ReadAheadItems, Turns, always
+from .ahead import ReadAheadItems, TurnsSeen, always
 
 T = TypeVar("T")
 
@@ -88,11 +88,11 @@ class ItemsInParts(FoundInParts[T]):
         return places
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        turns = Turns()
+        seen = TurnsSeen()
         return Indexed(
             self._gather,
             prepare=lambda indices: ReadAheadItems(
-                self._gather, indices, always(self._at_once), turns
+                self._gather, indices, always(self._at_once), seen
             ),
             every_epoch=True,
         )

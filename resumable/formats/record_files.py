@@ -26,13 +26,13 @@ from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
-from .ahead import ReadAheadItems, Turns
+from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .named_files import files_in_words, left_out_of_files
-from .record import LocatedRecord
+from .record import LocatedRecord, located
 from .record_file import AnyRecords, RecordFile
 from .remote_records import ReadRemote, RemoteRecords, read_remote
 from .runs_ahead import KeptRuns, RecordLayout
@@ -162,11 +162,11 @@ class RecordFiles(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            ahead, turns = KeptRuns(self._layout, self._located), Turns()
+            ahead, seen = KeptRuns(self._layout, self._located), TurnsSeen()
             gather = partial(self._gather_from_many, read=ahead.read)
             return Indexed(
                 self._gather,
-                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, turns),
+                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, seen),
                 every_epoch=True,
                 plans_far=True,
                 needs=partial(self._needs, ahead) if self._is_cached else None,
@@ -324,14 +324,7 @@ class Located(RecordFiles[LocatedRecord]):
     def _items(
         self, found: list[bytes], files: Iterable[int], numbers: Indices
     ) -> list[LocatedRecord]:
-        return list(
-            map(
-                LocatedRecord,
-                found,
-                map(self.file_paths.__getitem__, files),
-                (numbers + 1).tolist(),
-            )
-        )
+        return located(found, map(self.file_paths.__getitem__, files), (numbers + 1).tolist())
 
 
 class _PagedItems(dict[int, T]):

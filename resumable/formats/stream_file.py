@@ -13,7 +13,7 @@ from .io.compression import Compression, compression_of
 from .io.paths import file_name
 from .io.pieces import CheckedPieces, Damage, Decompressed, Pieces, Start
 from .io.scan_buffer import ScanBuffer, pass_over
-from .record import Format, FoundRecords, LocatedRecord
+from .record import Format, FoundRecords, LocatedRecord, located
 
 
 class StreamPosition(NamedTuple):
@@ -211,7 +211,7 @@ class StreamReader:
         stripped = self._format.stripped
         if stripped is not None:
             cut = list(map(stripped, cut))
-        records = list(map(LocatedRecord, cut, repeat(self._file.path), run.numbers[start:stop]))
+        records = located(cut, repeat(self._file.path), run.numbers[start:stop])
         if run.damage is not None and start < stop == run.length:
             where = f"{self._file.path}, {self._format.record} {run.after}"
             reason = f"{where}: {run.damage}".encode(errors="replace")

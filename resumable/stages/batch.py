@@ -141,6 +141,7 @@ class Batch(CallsFunction[Any]):
             indices_per_epoch=upstream.indices_per_epoch / size,
             needs=needs_of_batches(upstream, size, size, countable(items)),
             last_of=(upstream, partial(last_of_batch, size, size, countable(items))),
+            items_each=items_of_batches(upstream, size, countable(items)),
         )
 
     @derived
@@ -233,6 +234,11 @@ def needs_of_batches(upstream: Indexed[Any], size: int, shift: int, items: int) 
         return needs(numbers, np.repeat(at, lengths))
 
     return of_batches
+
+
+def items_of_batches(upstream: Indexed[Any], size: int, items: int) -> int:
+    """`Indexed.items_each` of batches; arguments as of `Batches`."""
+    return upstream.items_each * max(min(size, items), 1)
 
 
 class _BatchIterator(SteadyIterator[Any]):

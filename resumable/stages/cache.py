@@ -153,6 +153,7 @@ class Cache(IndexedTransform[T]):
             if upstream.prepare is None
             else partial(_PreparedCachedItems, kept, upstream, known_length(self)),
             needs=upstream.needs,
+            items_each=upstream.items_each,
         )
 
 

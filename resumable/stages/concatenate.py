@@ -127,6 +127,7 @@ class Concatenate(Combine[T]):
             inputs.__getitem__,
             self._route,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            items_each=max(each.items_each for each in inputs),
         )
 
     @derived

@@ -296,6 +296,7 @@ class Mix(LookedUp[T], MixesInputs[T]):
             inputs.__getitem__,
             self._route(epoch),
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            items_each=max(each.items_each for each in inputs),
         )
 
     def _route(self, epoch: int) -> Route:

@@ -184,6 +184,7 @@ class Repeat(Transform[T]):
                 upstream_at,
                 runs.places,
                 indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
+                items_each=first.items_each,
             )
 
         def epoch_with(index: int) -> int:
@@ -410,6 +411,8 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
 
     def close(self) -> None:
         self._own_idle.close()  # first, so that no workers are kept for a further epoch
+        if self._whole is not None:
+            self._whole.close()
         super().close()
 
     def _advance_over(self, count: int) -> int:
@@ -436,6 +439,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             if place is not None:
                 self._whole = IndexedIterator(self._stage, self._start_epoch)
                 self._whole.skip(self._finished * len(self._stage.upstream) + place)
+                self._upstream.close()  # it reads nothing; its state stays readable
         return self._whole
 
     def _place(self) -> int | None:
@@ -455,7 +459,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             number, last = divmod(position - 1, length)
             upstream = self._started(number)
             upstream.skip(last + 1)
-            self._upstream.close()
+            upstream.close()
             self._finished, self._delivered, self._upstream = number, True, upstream
 
     def _within(self) -> bool:

@@ -47,7 +47,7 @@ from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
 from ..state.value import State, unpack, unpack_count
-from .batch import Batches, last_of_batch, needs_of_batches
+from .batch import Batches, items_of_batches, last_of_batch, needs_of_batches
 
 
 @final
@@ -159,6 +159,7 @@ class Window(Transform[Any]):
             indices_per_epoch=upstream.indices_per_epoch / step,
             needs=needs_of_batches(upstream, size, step, countable(items)),
             last_of=(upstream, partial(last_of_batch, size, step, countable(items))),
+            items_each=items_of_batches(upstream, size, countable(items)),
         )
 
     def windows_of(self, items: int) -> int:

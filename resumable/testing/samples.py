@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.block import Block, block_items
+from ..core.block import Block, Indices, block_items
+from ..core.identity import IdentityFields
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp
+from ..core.reliance import ALWAYS
+from ..formats.ahead import ReadAheadItems, TurnsSeen, always
 from ..pipeline import Pipeline, from_iterable
 
 
@@ -41,6 +47,33 @@ class CounterIterator:
 
     def set_state(self, state: dict[str, int]) -> None:
         self.position = state["position"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MadeAhead(LookedUp[int]):
+    """Multiples of ten, which are made a few ahead of their turn, as records of files are."""
+
+    identity: ClassVar[IdentityFields] = {"count": ALWAYS}
+    state_cost = "the position"
+
+    count: int
+
+    @property
+    def length(self) -> int:
+        return self.count
+
+    def indexed(self, epoch: int = 0) -> Indexed[int]:
+        seen = TurnsSeen()
+        return Indexed(
+            _tens,
+            prepare=lambda indices: ReadAheadItems(_tens, indices, always(5), seen),
+            every_epoch=True,
+        )
+
+
+def _tens(indices: Indices) -> Block:
+    return (10 * indices).tolist()
 
 
 def stream(count: int) -> Pipeline[int]:

@@ -12,6 +12,7 @@ from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from .samples import (
     Counter,
+    MadeAhead,
     any_dtype,
     as_document,
     as_two_fields,
@@ -77,6 +78,7 @@ def _sources() -> st.SearchStrategy[Pipeline[Any]]:
     return st.one_of(
         counts.map(rs.range),
         counts.map(stream),
+        counts.map(lambda count: Pipeline(MadeAhead(count))),
         counts.map(lambda count: rs.from_iterable(Counter(count))),
         st.lists(items(), max_size=20).map(rs.from_sequence),
         st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count)["y"])),

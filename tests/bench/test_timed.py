@@ -81,7 +81,7 @@ def indexed_alike(plain: rs.Stage[Any], other: rs.Stage[Any]) -> None:
         ]
         assert_same(ranges[:1], ranges[1:], "a range")
         # By these it is planned what is read ahead.
-        for told in ("plans_far", "every_epoch", "indices_per_epoch"):
+        for told in ("plans_far", "every_epoch", "indices_per_epoch", "items_each"):
             assert getattr(by_index(other), told) == getattr(by_index(plain), told), told
         assert (by_index(other).needs is None) == (by_index(plain).needs is None)
 

@@ -242,7 +242,7 @@ MUTATIONS: Final = [
     Mutation("file_cache/eviction.py", "        if self._others:\n            return 0\n", ""),
     Mutation("file_cache/eviction.py", "last_used[few:] + last_used[:few]", "last_used"),
     Mutation(
-        "file_cache/eviction.py", "not self._said.issuperset(self._contents.values()) or now", "now"
+        "file_cache/eviction.py", "not self._said.issuperset(self._new_contents) or now", "now"
     ),
     Mutation("file_cache/eviction.py", "with self._lock:", "if True:"),
     Mutation(
@@ -273,6 +273,7 @@ MUTATIONS: Final = [
         "if False:",
     ),
     Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
+    Mutation("file_cache/part_store.py", "self._checked.clear()", "pass"),
     Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
     Mutation("file_cache/plan.py", "lock(descriptor)\n                    if", "if"),
     Mutation("file_cache/plan.py", "if os.path.exists(path):", "if True:"),
@@ -300,7 +301,12 @@ MUTATIONS: Final = [
     Mutation("file_cache/room.py", "if not _is_own(self.path):", "if False:"),
     Mutation("file_cache/room.py", "elif not remove_if_dead(entry.path, check_own):", "else:"),
     Mutation("file_cache/room.py", "write(used + needed)", "write(used)"),
-    Mutation("file_cache/foresight.py", "uses.at[left] - outlook.elapsed", "uses.at[left]"),
+    Mutation(
+        "file_cache/foresight.py", "self.uses.at - moved[self.uses.iterator_of]", "self.uses.at"
+    ),
+    Mutation("file_cache/foresight.py", "moved[self.uses.iterator_of]", "moved.max(initial=0)"),
+    Mutation("file_cache/foresight.py", 'places[np.argsort(at[places], kind="stable")]', "places"),
+    Mutation("file_cache/foresight.py", "<= self.horizon // RENEWED", ""),
     Mutation("file_cache/foresight.py", "self._read[place] += size", "pass"),
     Mutation("file_cache/foresight.py", "if uses.cache == self._cache", "if True"),
     Mutation("file_cache/parts.py", "min(start, before.start), max(end, before.end)", "start, end"),
@@ -341,6 +347,8 @@ MUTATIONS: Final = [
         "formats/io/stored_files.py", "+ epoch * starts[-1] - self._place", "+ epoch * starts[-1]"
     ),
     Mutation("formats/io/stored_files.py", "for epoch in range(2):", "for epoch in range(1):"),
+    Mutation("formats/io/stored_files.py", "file_of=places[uses.file_of]", "file_of=uses.file_of"),
+    Mutation("formats/io/stored_files.py", "        foreseeing.discard(self)\n", ""),
     Mutation(
         "formats/io/cached_parts.py",
         "begins[file_of] + starts, 0",
@@ -624,6 +632,11 @@ MUTATIONS: Final = [
         "return iter(list(map(self._item, self._indices[places.start : places.stop].tolist())))",
     ),
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
+    Mutation(INDEXED, "        foreseeing.discard(self)\n", ""),
+    Mutation("core/indexed.py", "max(most // self.items_each, 1)", "most"),
+    Mutation(
+        "stages/repeat.py", "self._upstream.close()  # it reads nothing", "pass  # it reads nothing"
+    ),
     Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
     Mutation(RESERVOIR, "self._position.pass_over(count)", "self._position.pass_over(1)"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),

@@ -119,6 +119,9 @@ class OneEpoch:
     def left(self) -> int:
         return self._length - self.position
 
+    def horizon(self, most: int) -> int:
+        return most
+
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         numbers = self._coming[self.position + start : self.position + stop].tolist()
         spans = [self._order.span(number) for number in numbers]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from support.waiting import Meeting
 import resumable as rs
 from resumable.core.file_locks import lock
 from resumable.core.foreseen import PartUses
+from resumable.file_cache import eviction as eviction_module
 from resumable.file_cache.eviction import Eviction
-from resumable.file_cache.foresight import Foresight
+from resumable.file_cache.foresight import Foresight, code_of
 from resumable.file_cache.part_file import HEADER, PartName
 from resumable.file_cache.plan import plans_of_others
 from resumable.file_cache.room import KeptPart
@@ -141,6 +143,29 @@ def test_an_order_that_reads_through_another_cache_is_none_of_this_ones(tmp_path
     next(spans)
     assert not len(Foresight(one).next_uses().codes)
     assert len(Foresight(other).next_uses().codes) == COUNT
+
+
+def test_what_others_know_already_is_not_compared_again(
+    cache: rs.FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eviction_module, "OFTEN", math.inf)
+    compared: list[Any] = []
+
+    class Noting(set[int]):
+        def issuperset(self, other: Iterable[Any]) -> bool:
+            codes = list(other)
+            compared.extend(codes)
+            return super().issuperset(codes)
+
+    *files, new = some_files(*[1] * 50)
+    eviction = eviction_of(cache)
+    eviction.publish(files)
+    eviction._said = Noting(eviction._said)
+    for _ in range(9):
+        eviction.publish([])
+    eviction.publish([new])
+    assert compared == [code_of(new)]
+    eviction.close()
 
 
 def test_what_was_read_ahead_of_its_turn_is_not_needed_a_second_time(cache: rs.FileCache) -> None:

@@ -312,6 +312,17 @@ def test_what_is_there_from_an_earlier_run_is_not_fetched_again(tmp_path: Path) 
     assert copied.read(wanted, network) == [span.data for span in wanted]
 
 
+def test_no_more_is_known_of_parts_than_there_is_room_for(tmp_path: Path) -> None:
+    cache = rs.FileCache(tmp_path, 4 * ROOM, PART, read_ahead=0)
+    reader, network = opened(cache), Network()
+    for file in some_files(*[PART] * 20):
+        for _ in range(2):
+            assert reader.read([Span(file, 0, PART)], network) == [file.content]
+        assert 0 < len(reader.reader._store._checked) <= 4
+    assert network.bytes == 20 * PART
+    reader.close()
+
+
 def test_another_version_of_a_file_is_another_file(tmp_path: Path) -> None:
     reader, network = opened(rs.FileCache(tmp_path, 9 * ROOM, PART)), Network()
     for content in (b"old" * 99, b"new" * 99):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+import pytest
+from formats.shard_files import mds_files, write_files
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from resumable.formats.ahead import ReadAheadItems, Turns
+import resumable as rs
+from resumable.formats.ahead import ReadAheadItems, TurnsSeen
+
+OfLength = Callable[[int], rs.Pipeline[Any]]
 
 
 class Source:
@@ -21,12 +28,12 @@ class Source:
     def __init__(self, count: int, most: int) -> None:
         self.made: list[int] = []
         self.most = most
-        self.turns = Turns()
+        self.seen = TurnsSeen()
         self.items = self.window(np.arange(count))
 
     def window(self, indices: Any) -> ReadAheadItems[int]:
         return ReadAheadItems(
-            self._gather, indices, lambda _: lambda rest, asked: self.most, self.turns
+            self._gather, indices, lambda _: lambda rest, asked: self.most, self.seen
         )
 
     def _gather(self, indices: Any) -> list[int]:
@@ -59,25 +66,58 @@ def test_the_next_indices_are_asked_for_in_the_same_turns() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([0, 0, 3, 3, 3, 11, -5]),
-            st.sampled_from([2, 2, 2, 1, 5]),
+            st.integers(0, 1),
+            st.sampled_from([0, 3, 11, -5]),
+            st.sampled_from([2, 1, 5]),
+            st.integers(1, 4),
             st.booleans(),
         ),
-        max_size=30,
+        max_size=12,
     ),
     st.integers(1, 40),
 )
-def test_whatever_is_skipped_each_item_comes_at_its_turn(
-    steps: list[tuple[int, int, bool]], most: int
+@example([(0, 3, 2, 2, False), (1, 0, 2, 1, False), (1, 3, 2, 3, False)], 1)
+def test_whatever_is_skipped_in_each_of_two_windows_each_item_comes_at_its_turn(
+    steps: list[tuple[int, int, int, int, bool]], most: int
 ) -> None:
-    source, place = Source(400, most), 0
-    for skipped, count, one_by_one in steps:
-        place = max(place + skipped, 0)
-        places = range(place, place + count)
-        if one_by_one:
-            found = list(source.items.items(places))
-        else:
-            found = list(source.items.gather(places))
-        assert found == [10 * n for n in places]
-        place += count
-    assert source.turns.changes <= 12 + len(steps)
+    source = Source(400, most)
+    windows, at = [source.window(np.arange(400)) for _ in range(2)], [0, 0]
+    for window, skipped, count, times, one_by_one in steps:
+        for _ in range(times):
+            place = max(at[window] + skipped, 0)
+            places = range(place, place + count)
+            ask = windows[window].items if one_by_one else windows[window].gather
+            assert list(ask(places)) == [10 * n for n in places]
+            at[window] = place + count
+    assert source.seen.changes <= 12 + 4 * len(steps)
+
+
+@pytest.fixture(scope="module")
+def of_length(tmp_path_factory: pytest.TempPathFactory) -> OfLength:
+    """Returns for a length a data set of so many records, which are read ahead."""
+    folder = tmp_path_factory.mktemp("mds")
+
+    @cache
+    def written(length: int) -> rs.Pipeline[Any]:
+        samples = [(1000 * length + number, "") for number in range(length)]
+        return rs.mds(write_files(folder / str(length), mds_files(samples, 40)))
+
+    return written
+
+
+@given(
+    st.lists(st.sampled_from([1, 8, 13, 18, 60, 100, 101]), min_size=2, max_size=6),
+    st.integers(1, 9),
+    st.integers(1, 3),
+)
+def test_interleaved_records_come_in_batches_as_they_come_one_by_one(
+    of_length: OfLength, lengths: list[int], size: int, block_length: int
+) -> None:
+    sources = [of_length(length) for length in lengths]
+    turns = rs.interleave(*sources, block_length=block_length).map(_number)
+    assert [n for batch in turns.batch(size) for n in batch.tolist()] == list(turns)
+
+
+def _number(record: dict[str, Any]) -> int:
+    number: int = record["n"]
+    return number

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pytest
 from formats.http_files import FileServer
 from support.waiting import wait_until
@@ -261,3 +262,16 @@ def test_a_cache_that_is_too_small_for_the_order_is_said_once_with_the_size_that
         before = process_counts.now()["bytes_read"]
         read_twice(rs.FileCache(tmp_path / "enough", needed, PART))
         assert process_counts.now()["bytes_read"] - before <= 1.01 * 4 * len(TEXT)
+
+
+def test_of_many_whole_files_only_those_that_are_needed_are_looked_at(
+    server: FileServer, tmp_path: Path
+) -> None:
+    files = rs.files(urls(server), read=True, cache=cache_in(tmp_path))
+    needs = by_index(files.stage).needs
+    assert needs is not None
+    (uses,) = needs(np.array([2, 1, 2]), np.arange(3))
+    assert [file.path for file in uses.files] == urls(server)[1:3]
+    assert uses.file_of.tolist() == [1] * 4 + [0] * 4 + [1] * 4
+    assert uses.parts.tolist() == [*range(4)] * 3
+    assert uses.at.tolist() == [0] * 4 + [1] * 4 + [2] * 4

@@ -25,6 +25,7 @@ from resumable.core.foreseen import foreseeing, members
 from resumable.core.process_counts import process_counts
 from resumable.formats.data_files import AnyFile, found_data_files
 from resumable.formats.io import fetching, stored_files
+from resumable.formats.io.cached_parts import uses_in_order
 from resumable.formats.io.stored_files import UNIT, StoredFiles
 
 for package in ("fsspec", "tenacity"):
@@ -219,9 +220,14 @@ def test_many_streams_ask_for_nothing_ahead_and_for_much_at_a_time() -> None:
     assert process_counts.requests - before <= 5 * len(streams)
 
 
-@given(st.lists(st.integers(0, 300_000), min_size=1, max_size=4), st.floats(0, 1))
+@given(
+    st.lists(st.integers(0, 300_000), min_size=1, max_size=4),
+    st.floats(0, 1),
+    st.integers(0, 100),
+    st.integers(0, 2500),
+)
 def test_a_cache_is_told_when_each_part_is_needed_in_this_epoch_and_the_next(
-    sizes: list[int], share: float
+    sizes: list[int], share: float, begin: int, end: int
 ) -> None:
     cache = rs.FileCache("no folder yet", 1 << 24, PART)
     files = found_data_files(in_memory(contents(sizes)), {"cache": cache})
@@ -234,11 +240,31 @@ def test_a_cache_is_told_when_each_part_is_needed_in_this_epoch_and_the_next(
                 expected.append((number, start // PART, max(first + start, 0) // UNIT))
         first += size
     assert stream in members(foreseeing)
-    assert expected == [
+    assert [use for use in expected if begin <= use[2] < end] == [
         use
-        for uses in stream.foreseen(0, 1 << 18)
+        for uses in stream.foreseen(begin, end)
         for use in zip(uses.file_of.tolist(), uses.parts.tolist(), uses.at.tolist(), strict=True)
     ]
+
+
+def test_of_many_files_only_the_next_ones_are_cut_into_parts() -> None:
+    cache = rs.FileCache("no folder yet", 1 << 24, PART)
+    files = found_data_files(in_memory(contents([5 * PART, 100, 9 * PART])), {"cache": cache})
+    stream = StoredFiles(files, epochs=True)
+    stream._place = 3 * PART
+    with mock.patch.object(stored_files, "uses_in_order", wraps=uses_in_order) as cut:
+        (uses,) = stream.foreseen(0, stream.horizon(1))
+    assert uses.parts.tolist() == [3]
+    assert uses.files == files, "all are in use"
+    assert [call.args[0] for call in cut.call_args_list] == [files[:1]]
+
+
+def test_a_stream_that_is_closed_needs_nothing_of_its_cache() -> None:
+    cache = rs.FileCache("no folder yet", 1 << 24, PART)
+    stream = StoredFiles(found_data_files(in_memory([b"x"]), {"cache": cache}), epochs=True)
+    assert stream in members(foreseeing)
+    stream.close()
+    assert stream not in members(foreseeing)
 
 
 @pytest.mark.parametrize("how", ["close", "drop", "go back"])

@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ...core.foreseen import PartUses, foreseeing, members
+from ...core.foreseen import PartUses, foreseeing, members, uses_between
 from .cached_parts import uses_in_order
 from .fetching import GRACE, Patience, begin
 from .open_files import DataFile
@@ -153,6 +153,7 @@ class StoredFiles:
 
     def close(self) -> None:
         """Need nothing of what was asked for; may be called again."""
+        foreseeing.discard(self)
         _reading.discard(self)
         self._begin_at(self._place)
 
@@ -172,14 +173,27 @@ class StoredFiles:
         """How much is still to come, in the same units."""
         return self._starts[-1] // UNIT - self.position
 
+    def horizon(self, most: int) -> int:
+        """In how many of the same units ``most`` parts are, at least 1."""
+        cache = next(file.system.cache for file in self._files if _is_cached(file))
+        assert cache is not None
+        return max(most * cache.part_bytes // UNIT, 1)
+
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """When each part of the files in a cache is needed, up to the end of the next epoch."""
-        kept = [number for number, file in enumerate(self._files) if _is_cached(file)]
+        """When each part of the files in a cache is needed from ``start`` to ``stop``, up to the end of the next epoch."""
+        kept = np.flatnonzero([_is_cached(file) for file in self._files])
         files = [file for file in self._files if _is_cached(file)]
         starts = np.array(self._starts, np.int64)
         for epoch in range(2):
-            begins = starts[kept] + epoch * starts[-1] - self._place
-            yield uses_in_order(files, begins, UNIT)
+            begins = starts + epoch * starts[-1] - self._place
+            # The parts of the other files are not even counted: there may be millions.
+            near = (begins[kept + 1] > start * UNIT) & (begins[kept] < stop * UNIT)
+            if near.any():
+                (places,) = np.nonzero(near)
+                uses = uses_in_order([files[place] for place in places], begins[kept[near]], UNIT)
+                uses = uses_between(uses, start, stop)
+                # All files are in use, also those that are needed later.
+                yield uses._replace(files=files, file_of=places[uses.file_of])
 
     def __del__(self) -> None:
         # An iterator that is dropped in the middle of an epoch ends it.

@@ -25,7 +25,7 @@ from ...core.prepared_items import PreparedItems
 from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
-from ..ahead import ReadAheadItems, Turns, always
+from ..ahead import ReadAheadItems, TurnsSeen, always
 from ..contents import evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import FileRanges, part_uses_of
@@ -150,7 +150,7 @@ class ShardedFiles(FoundInParts[Any]):
         return Indexed(
             self._gather,
             lambda index: self._gather(np.array([index], np.int64))[0],
-            prepare=partial(self._prepared, Turns()),
+            prepare=partial(self._prepared, TurnsSeen()),
             every_epoch=True,
             needs=self._needs if self._is_cached else None,
         )
@@ -173,17 +173,17 @@ class ShardedFiles(FoundInParts[Any]):
 
         return part_uses_of(np.searchsorted(self._ends, indices, side="right"), at, ranges_of)
 
-    def _prepared(self, turns: Turns, indices: Indices) -> PreparedItems[Any]:
+    def _prepared(self, seen: TurnsSeen, indices: Indices) -> PreparedItems[Any]:
         mean = max(sum(self._found.sizes) // max(self.length, 1), 1)
         if self._found.decompressed:
             # A shard is decompressed once for all of its records among those read at once.
             most = min(MOST_BYTES_AHEAD // mean, LARGEST_RUN)
-            return ReadAheadItems(self._gather, indices, lambda _: Growing(most), turns)
+            return ReadAheadItems(self._gather, indices, lambda _: Growing(most), seen)
         if any(isinstance(shard.file, RemoteFile) for shard in self._found.shards):
             few = FewRequests(self._ends, mean)
-            return ReadAheadItems(self._gather, indices, lambda _: few, turns)
+            return ReadAheadItems(self._gather, indices, lambda _: few, seen)
         most = min(LOCAL_BYTES_AHEAD // mean, MOST_ITEMS_AHEAD)
-        return ReadAheadItems(self._gather, indices, always(most), turns)
+        return ReadAheadItems(self._gather, indices, always(most), seen)
 
     @derived
     def _begins(self) -> Indices:

@@ -28,7 +28,7 @@ from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...core.stage import MOST_ITEMS
 from ...errors import MalformedItem, MissingDependency
-from ..ahead import ReadAheadItems, Turns
+from ..ahead import ReadAheadItems, TurnsSeen
 from ..contents import FILES, evidence_of
 from ..data_files import found_data_files, location
 from ..io.cached_parts import FileRanges, part_uses_of
@@ -216,12 +216,12 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         return records.below(int(file.rows.sum()), file.access.path) + begin
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
-        turns = Turns()
+        seen = TurnsSeen()
         return Indexed(
             self._gather,
             self._item,
             prepare=lambda indices: ReadAheadItems(
-                self._gather, indices, lambda _: lambda *_: self._most_ahead, turns
+                self._gather, indices, lambda _: lambda *_: self._most_ahead, seen
             ),
             gather_range=self._gather_range,
             every_epoch=True,

@@ -133,8 +133,7 @@ class RankRuns:
         tuning: dict[int, dict[str, Any]] = {}
         if not threads:
             tuning = {
-                number: dict(changes)
-                for number, changes in tuning_without_threads(stage).items()
+                number: dict(changes) for number, changes in tuning_without_threads(stage).items()
             }
         apart = dict(partitions(stage))
         for number, found in deals(stage).items():

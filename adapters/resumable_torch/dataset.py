@@ -19,7 +19,7 @@ from torch.utils.data._utils.worker import WorkerInfo
 import resumable as rs
 from resumable.core.arguments import check_int
 from resumable.core.epochs import in_epoch
-from resumable.core.graph import threadless, without_threads
+from resumable.core.graph import has_threads, without_threads
 from resumable.errors import shorten
 
 from .accelerate_guard import keeps_rank_state
@@ -85,7 +85,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self._worker = worker = self._current_worker()
         if worker is None:
             return self._every_item()
-        if worker.num_workers == 1 and threadless(self.pipeline.stage):
+        if worker.num_workers == 1 and has_threads(self.pipeline.stage):
             hide_worker()  # the pipeline's threads read at any moment
         with hidden_worker():
             return self._items_of_worker(worker.id, worker.num_workers)

@@ -1,7 +1,11 @@
 """Copy the next batches of a loader to a device while the training step works on one."""
 
-# On CUDA a batch is copied from pinned memory in a stream of its own, so that the copy goes on while the loop
-# computes. When a batch is handed out, the stream of the loop waits for its copy. No thread is needed.
+# On CUDA the tensors of a batch are copied from pinned memory in a stream of its own, so that the copy goes on while
+# the loop computes. When a batch is handed out, the stream of the loop waits for its copy. No thread is needed.
+#
+# Memory belongs to the stream in which it was allocated. Once it is free, the allocator gives it to what comes next in
+# that stream, though the loop may still read it in its own, unless the allocator was told of that. It can be told of a
+# tensor, but not of the tensors within another object. So such an object is copied in the stream of the loop.
 #
 # An interrupt may come between any two bytecodes. So a batch gets from the loader into `_fetched`, and from
 # `_ready` to the loop, without any in between. The batches that lie ahead are those that the loader has
@@ -34,8 +38,9 @@ def device_prefetch(
 ) -> DevicePrefetch:
     """Copy batches to a device ahead of the loop, with the state of the one that the loop has.
 
-    Each `next` copies batches until ``size`` of them are on the device, and hands out the first. On CUDA they are
-    copied from pinned memory in a stream of their own, while the loop computes. The state is that of the
+    Each `next` copies batches until ``size`` of them are on the device, and hands out the first. On CUDA their
+    tensors are copied from pinned memory in a stream of their own, while the loop computes. Any other object that has
+    a method ``to``, such as a ``BatchEncoding``, is copied in the stream of the loop. The state is that of the
     loader after the batch handed out last. It does not depend on ``size``, and a resume may do without.
 
     ::
@@ -234,7 +239,7 @@ class Copier:
 
 
 class CudaCopier(Copier):
-    """Copies batches to a GPU from pinned memory, in a stream of its own."""
+    """Copies tensors to a GPU from pinned memory, in a stream of its own, and other objects in that of the loop."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
@@ -243,9 +248,9 @@ class CudaCopier(Copier):
     def copied(self, number: int, batch: Any) -> NumberedBatch:
         done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream):
-            moved = tree_map(self._move, batch)
+            copied = tree_map(self._copy_tensor, batch)
             done.record(self._stream)
-        return NumberedBatch(number, moved, done)
+        return NumberedBatch(number, tree_map(self._move, copied), done)
 
     def await_copy(self, batch: NumberedBatch) -> None:
         stream = torch.cuda.current_stream(self._device)
@@ -254,13 +259,17 @@ class CudaCopier(Copier):
         # The allocator must not give the memory away before that stream is done with it.
         tree_map(lambda leaf: _note_use(leaf, stream), batch.batch)
 
-    def _move(self, leaf: Any) -> Any:
-        if not hasattr(leaf, "to"):
+    def _copy_tensor(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
             return leaf
-        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" and not leaf.is_pinned():
+        if leaf.device.type == "cpu" and not leaf.is_pinned():
             leaf = leaf.pin_memory()
         # The allocator of pinned memory waits for the copy before it gives the memory away.
         return leaf.to(self._device, non_blocking=True)
+
+    def _move(self, leaf: Any) -> Any:
+        movable = hasattr(leaf, "to") and not isinstance(leaf, torch.Tensor)
+        return leaf.to(self._device, non_blocking=True) if movable else leaf
 
 
 def _note_use(leaf: Any, stream: torch.cuda.Stream) -> Any:

@@ -35,9 +35,12 @@ from .reliance import (
     Reliance,
 )
 from .saved_epochs import (
+    NOT_OURS,
     PIPELINES,
+    WRITTEN_LATER,
     EpochContinuation,
     ask_by_epoch,
+    concerns_whole_run,
     follows_from_repeats,
     in_saved_epoch,
     is_by_epoch,
@@ -406,6 +409,7 @@ def _compare_epochs(
         if reason and (
             past is None
             or says_what_to_do(reason)
+            or (one_each and concerns_whole_run(reason))
             or _only_of_another_rank(left, right, path, terms)
         ):
             return reason
@@ -522,7 +526,7 @@ def _own_in_epochs(identity: _Identity) -> list[tuple[int, _Identity]]:
 def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> str | None:
     past, told = terms.past, terms.told
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
-        return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
+        return f"{path}: the saved fingerprint {NOT_OURS}: {shorten(theirs)}"
     if ours.stage._may_begin and theirs[0] != ours.name and (past or not ours.fields_set):
         theirs = [ours.name, theirs]
     named, fields, upstreams = node_parts(theirs)
@@ -535,7 +539,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
     if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
         return (
             f"{name} at {path}: saved in version {version[:9]} of its state, this library reads up to "
-            f"{ours.version}; was it written by a newer version of the library?"
+            f"{ours.version}; {WRITTEN_LATER}"
         )
     silent = ours.names_no_rank(fields)
     if silent and terms.is_own(ours.stage):

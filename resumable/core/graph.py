@@ -88,12 +88,17 @@ def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
 
 def without_threads(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline without threads and workers; its states are the same."""
-    return tuned(stage, threadless(stage))
+    return tuned(stage, tuning_without_threads(stage))
 
 
-def threadless(stage: Stage[Any]) -> Tuning:
+def tuning_without_threads(stage: Stage[Any]) -> Tuning:
     """The tuning of `without_threads`; empty if nothing is computed ahead."""
     return _variants(stage, 0)
+
+
+def has_threads(stage: Stage[Any]) -> bool:
+    """Whether threads or workers compute items of the pipeline ahead."""
+    return bool(tuning_without_threads(stage))
 
 
 def variations(stage: Stage[Any]) -> list[Variation]:

@@ -67,7 +67,7 @@ class Indexed(Generic[T]):
         "ascending",
         "base",
         "choice",
-        "epoch_with",
+        "epochs",
         "every_epoch",
         "gather",
         "gather_range",
@@ -121,9 +121,9 @@ class Indexed(Generic[T]):
         self.numbered_by: Indexed[Any] | None = None
         # For items that are each taken from one of several inputs: `input_at` and `route` of `chosen`.
         self.choice: tuple[Callable[[int], Indexed[T]], Route] | None = None
-        # For items of several epochs: the epoch of the item at an index, which never decreases.
-        self.epoch_with: Callable[[int], int] | None = None
-        # Whether items that come later are also made of items that come later.
+        # For items of several epochs: the epoch of the item at an index, its items, and the index there.
+        self.epochs: Callable[[int], tuple[int, Indexed[T], int]] | None = None
+        # Whether items that come later are also made of items that come later, or of those of a later epoch.
         self.ascending = True
 
     @classmethod
@@ -258,33 +258,43 @@ class Indexed(Generic[T]):
         return self.numbered_by and (self.numbered_by, index)
 
     def epoch_at(self, index: int) -> EpochAt | None:
-        """The epoch of the item at ``index``, or of the last of those that it is made of; None if all are in one epoch."""
-        indexed, ascending = self, True
-        while indexed.epoch_with is None:
+        """The epoch of the item at ``index``, or of the last of those that it is made of; None if all are in one epoch.
+
+        If a repeat stands within a repeat, the inner one tells it.
+        """
+        found: EpochAt | None = None
+        indexed: Indexed[Any] | None = self
+        ascending = True
+        while indexed is not None:
+            epoch, upstream, index = indexed._last_of_what_makes(index)
+            if epoch is not None:
+                found = EpochAt(epoch, ascending)
             ascending = ascending and indexed.ascending
-            found = indexed._last_of_what_makes(index)
-            if found is None:
-                return None
-            indexed, index = found
-        return EpochAt(indexed.epoch_with(index), ascending)
+            indexed = upstream
+        return found
 
     @property
     def first_epoch(self) -> int | None:
         """The first epoch of what the items, at least one, are taken from; None if all are in one epoch."""
-        indexed = self
-        while indexed.epoch_with is None:
-            found = indexed._last_of_what_makes(0)
-            if found is None:
-                return None
-            indexed = found[0]
-        return indexed.epoch_with(0)
+        first: int | None = None
+        indexed: Indexed[Any] | None = self
+        while indexed is not None:
+            epoch, indexed, _ = indexed._last_of_what_makes(0)
+            first = first if epoch is None else epoch
+        return first
 
-    def _last_of_what_makes(self, index: int) -> tuple[Indexed[Any], int] | None:
-        """Like `made_of`, for an item that is made of several neighbours too; None for one of several inputs."""
+    def _last_of_what_makes(self, index: int) -> tuple[int | None, Indexed[Any] | None, int]:
+        """The epoch of the item at ``index`` if the items are of several, and like `made_of` what makes it.
+
+        It may be the last of several neighbours. There is none for one of several inputs.
+        """
+        if self.epochs is not None:
+            return self.epochs(index)
         if self.last_of is not None:
             upstream, last = self.last_of
-            return upstream, last(index)
-        return None if self.choice else self.made_of(index)
+            return None, upstream, last(index)
+        found = None if self.choice else self.made_of(index)
+        return (None, None, index) if found is None else (None, *found)
 
     def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
         """What is needed by other indices, which ``index_map`` turns into ours, both of shape (n,)."""

@@ -12,6 +12,7 @@ from .epochs import ByEpoch
 from .evidence import Evidence
 from .timeline import (
     CANNOT_BE_CHANGED,
+    FIXED_FOR_A_RUN,
     FROM_THERE_ON,
     ByPosition,
     Continuation,
@@ -28,11 +29,18 @@ LONGEST_PIPELINE: Final = 100
 AS_SAVED: Final = "as saved"
 AS_HERE: Final = "as here"
 SO_FROM_EPOCH: Final = "this is so from epoch"
+NOT_OURS: Final = "is not one of this library's"
+WRITTEN_LATER: Final = "was it written by a newer version of the library?"
 
 
 def says_what_to_do(reason: str) -> bool:
     """Whether ``reason``, why a state does not fit, says from where on what differs may do so."""
     return SO_FROM_EPOCH in reason or FROM_THERE_ON in reason
+
+
+def concerns_whole_run(reason: str) -> bool:
+    """Whether ``reason``, why a state does not fit, concerns the whole run, and not some of its epochs alone."""
+    return any(one in reason for one in (FIXED_FOR_A_RUN, NOT_OURS, WRITTEN_LATER))
 
 
 def ask_by_epoch(reason: str, repeat: Any) -> str:

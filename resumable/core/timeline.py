@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 CANNOT_BE_CHANGED: Final = "so it cannot be changed here"
 FROM_THERE_ON: Final = "to change it from there on"
+FIXED_FOR_A_RUN: Final = "is fixed for a run"
 
 Timeline: TypeAlias = tuple[tuple[int, Any], ...]
 """What holds from which position on: ascending positions from 0, each with a value."""

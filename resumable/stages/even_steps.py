@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from ..core import Block, Items, Stage, StageIterator, block_length
 from ..core.block import concatenate
 from ..core.reach import Reach, reached_all
-from ..errors import StateMismatch
+from ..errors import InvalidArgument, StateMismatch
 from ..state.merging import OF_EVEN_STEPS, PARTITIONS
 from ..state.value import State, unpack, unpack_count
 
@@ -65,6 +65,8 @@ class EvenIterator(StageIterator[T]):
         self._own: StageIterator[T] = stage.start_own(epoch)
         self._again: StageIterator[T] | None = None
         self._left = stage.steps_after({})
+        # How many steps are left when what is read ends; below 0 if that has more items than there are steps.
+        self._left_at_end = self._left - stage.own_total()
         # Whether it follows from the positions of all partitions.
         self._knows_all = True
         self._may_repeat = False
@@ -121,11 +123,19 @@ class EvenIterator(StageIterator[T]):
 
     def _repeating(self) -> StageIterator[T]:
         """The rank's items once more, from the one that lets its last item come at the last step."""
+        total = self._stage.own_total()
+        if (missing := self._left - max(self._left_at_end, 0)) > 0:
+            raise InvalidArgument(
+                f"uneven={self._stage.uneven!r} needs partitions of as many items as their length says, got "
+                f"{missing} fewer of {total}; is the length of each stage of yours in the partition right?"
+            )
         again, self._again = self._again, None
         if again is not None:
             again.close()
         self._again = again = self._stage.start_own(self._start_epoch, plainly=True)
-        again.skip(-self._left % self._stage.own_total())
+        passed = -self._left % total
+        again.skip(passed)
+        self._left_at_end = self._left - (total - passed)
         return again
 
     def _evens_out_alike(self, ranks: Any, uneven: Any) -> bool:
@@ -155,7 +165,8 @@ class EvenIterator(StageIterator[T]):
         self._own.set_state(own)
         positions = dict(zip(own[PARTITIONS], own["positions"], strict=True))
         done = sum(positions[number] for number in self._stage.numbers)
-        self._may_repeat = self._stage.uneven == "pad" and done >= self._stage.own_total()
+        rest = self._stage.own_total() - done
+        self._may_repeat = self._stage.uneven == "pad" and rest <= 0
         self._knows_all = len(positions) == self._stage.count
         if self._knows_all:
             self._left = self._stage.steps_after(positions)
@@ -169,3 +180,4 @@ class EvenIterator(StageIterator[T]):
                 "of all ranks with merge_states",
                 self._stage,
             )
+        self._left_at_end = self._left - rest

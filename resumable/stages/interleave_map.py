@@ -30,7 +30,7 @@ from ..core import (
     state_deferrer,
 )
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
-from ..core.graph import threadless, tuned, walk
+from ..core.graph import tuned, tuning_without_threads, walk
 from ..core.stage import InputShadows
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..shadows.expanded import ExpandsTraced
@@ -328,7 +328,7 @@ def _read_singly(stage: Stage[T]) -> Stage[T]:
     last = len(list(takewhile(lambda found: found.flow.one_by_one, stages)))
     tuning = {
         number: changes
-        for number, changes in threadless(stage).items()
+        for number, changes in tuning_without_threads(stage).items()
         if number < len(stages)
         and ("workers" not in changes or (number <= last and not _needs_workers(stages[number])))
     }

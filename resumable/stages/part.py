@@ -21,6 +21,7 @@ from ..core import (
 from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
 from ..core.records import Records
+from ..core.timeline import FIXED_FOR_A_RUN
 from .dealing import Deals
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Part(Deals[T]):
         "count": IdentityField(
             ALWAYS,
             shown_as="count of partitions",
-            hint="the number of partitions is fixed for a run",
+            hint=f"the number of partitions {FIXED_FOR_A_RUN}",
         )
     }
     state_cost = "the position"

@@ -39,6 +39,7 @@ from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
 from ..workers.skips import without_listeners
 from .even_steps import EvenIterator
+from .exclude import Exclude
 from .map_pools import maps_with_processes
 from .part import Part, down_to_parts
 from .partition_iterator import PartitionIterator
@@ -259,11 +260,18 @@ class Partition(RunsAhead[T], Transform[T]):
     @derived
     def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
-        # The first partitions get one item more of a source than the others.
+        # The first partitions get one item more of a source than the others. Records that are left out may lie anywhere.
         sources = [part.upstream.length for part in self.parts]
         rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
-        runs = map(range, *zip(*pairwise(sorted({0, self.count} | rests)), strict=True))
+        starts = {0, self.count} | (set(range(self.count)) if self._leaves_out else rests)
+        runs = map(range, *zip(*pairwise(sorted(starts)), strict=True))
         return tuple((alike, self.pipeline(alike.start).length) for alike in runs)
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether records are left out of the parts, so that each has a length of its own."""
+        stages = down_to_parts(self.upstream)
+        return any(isinstance(found, Exclude) and found.changes for found in stages)
 
     @property
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:

@@ -187,12 +187,14 @@ class Repeat(Transform[T]):
                 items_each=first.items_each,
             )
 
-        def epoch_with(index: int) -> int:
+        def epochs(index: int) -> tuple[int, Indexed[T], int]:
             number = runs.epoch_with(index)
-            within = upstream_at(number).epoch_at(index - int(runs.items_before(number)))
-            return self.epoch_of(epoch, number) if within is None else within.epoch
+            within = index - int(runs.items_before(number))
+            return self.epoch_of(epoch, number), upstream_at(number), within
 
-        indexed.epoch_with = epoch_with
+        indexed.epochs = epochs
+        # One pipeline by epoch may count more epochs in itself than a later one.
+        indexed.ascending = not isinstance(upstream, ByEpoch)
         return indexed
 
     def _upstream_by_index(self, epoch: int, number: int) -> Indexed[T]:

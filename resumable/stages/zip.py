@@ -137,7 +137,9 @@ class Zip(Combine[Any]):
         inputs = self.indexed_upstreams(epoch)
         if inputs is None:
             return None
-        return Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
+        indexed = Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
+        indexed.last_of = inputs[0], int  # as in iteration, the first one tells the epoch
+        return indexed
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
         """One block made of ``blocks``, which have one length."""

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, final
 from ..core.derived import derived
 from ..core.fingerprint import explain_mismatch
 from ..core.function_state import CallsFunction
-from ..core.graph import Tuning, Variation, cut_after, threadless, walk
+from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, walk
 from ..core.stage import Stage
 from . import reasons
 from .conditions import Conditions
@@ -224,7 +224,7 @@ class Diagnosis:
         work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new one after every resume, also in this process.
-        tuning = threadless(cut) if isinstance(cut, CallsFunction) else {}
+        tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
         outcome = self.workers.run(ProcessTask(work, number, tuning))
         if (seen := _failed(outcome, SAME)) is not None:
             return seen
@@ -262,7 +262,7 @@ class Diagnosis:
     @derived
     def _without_threads(self) -> bool:
         """Whether to leave threads out: if they are not the cause, they only disturb."""
-        tuning = threadless(self.stage)
+        tuning = tuning_without_threads(self.stage)
         if not tuning:
             return False
         keep = self.workers.new_file()
@@ -272,7 +272,7 @@ class Diagnosis:
         return outcome.error is None and any(run.differs for run in outcome.result)
 
     def _tuning(self, number: int) -> Tuning:
-        tuning = threadless(cut_after(self.stage, number))
+        tuning = tuning_without_threads(cut_after(self.stage, number))
         return tuning if tuning and self._without_threads else {}
 
     @derived

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, final
 
-from ..core.graph import Tuning, cut_after, threadless
+from ..core.graph import Tuning, cut_after, tuning_without_threads
 from ..core.stage import Stage
 from .chains import FIRST_HASH_SEED
 from .conditions import Conditions
@@ -132,7 +132,9 @@ class RankRuns:
         stage = cut_after(self.stage, cut)
         tuning: dict[int, dict[str, Any]] = {}
         if not threads:
-            tuning = {number: dict(changes) for number, changes in threadless(stage).items()}
+            tuning = {
+                number: dict(changes) for number, changes in tuning_without_threads(stage).items()
+            }
         apart = dict(partitions(stage))
         for number, found in deals(stage).items():
             count = "ranks" if number in apart else "count"

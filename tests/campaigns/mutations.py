@@ -133,6 +133,16 @@ MUTATIONS: Final = [
     Mutation("stages/epoch_runs.py", "max(begin - first, 0)", "begin"),
     Mutation("stages/epoch_runs.py", 'side="right"', 'side="left"'),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
+    Mutation("core/indexed.py", "ascending = ascending and indexed.ascending", "pass"),
+    Mutation(
+        "stages/repeat.py",
+        "indexed.ascending = not isinstance(upstream, ByEpoch)",
+        "indexed.ascending = True",
+    ),
+    Mutation("stages/partition.py", "isinstance(found, Exclude) and found.changes", "False"),
+    Mutation(
+        "stages/even_steps.py", "(missing := self._left - max(self._left_at_end, 0)) > 0", "False"
+    ),
     Mutation(
         "stages/repeat.py",
         "number = runs.epoch_with(last)",

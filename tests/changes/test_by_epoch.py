@@ -492,3 +492,22 @@ def test_a_state_shows_the_position_at_the_pipeline_of_its_epoch() -> None:
         next(iterator)
         lines = "\n".join(tree_lines(stage_tree(iterator.get_state()))).split("Shuffle")
     assert ["position 1" in line for line in lines] == [False, False, True]
+
+
+def test_no_by_epoch_is_advised_for_what_concerns_the_whole_run() -> None:
+    def within(count: int) -> rs.Pipeline[Any]:
+        return rs.range(20).partition(count, lambda part: part.shuffle(0).repeat(3))
+
+    def before(count: int) -> rs.Pipeline[Any]:
+        return rs.range(20).partition(count, lambda part: part.map(float)).repeat(3)
+
+    for made in (within, before):
+        _, state = read(made(4), 5)
+        with pytest.raises(rs.StateMismatch, match=r"number of partitions is fixed for a run$"):
+            made(5).resume(state)
+    _, state = read(rs.range(5).repeat(3), 7)
+    state["fingerprint"] = state["fingerprint"].replace('"Range"', '"Range@9"')
+    with pytest.raises(rs.StateMismatch, match=r"a newer version of the library\?$"):
+        rs.range(5).repeat(3).resume(state)
+    with pytest.raises(rs.StateMismatch, match="write by_epoch"):
+        rs.range(5).repeat(3).resume(read(rs.range(6).repeat(3), 7)[1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.core import block_items
 
 STAGES = ("map", "batch", "shuffle", "window", "repeat")
 sizes = st.integers(1, 40)
@@ -62,7 +65,7 @@ def test_all_ranks_have_the_steps_of_the_shortest_the_longest_or_their_own(
             of_all("pad")
 
 
-def repeated(own: list[object], count: int) -> list[object]:
+def repeated(own: list[Any], count: int) -> list[Any]:
     first = -count % len(own)
     return [own[(first + number) % len(own)] for number in range(count)]
 
@@ -148,3 +151,60 @@ def test_what_was_dropped_is_counted_while_a_rank_pads() -> None:
     ) as one:
         for _ in one:
             assert one.skipped == {}
+
+
+@given(
+    records=st.sets(st.integers(0, 19), max_size=4),
+    ranks=st.integers(1, 4),
+    first=st.sampled_from([0, 2]),
+)
+def test_records_that_are_left_out_of_some_partitions_count_in_the_steps(
+    records: set[int], ranks: int, first: int
+) -> None:
+    left_out = {0: [], first: sorted(records)} if first else sorted(records)
+
+    def of_all(uneven: str) -> list[list[int]]:
+        parts = rs.range(20).partition(4, lambda part: part.exclude(left_out))
+        pipelines = [parts.shard(rank, ranks, uneven=uneven) for rank in range(ranks)]
+        found = [list(pipeline) for pipeline in pipelines]
+        assert [*map(len, found)] == [*map(len, pipelines)]
+        return found
+
+    kept = of_all("keep")
+    shortest, longest = min(map(len, kept)), max(map(len, kept))
+    assert of_all("drop") == [own[:shortest] for own in kept]
+    assert of_all("pad") == [own + repeated(own, longest - len(own)) for own in kept]
+
+
+class EverySecond(rs.TransformIterator[int]):
+    def pull(self, count: int) -> list[int]:
+        return block_items(self._upstream.pull(2 * count))[::2]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SaysTwice(rs.Transform[int]):
+    """Every second item, though its length says that it has all of them."""
+
+    @property
+    def length(self) -> Any:
+        return self.upstream.length
+
+    def start(self, epoch: int = 0) -> rs.StageIterator[int]:
+        return EverySecond(self, epoch)
+
+
+WAYS: dict[str, Callable[[rs.Pipeline[int]], Any]] = {
+    "items": list,
+    "blocks": lambda pipeline: iter(pipeline).pull(9),
+    "skips": lambda pipeline: iter(pipeline).skip(9),
+}
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+@pytest.mark.parametrize("way", WAYS)
+def test_no_item_is_repeated_in_the_place_of_those_that_a_length_only_says(
+    way: str, uneven: str
+) -> None:
+    parts = rs.range(24).partition(4, lambda part: part.apply(SaysTwice))
+    with pytest.raises(rs.InvalidArgument, match="as their length says, got 6 fewer of 12"):
+        WAYS[way](parts.shard(0, 2, uneven=uneven))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ from resumable_torch import (  # noqa: E402
     ResumableDataLoader,
     device_prefetch,
 )
+from resumable_torch.device_prefetch import CudaCopier  # noqa: E402
 from torch.distributed.checkpoint.state_dict_loader import load as dcp_load  # noqa: E402
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
@@ -257,3 +259,48 @@ def test_what_it_cannot_prefetch_is_refused() -> None:
             device_prefetch(loader_of("map"), "cpu", size)
     with pytest.raises(RuntimeError, match="device"):
         device_prefetch(loader_of("map"), "nonsense")
+
+
+class Streams:
+    """In the place of CUDA's streams: names, of which one is the current one; "loop" is that of the loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.current = "loop"
+        self.notes = list[str]()
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: "copies")
+        monkeypatch.setattr(torch.cuda, "Event", lambda: self)
+        monkeypatch.setattr(torch.cuda, "stream", self.within)
+
+    @contextmanager
+    def within(self, stream: str) -> Iterator[None]:
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
+    def record(self, stream: str) -> None:
+        self.notes.append(f"event in {stream}")
+
+    def note(self, what: str) -> None:
+        self.notes.append(f"{what} in {self.current}")
+
+
+def test_only_tensors_are_copied_in_a_stream_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = Streams(monkeypatch)
+
+    class Noted(torch.Tensor):
+        def is_pinned(self, *args: Any) -> bool:
+            return True
+
+        def to(self, device: Any, **options: Any) -> Any:
+            streams.note("tensor")
+            return self
+
+    class Encoding:
+        def to(self, device: Any, **options: Any) -> Any:
+            streams.note("encoding")
+            return self
+
+    batch = {"first": Encoding(), "inputs": torch.zeros(2).as_subclass(Noted), "names": "ab"}
+    copied = CudaCopier(torch.device("meta")).copied(7, batch)
+    assert streams.notes == ["tensor in copies", "event in copies", "encoding in loop"]
+    assert (copied.number, copied.batch, copied.copied) == (7, batch, streams)

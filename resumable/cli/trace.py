@@ -22,6 +22,7 @@ from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
 from ..formats.named_files import is_named
 from ..formats.record import LocatedRecord
 from ..shadows.record_item import item_of_record
+from ..stages.exclude import exclusions_in, is_by_item
 from ..verify import TargetError
 from ..views.origin_rows import OriginRow, origin_rows
 from ..views.table import table_lines
@@ -188,13 +189,24 @@ def _is_wanted(name: str | None, number: int, record: Origin) -> bool:
 
 def _add_exclusions(path: str, rows: Sequence[OriginRow]) -> None:
     """Add the records of ``rows`` to the file at ``path``, under the names of their inputs and files."""
-    kept = json.loads(Path(path).read_text(encoding="utf-8")) if os.path.exists(path) else None
+    kept = _kept_in(path) if os.path.exists(path) else None
     for record in filter(None, (row.record for row in rows)):
         kept = _with(kept, _input_names(record), record, path)
     text = json.dumps(kept if kept is not None else [], indent=1) + "\n"
     unfinished = Path(f"{path}.tmp-{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)
+
+
+def _kept_in(path: str) -> Any:
+    """The records that the file at ``path`` has; None for none."""
+    kept = exclusions_in(path)
+    if kept and is_by_item(kept):
+        raise InvalidArgument(
+            f"{path} says from which items on its records are left out; name another file, and add what it then has "
+            "as a further entry, with the item that `resumable amend` tells"
+        )
+    return kept or None
 
 
 def _input_names(record: Origin) -> list[str]:

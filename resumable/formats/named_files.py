@@ -81,11 +81,22 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             continue
         if len(named) != 1:
             are = f"{len(named)} files are" if named else "no file is"
+            among = _told_apart([paths[number] for number in named]) if named else list(paths)
             raise InvalidArgument(
                 f"records must name a file by its path, or by an end of it that no other has, but {are} called "
-                f"{public_name(name)!r} among {shorten([paths[number] for number in named] or list(paths))}"
+                f"{public_name(name)!r} among {shorten(among)}"
             )
         yield named[0], part
+
+
+def _told_apart(paths: list[str]) -> list[str]:
+    """The shortest ends of ``paths``, cut between folders, that tell them apart."""
+    folders = [path.split("/") for path in paths]
+    for length in range(1, max(map(len, folders))):
+        ends = ["/".join(each[-length:]) for each in folders]
+        if len(set(ends)) == len(ends):
+            return ends
+    return paths
 
 
 def _last_part(path: str) -> str:

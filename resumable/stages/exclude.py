@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -280,12 +281,12 @@ class Exclude(LookedUp[T], Transform[T]):
 
 
 def read_exclusions(path: str | Path) -> dict[Any, Any]:
-    """The records to `exclude`, from a JSON file.
+    """The records to `exclude`, from a file.
 
     Args:
-      path: of a file with a list of numbers, or with an object of such lists, by item or by name, such as
-        ``{"0": [], "41000": {"web": [12, 977]}}``. If all keys are digits, they are items; so put names that are
-        digits below an item, as in ``{"0": {"2024": [12]}}``.
+      path: of a file with a list of numbers, or with a dict of such lists, by item or by name, such as
+        ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and `resumable amend` print it. If all keys
+        are digits, they are items; so put names that are digits below an item, as in ``{"0": {"2024": [12]}}``.
 
     Raises:
       InvalidArgument: if it holds neither, naming the file.
@@ -298,17 +299,46 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     ...     rs.read_exclusions(path)
     {0: [], 3: [4, 8]}
     """
+    found = exclusions_in(path)
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or not all(key.isdecimal() for key in found):
-            found = {0: found}
-        by_item = {int(first): each for first, each in found.items()}
+        by_item = {0: found or []}
+        if found and is_by_item(found):
+            by_item = {int(first): each for first, each in found.items()}
         _records_by_item(by_item)
     except (ValueError, TypeError) as error:
-        raise InvalidArgument(
-            f"{path} must hold a JSON list of numbers, or an object of such lists, got {error}"
-        ) from error
+        raise _no_exclusions(path, error) from error
     return by_item
+
+
+def exclusions_in(path: str | Path) -> Any:
+    """The value in the file at ``path``, which is JSON or a literal of Python.
+
+    Raises:
+      InvalidArgument: if it is neither, naming the file.
+      OSError: if it cannot be read.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise _no_exclusions(path, error) from error
+
+
+def _no_exclusions(path: str | Path, reason: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"{path} must hold a list of numbers, or a dict of such lists by name or by item, got {reason}"
+    )
+
+
+def is_by_item(records: Any) -> bool:
+    """Whether the keys of ``records``, of a file, are the items from which on they are left out."""
+    return isinstance(records, dict) and all(
+        key.isdecimal() if isinstance(key, str) else isinstance(key, int) for key in records
+    )
 
 
 class _TellsOrigin(ThroughIterator[T]):

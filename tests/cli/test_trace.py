@@ -201,9 +201,29 @@ def test_what_is_wrong_or_not_there_is_told(
     assert told in errors
 
 
-def test_a_file_of_another_form_is_not_written_over(folder: Path, seen: Seen) -> None:
-    (folder / "bad.json").write_text("[3]")
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        ("[3]", "bad.json must hold records by name"),
+        ('{"0": [], "40": {"a": {"a.jsonl": [3]}}}', "name another file"),
+        ("{0: [], 4_000: {'a': {'a.jsonl': [3]}}}", "name another file"),
+        ("{3", "bad.json must hold a list of numbers"),
+    ],
+)
+def test_a_file_of_another_form_is_not_written_over(
+    folder: Path, seen: Seen, held: str, told: str
+) -> None:
+    (folder / "bad.json").write_text(held)
     status, _, errors = trace(folder, "--step", "1", "--exclude", "bad.json")
     assert status == 2
-    assert "bad.json must hold records by name" in errors
-    assert (folder / "bad.json").read_text() == "[3]"
+    assert told in errors
+    assert (folder / "bad.json").read_text() == held
+
+
+def test_a_file_that_holds_nothing_yet_gets_the_records(folder: Path, seen: Seen) -> None:
+    for held in ("[]", "{}", "[ ]\n"):
+        (folder / "bad.json").write_text(held)
+        assert trace(folder, "--step", "1", "--exclude", "bad.json")[0] == 0
+        (records,) = rs.read_exclusions(folder / "bad.json").values()
+        assert records.keys() <= {"a", "b"}
+        assert records

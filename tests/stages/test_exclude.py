@@ -508,7 +508,26 @@ def test_records_are_read_from_a_file(tmp_path: Path) -> None:
     assert rs.read_exclusions(path) == {0: [], 1: {"a": [1]}}
     path.write_text('{"a": {"b": [1]}}')
     assert rs.read_exclusions(path) == {0: {"a": {"b": [1]}}}
-    for text in ("", "3", '{"a": 1}', '{"0": 1}', "[1.5]", '["1"]', "[[1]]", "[-1]"):
+    # As errors and commands print it.
+    path.write_text("{0: [], 1_152: {'b.jsonl': [23]}}\n")
+    assert rs.read_exclusions(path) == {0: [], 1152: {"b.jsonl": [23]}}
+    for text in ("[]", "{}"):
         path.write_text(text)
-        with pytest.raises(rs.InvalidArgument, match=r"bad\.json must hold a JSON list of numbers"):
+        assert list(rs.range(2).exclude(rs.read_exclusions(path))) == [0, 1]
+    for text in (
+        "",
+        "open(1)",
+        "{3",
+        "{-1: []}",
+        "{0: [], '1_152': [2]}",
+        "3",
+        '{"a": 1}',
+        '{"0": 1}',
+        "[1.5]",
+        '["1"]',
+        "[[1]]",
+        "[-1]",
+    ):
+        path.write_text(text)
+        with pytest.raises(rs.InvalidArgument, match=r"bad\.json must hold a list of numbers"):
             rs.read_exclusions(path)

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from ..errors import MalformedItem
 from .block import (
     Block,
     as_batch,
@@ -66,7 +67,12 @@ class _Lists(_Stacking):
 @final
 class _Stacked(_Stacking):
     def block(self, moved: Block) -> Block:
-        return as_batch(moved) if block_length(moved) else []
+        if not block_length(moved):
+            return []
+        try:
+            return as_batch(moved)
+        except MalformedItem:  # rows of several inputs, of other lengths or fields
+            return block_items(moved)
 
 
 @final
@@ -105,7 +111,7 @@ class BatchesOf(_Lists):
 LISTS: Final[Layout] = _Lists()
 """A block is a list of items; a batch is what stacking makes of them."""
 STACKED: Final[Layout] = _Stacked()
-"""A block is the batch of its items: columns, of which some may be lists."""
+"""A block is the batch of its items: columns, of which some may be lists. Items that cannot be stacked stay a list."""
 INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
 """A block and a batch are an int64 array of shape (n,)."""
 

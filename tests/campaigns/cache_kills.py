@@ -35,7 +35,7 @@ from campaigns.harness import (
 from file_cache.remote import PART, File, Network, Order, Span, kept_bytes, opened, some_files
 
 import resumable as rs
-from resumable.file_cache.part_file import HEADER
+from resumable.file_cache.part_file import HEADER, unfinished_path
 from resumable.file_cache.reading import CacheReader
 
 PROCESSES: Final = 4
@@ -119,6 +119,9 @@ def damage(folder: Path, dice: random.Random, foreign: dict[Path, bytes]) -> boo
         if kind == "remove":
             path.unlink()
         elif kind == "stranger" and len(foreign) < 4:
+            # Whoever has claimed the place has found nothing there, or damage, and puts a part there.
+            if os.path.exists(unfinished_path(os.fspath(path))):
+                return False
             # By one rename, as writing could come between a look and a removal of the process.
             made = path.with_suffix(".stranger")
             made.write_bytes(b"somebody else's")

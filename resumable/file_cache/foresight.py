@@ -10,7 +10,8 @@ from weakref import ref
 import numpy as np
 
 from ..core.block import Indices
-from ..core.foreseen import PartUses, foreseeing, members, uses_between
+from ..core.foreseen import PartUses, foreseeing, uses_between
+from ..core.weak_sets import members
 from ..errors import ResumableError
 from .cache import FileCache
 from .part_file import MIX

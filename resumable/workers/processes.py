@@ -16,8 +16,8 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 from typing import Any, Final, final
 
-from ..core.foreseen import members
 from ..core.process_counts import process_counts
+from ..core.weak_sets import members
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .answers import Answer

@@ -23,8 +23,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar, final
 
-from ..core.foreseen import members
 from ..core.home_process import HomeProcess
+from ..core.weak_sets import members
 from ..errors import WorkerError
 from .answers import Answer, Job
 

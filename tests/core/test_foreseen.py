@@ -14,9 +14,10 @@ from support.native_forks import holds_in_a_fork
 
 import resumable as rs
 from resumable.core.block import Indices
-from resumable.core.foreseen import PartUses, foreseeing, members
+from resumable.core.foreseen import PartUses, foreseeing
 from resumable.core.indexed import Indexed
 from resumable.core.lookup import LookedUp
+from resumable.core.weak_sets import members
 
 MOST = 1 << 12
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from support.native_forks import holds_in_a_fork
 
 import resumable as rs
-from resumable.core.foreseen import foreseeing, members
+from resumable.core.foreseen import foreseeing
 from resumable.core.process_counts import process_counts
+from resumable.core.weak_sets import members
 from resumable.formats.data_files import AnyFile, found_data_files
 from resumable.formats.io import fetching, stored_files
 from resumable.formats.io.cached_parts import uses_in_order

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import pytest
 from support.waiting import wait_until
 
-from resumable.core.foreseen import members
+from resumable.core.weak_sets import members
 from resumable.workers.answers import Job
 from resumable.workers.processes import _end_running
 from resumable.workers.threads import Threads, _finish

@@ -19,7 +19,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ...core.foreseen import PartUses, foreseeing, members, uses_between
+from ...core.foreseen import PartUses, foreseeing, uses_between
+from ...core.weak_sets import members
 from .cached_parts import uses_in_order
 from .fetching import GRACE, Patience, begin
 from .open_files import DataFile

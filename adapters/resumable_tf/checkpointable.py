@@ -28,8 +28,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for them. Do not make
     a `tf.data.Dataset` of it, which would run ahead too.
 
-    State: some 200 bytes and what TensorFlow's checkpoint adds to any value, O(1) to take. A resume costs what a resume of the pipeline
-    costs.
+    State: some 200 bytes and what TensorFlow's checkpoint adds to any value, O(1) to take. A resume
+    costs what a resume of the pipeline costs.
 
     Args:
       pipeline: the pipeline with the items. NumPy arrays can be passed to a `tf.function` as they are.

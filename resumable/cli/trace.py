@@ -201,7 +201,7 @@ def _add_exclusions(path: str, rows: Sequence[OriginRow]) -> None:
 def _kept_in(path: str) -> Any:
     """The records that the file at ``path`` has; None for none."""
     kept = exclusions_in(path)
-    if kept and is_by_item(kept):
+    if is_by_item(kept):
         raise InvalidArgument(
             f"{path} says from which items on its records are left out; name another file, and add what it then has "
             "as a further entry, with the item that `resumable amend` tells"

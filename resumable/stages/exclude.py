@@ -301,9 +301,8 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     """
     found = exclusions_in(path)
     try:
-        by_item = {0: found or []}
-        if found and is_by_item(found):
-            by_item = {int(first): each for first, each in found.items()}
+        keyed = found if is_by_item(found) else {0: found or []}
+        by_item = {int(first): each for first, each in keyed.items()}
         _records_by_item(by_item)
     except (ValueError, TypeError) as error:
         raise _no_exclusions(path, error) from error
@@ -335,9 +334,13 @@ def _no_exclusions(path: str | Path, reason: object) -> InvalidArgument:
 
 
 def is_by_item(records: Any) -> bool:
-    """Whether the keys of ``records``, of a file, are the items from which on they are left out."""
-    return isinstance(records, dict) and all(
-        key.isdecimal() if isinstance(key, str) else isinstance(key, int) for key in records
+    """Whether ``records``, of a file, have the items from which on they are left out as keys."""
+    return (
+        isinstance(records, dict)
+        and bool(records)
+        and all(
+            key.isdecimal() if isinstance(key, str) else isinstance(key, int) for key in records
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs the steps side by side, as many at once as there are cores.
+"""Runs the steps side by side, one more at once than there are cores, since all of them wait now and then.
 
 Environments are made one after the other, in the order of the steps that need them, while earlier
 steps run: that waits for the network more than for a core. What a command prints is shown when it
@@ -26,8 +26,8 @@ from typing import IO, TypeAlias
 from environments import Environment, folders_of_interpreters
 from steps import STEPS, Step
 
-CORES = os.cpu_count() or 1
-LONGEST = 40 * 60  # seconds; a command that takes longer hangs
+AT_ONCE = (os.cpu_count() or 1) + 1
+LONGEST = 60 * 60  # seconds; a command that takes longer hangs
 PATIENCE = 10  # seconds in which a command that is interrupted can end by itself
 
 Waited: TypeAlias = tuple[int, int, resource.struct_rusage]  # what os.wait4 returns
@@ -56,7 +56,7 @@ class Run:
     def __init__(self, work: Path) -> None:
         self.outcomes: list[Outcome] = []
         self._work = work
-        self._cores = asyncio.Semaphore(CORES)
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._network = asyncio.Lock()
 
     async def check(self, steps: list[Step]) -> None:
@@ -79,7 +79,7 @@ class Run:
         if made and not await made:
             self.outcomes.append(Outcome(step.name))
             return
-        async with self._cores:
+        async with self._places:
             folder = self._work / step.name
             folder.mkdir()
             with folder_of_types(step, folder) as types:
@@ -152,7 +152,8 @@ def environ(step: Step, folder: Path) -> dict[str, str]:
         "WORK": str(folder),
         "TMPDIR": str(temporary),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(hypothesis),
-        "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'}",
+        # The slowest tests are named, so that whoever adds one sees what it costs.
+        "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'} --durations=12 --durations-min=3",
         # What `-n auto` of the project's settings means: one core is what a step has. The test runner
         # itself uses it, since a worker that reports each test to it takes a tenth more.
         "PYTEST_XDIST_AUTO_NUM_WORKERS": "0",

@@ -146,6 +146,13 @@ source "$WORK/fresh/bin/activate"
 # Elsewhere one process runs the tests; here it has a worker for them, as on a user's machine.
 { pip install -e ".[test]" && PYTEST_XDIST_AUTO_NUM_WORKERS=1 pytest; } || exit 1
 """),
+    Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
+export PYTHONPATH=.
+MYPYPATH=benchmarks/workloads/scripts mypy \\
+    adapters/resumable_ray/*.py tests/ray_adapter/*.py benchmarks/workloads/scripts/ray_*.py
+python -m pytest -n 0 --require-packages tests/ray_adapter  # one cluster is enough
+python -m pytest --require-packages tests/docs -k ray
+"""),
     # Python's debugging of memory finds what C code does wrong, and nothing here is written in C. The
     # step `new` has it for what is; here it would take a sixth more.
     Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, f"export PYTHONMALLOC=pymalloc\n{STRICT}"),
@@ -206,13 +213,6 @@ grep -q 'class="overview' "$WORK/pages/reference/stages/index.html"
 """),
     Step("remote", "the remote store against a server that speaks S3", REMOTE, """
 PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
-"""),
-    Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
-export PYTHONPATH=.
-MYPYPATH=benchmarks/workloads/scripts mypy \\
-    adapters/resumable_ray/*.py tests/ray_adapter/*.py benchmarks/workloads/scripts/ray_*.py
-python -m pytest -n 0 --require-packages tests/ray_adapter  # one cluster is enough
-python -m pytest --require-packages tests/docs -k ray
 """),
     Step("dask", "a map on a Dask cluster of two processes", DASK, """
 PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py

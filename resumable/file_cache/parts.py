@@ -122,7 +122,7 @@ class PartCutter:
     def assembled(
         self, span: WantedBytes, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
     ) -> list[Content]:
-        """The bytes of ``span`` one after the other, out of pieces of its parts; `gaps` come from the iterator."""
+        """The bytes of ``span``, at least one piece, out of pieces of its parts; `gaps` come from the iterator."""
         size, found, at = self.part_bytes, list[Content](), span.start
         for number in self._numbers(span):
             end = min((number + 1) * size, span.end)
@@ -137,7 +137,9 @@ class PartCutter:
                 data = piece.data if whole else memoryview(piece.data)[start : start + length]
                 found.append(data)
             at += len(found[-1])
-        return found
+        return found or [b""]
 
     def _numbers(self, span: WantedBytes) -> range:
+        if span.end <= span.start:  # such as an empty document, which is in no part
+            return range(0)
         return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))

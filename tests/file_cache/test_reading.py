@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.file_cache import reading
-from resumable.file_cache.part_file import HEADER
+from resumable.file_cache.part_file import HEADER, PartName
+from resumable.file_cache.parts import PartCutter, Piece
 
 SIZES = (3 * PART, 5, 2 * PART + 100, PART)
 FILES = some_files(*SIZES)
@@ -25,7 +26,7 @@ ROOM = PART + HEADER.size
 spans = st.builds(
     lambda file, ends: Span(file, *sorted(ends)),
     st.sampled_from(FILES),
-    st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    st.tuples(st.floats(0, 1), st.floats(0, 1)) | st.floats(0, 1).map(lambda end: (end, end)),
 ).map(lambda span: Span(span.file, *(int(end * span.file.size) for end in span[1:])))
 reads = st.tuples(st.lists(spans, min_size=1, max_size=4), st.booleans(), st.integers(0, 1))
 damage = st.sampled_from(["flip", "cut", "empty", "remove", "foreign"])
@@ -71,6 +72,22 @@ def test_whatever_happens_to_the_folder_the_bytes_are_those_of_the_files(
             assert path.read_bytes() == content
         for one in readers:
             one.close()
+
+
+@given(st.lists(spans, min_size=1, max_size=5), st.randoms())
+def test_bytes_are_put_together_whichever_parts_are_kept(wanted: list[Span], dice: Any) -> None:
+    cutter, pieces = PartCutter(PART), dict[PartName, Piece]()
+    contents = {file.content_name: file.content for file in FILES}
+    for part, needed in cutter.wanted_parts(wanted).items():
+        if dice.random() < 0.5:
+            begin = part.number * PART
+            data = contents[part.content][begin + needed.start : begin + needed.end]
+            pieces[part] = Piece(needed.start, data)
+    gaps = iter([Span(*gap).data for span in wanted for gap in cutter.gaps(span, pieces)])
+    found = [cutter.assembled(span, pieces, gaps) for span in wanted]
+    assert all(found), "nothing, in place of a piece without bytes"
+    assert [b"".join(each) for each in found] == [span.data for span in wanted]
+    assert next(gaps, None) is None
 
 
 def test_each_part_is_fetched_once_by_all_readers(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.file_cache.part_file import HEADER
 from resumable.formats import remote_records
 from resumable.testing import check_stage
 
@@ -232,3 +233,23 @@ def test_remote_files_are_read_by_ranges(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(type(memory), "cat_file", counted)
     assert remote[250].tolist() == local[250].tolist()
     assert read == [local[250].nbytes]
+
+
+@pytest.mark.filterwarnings("ignore:an order has:RuntimeWarning")
+def test_empty_documents_come_through_a_cache_that_is_full(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    part = 1 << 16
+    documents = [[[], [[number] * 50_000]][number % 2] for number in range(128)]
+    local = rs.megatron(write_tokens(tmp_path / "tokens", documents))
+    memory = fsspec.filesystem("memory")
+    for ending in ("idx", "bin"):
+        content = (tmp_path / f"tokens.{ending}").read_bytes()
+        memory.pipe_file(f"/megatron_in_a_cache/tokens.{ending}", content)
+    cache = rs.FileCache(tmp_path / "parts", 4 * (part + HEADER.size), part, read_ahead=0)
+    remote = rs.megatron("memory://megatron_in_a_cache/tokens", cache=cache)
+    for seed in range(2):
+        shuffled = [each.shuffle(seed).batch(16, collate=list) for each in (remote, local)]
+        got, expected = [[tokens for batch in each for tokens in batch] for each in shuffled]
+        assert all(map(np.array_equal, got, expected))
+        assert len(got) == len(expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, final
@@ -106,6 +106,11 @@ class Megatron(RecordFiles[Tokens]):
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[Tokens]:
         dtypes = list(map(_dtype_of, self._files))
         return [_array(data, dtypes[file]) for data, file in zip(found, files, strict=False)]
+
+    def _item_by_index(self) -> Callable[[int], Tokens]:
+        # An item may be written to, so none is handed out twice.
+        kept = super()._item_by_index()
+        return lambda index: kept(index).copy()
 
 
 def _of_prefix(path: str, ending: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import pairwise, repeat
@@ -173,10 +173,14 @@ class RecordFiles(LookedUp[T]):
             )
         return Indexed(
             self._gather,
-            _PagedItems(self).__getitem__,
+            self._item_by_index(),
             gather_range=self._gather_range,
             every_epoch=True,
         )
+
+    def _item_by_index(self) -> Callable[[int], T]:
+        """A function that returns the item at an index; perhaps the same object if it is asked for again."""
+        return _PagedItems(self).__getitem__
 
     def _gather_range(self, start: int, stop: int) -> Block:
         return self._gather(np.arange(start, stop, dtype=np.int64))
@@ -331,7 +335,8 @@ class _PagedItems(dict[int, T]):
     """Items by their index; consecutive ones are read a page at a time.
 
     It is a dict, so that the items of a page are handed out without Python code. Reading records
-    has no effects, so no user can tell that they are read ahead.
+    has no effects, so no user can tell that they are read ahead. Items that can be written to are
+    copied by whoever hands them out.
     """
 
     def __init__(self, records: RecordFiles[T]) -> None:

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats.shards import framed_chunk, shard, unpacking
+from resumable.formats.shards import framed_chunk, shard, table_chunk, unpacking
 from resumable.formats.shards.index_json import IndexPart
 from resumable.formats.shards.litdata_json import nested_value
 from resumable.formats.shards.litdata_leaves import leaves_of
@@ -95,6 +95,14 @@ def test_what_litdata_has_written_is_read(theirs: Path, name: str) -> None:
     for indices in (np.arange(COUNT)[::-1], np.array([7, 0, 3, 3]), np.arange(4)):
         assert all(map(same, read.gather(indices), [expected[each] for each in indices.tolist()]))
     assert same(read[5], expected[5])
+
+
+def test_two_items_of_one_row_share_nothing(theirs: Path) -> None:
+    skip_without_package("table")
+    items: Any = rs.litdata(theirs / "table").gather(np.ones(table_chunk.FEW_ROWS + 1, np.int64))
+    items[0]["deep"]["list"].clear()
+    items[0]["records"][0]["a"] = "written to"
+    assert all(same(item, rows(1)) for item in items[1:])
 
 
 @pytest.mark.parametrize("name", ["tokens", "tokens of torch", "tokens zstd"])

@@ -98,6 +98,27 @@ def test_items_may_be_written_to_and_no_other_reader_sees_it(prefixes: list[Path
     assert pipeline[0].tolist() == JOINED[0]
 
 
+def zeroed(tokens: Any) -> list[int]:
+    """The ``tokens``, which are written over."""
+    before: list[int] = tokens.tolist()
+    tokens[:] = 0
+    return before
+
+
+@pytest.mark.parametrize("items", ["document", "sequence"])
+def test_what_is_written_to_an_item_is_not_in_another_one_of_the_same_tokens(
+    prefixes: list[Path], items: str
+) -> None:
+    pipeline = rs.megatron(prefixes, items=items)
+    expected = listed(pipeline)
+    indexed = pipeline.stage.indexed()
+    assert indexed is not None
+    for index in (0, 1, 2, 2, 1, 0, 1, 2):  # the second is next to the first, which begins a page
+        assert zeroed(indexed.item(index)) == expected[index]
+    repeated = pipeline.repeat(20).shuffle(0)
+    assert list(repeated.map(zeroed)) == listed(repeated)
+
+
 @pytest.mark.parametrize("items", ["document", "sequence"])
 def test_it_is_a_source_as_others_are(prefixes: list[Path], items: str) -> None:
     check_stage(rs.megatron(prefixes, items=items))

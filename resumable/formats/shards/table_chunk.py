@@ -18,7 +18,7 @@ TAIL: Final = 4 + len(MAGIC)
 """Bytes behind the table: its size, and the magic bytes."""
 
 FEW_ROWS: Final = 16
-"""Up to so many rows of a record batch are made one by one."""
+"""Up to so many rows of a record batch are made one by one, and more if one is asked for twice."""
 
 
 class TableRow(NamedTuple):
@@ -87,7 +87,8 @@ class TableDirectory(ShardDirectory):
         names = list(self._table.names)
         arrays = self._table.arrays(batch, names)
         try:
-            if len(numbers) <= FEW_ROWS:
+            # Two items of one row must not share its lists and dicts, which may be written to.
+            if len(numbers) <= FEW_ROWS or len(set(numbers)) < len(numbers):
                 return [
                     {name: array[number].as_py() for name, array in zip(names, arrays, strict=True)}
                     for number in numbers

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["COMPRESS", "IN_PARTS", "bgzf", "seekable_zstd"]
+__all__ = ["COMPRESS", "IN_PARTS", "PART", "bgzf", "seekable_zstd"]
 
 PART = 1000
 

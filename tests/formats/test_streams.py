@@ -22,13 +22,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from formats.compressing import COMPRESS, IN_PARTS
+from formats.compressing import COMPRESS, IN_PARTS, PART
 from support.interrupting import interrupters
 from support.tiers import thinned
 
 import resumable as rs
+from resumable.formats.data_files import found_data_files
 from resumable.formats.io import pieces, scan_buffer
-from resumable.formats.io.pieces import StoredPieces
+from resumable.formats.io.compression import compression_of
+from resumable.formats.io.open_files import DataFile
+from resumable.formats.io.pieces import Decompressed, Start, StoredPieces
 from resumable.formats.record import ByteReader, Format, FoundRecords
 from resumable.formats.records import records
 from resumable.testing.fresh_process import resume_in_a_fresh_process
@@ -146,6 +149,24 @@ def test_a_resume_reads_what_can_be_decoded_by_itself(
     assert len(state) <= 300
 
 
+def test_members_are_decoded_before_more_is_read(
+    tmp_path: Path, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "INPUT", 1 << 12)
+    text = random.Random(0).randbytes(60 * PART)
+    (file,) = found_data_files([write(tmp_path, "m.gz", text)], None)
+    assert isinstance(file, DataFile)
+    compression = compression_of("m.gz")
+    assert compression is not None
+    content = Decompressed(StoredPieces(file), compression, Start(0, 0))
+    found = b""
+    while len(found) < 30 * PART:
+        found += content.read_some(PART)
+    assert text.startswith(found)
+    assert sum(read) < file.size // 2 + (2 << 12)
+    content.close()
+
+
 @each
 def test_a_state_does_not_depend_on_the_way_there(tmp_path: Path, suffix: str) -> None:
     pipeline = rs.lines([write(tmp_path, suffix)] * 2)
@@ -243,6 +264,25 @@ def test_of_a_file_that_is_cut_the_items_before_are_right(tmp_path: Path, suffix
         if bad:
             with pytest.raises(rs.MalformedItem, match=f"cut{suffix}, line {len(got) + 1}[:,] "):
                 list(rs.jsonl(path))
+
+
+@pytest.mark.parametrize("place", ["middle", "end"])
+@pytest.mark.parametrize("suffix", sorted(ALL.keys() - {".txt"}))
+def test_damage_is_noticed_at_the_same_record_wherever_reading_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, place: str
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 1 << 12)
+    monkeypatch.setattr(pieces, "INPUT", 1 << 10)
+    numbers = range(10**8, 10**8 + 2000)  # five pieces, or members of 100 numbers
+    damaged = bytearray(ALL[suffix](b"".join(b"%d\n" % number for number in numbers)))
+    damaged[-3 if place == "end" else len(damaged) // 2] ^= 1
+    (tmp_path / f"a{suffix}").write_bytes(damaged)
+    (tmp_path / "z.jsonl").write_bytes(b"7")
+    pipeline = rs.jsonl([tmp_path / f"a{suffix}", tmp_path / "z.jsonl"], on_error="skip")
+    length = len(list(pipeline))
+    resumes_at_every_position(
+        pipeline, limit=length + 1, positions=thinned(range(length + 1), 6, (suffix, place))
+    )
 
 
 def note(bad: list[tuple[int, str]], number: int, error: Exception) -> None:

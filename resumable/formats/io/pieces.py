@@ -1,6 +1,10 @@
 """The content of a file in order, a piece at a time: as it is stored, or decompressed."""
 
 # Memory is bounded by a piece of input and a piece of output, whatever the input expands to.
+#
+# A decoder loses the output of a call in which it meets damage. So the calls are the same wherever reading
+# began and whoever asks for how much: input is cut at multiples of `INPUT` of the stored file, output is
+# asked for by `PIECE`. Otherwise a resume would find other records before the damage than the run did.
 
 from __future__ import annotations
 
@@ -139,7 +143,8 @@ class Decompressed:
         self._compression = compression
         self._decoder: MemberDecoder | None = None
         self._input = b""
-        self._output = b""  # what was decoded beyond what was asked for
+        self._output = b""  # what was decoded last
+        self._taken = 0  # how much of it was handed out
         self._position, self._content = start
         self._first = start.stored == 0
         # Where members begin, ascending; only the last of several at one offset in the content.
@@ -147,19 +152,20 @@ class Decompressed:
         self._content_starts = [start.content]
 
     def read_some(self, most: int) -> bytes:
-        if not self._output:
-            self._output = self._decoded(min(most, PIECE))
-        piece, self._output = self._output[:most], self._output[most:]
-        return piece
+        if self._taken == len(self._output):
+            self._output, self._taken = self._decoded(), 0
+        begin = self._taken
+        self._taken = min(begin + most, len(self._output))
+        return self._output[begin : self._taken]
 
-    def _decoded(self, most: int) -> bytes:
+    def _decoded(self) -> bytes:
         """The next piece of content; empty only at the end."""
         while True:
             if self._decoder is None and not self._begin_member():
                 return b""
             assert self._decoder is not None
-            at_end = self._decoder.needs_input and not self._refill()
-            piece = self._decode(most)
+            at_end = self._decoder.needs_input and not self._input and not self._refill()
+            piece = self._decode()
             if self._decoder.eof:
                 self._input = self._decoder.unused_data
                 self._decoder = None
@@ -199,17 +205,22 @@ class Decompressed:
         return True
 
     def _refill(self) -> bool:
-        """Add to the input; False if the file has no more."""
-        piece = self._stored.read_some(INPUT)
-        self._position += len(piece)
-        self._input += piece
-        return bool(piece)
+        """Add what there is up to the next multiple of `INPUT` to the input; False if the file has no more."""
+        begin = self._position
+        end = begin - begin % INPUT + INPUT
+        # A remote file may give less at a time.
+        while piece := self._stored.read_some(end - self._position):
+            self._position += len(piece)
+            self._input += piece
+            if self._position in (end, self._stored.size):
+                break
+        return self._position > begin
 
-    def _decode(self, most: int) -> bytes:
+    def _decode(self) -> bytes:
         assert self._decoder is not None
         given, self._input = self._input, b""
         try:
-            return self._decoder.decompress(given, most)
+            return self._decoder.decompress(given, PIECE)
         except DAMAGED as error:
             if type(error) not in DAMAGED:
                 raise

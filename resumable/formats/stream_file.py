@@ -194,10 +194,12 @@ class StreamReader:
     def _find(self) -> FoundRecords | None:
         """What the scan finds next."""
         found = next(self._scan, None)
-        if found is not None and self._tape.damage is not None:
-            # To the scan this is the end of the file, so the last of all may be a part of a record.
-            found = FoundRecords.joined([found, *self._scan])
+        if self._tape.damage is not None:
+            # To the scan this is the end of the file, so the last of all may be a part of a record. It
+            # counts as one also where the damage is noticed after it: that depends on where reading began.
             self._cut = True
+            if found is not None:
+                found = FoundRecords.joined([found, *self._scan])
         return found
 
     def start_before(self, offset: int) -> Start:

@@ -285,6 +285,17 @@ def test_damage_is_noticed_at_the_same_record_wherever_reading_begins(
     )
 
 
+def test_a_record_right_before_damage_is_lost_wherever_reading_begins(tmp_path: Path) -> None:
+    # The output of the last call, half a piece, is lost with the checksum; before it is a MiB, as a scan reads.
+    line = b'"%s"\n' % (b"x" * 61)
+    damaged = bytearray(gzip.compress(line * ((1 << 20) + pieces.PIECE // 2 >> 6)))
+    damaged[-8] ^= 1
+    (tmp_path / "a.jsonl.gz").write_bytes(damaged)
+    pipeline = rs.jsonl(tmp_path / "a.jsonl.gz", on_error="skip")
+    assert len(list(pipeline)) == (1 << 20) // 64 - 1
+    resumes_at_every_position(pipeline, limit=1 << 15, positions=[0, 1, 9999])
+
+
 def note(bad: list[tuple[int, str]], number: int, error: Exception) -> None:
     bad.append((number, str(error)))
 

@@ -81,9 +81,13 @@ class ImageFolder(WholeFiles[Any]):
         object.__setattr__(self, "_labels", tuple(labels))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        del state["_files"], state["_labels"]
-        return state
+        return {**super().__getstate__(), "_files": [file.path for file in self._files]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Another process looks at the same files again. It lists no folder, as an image that was added
+        # since would give others another number, and a class another label.
+        files = tuple(located("folder", path) for path in state["_files"])
+        self.__dict__.update(state, _files=files)
 
     @derived
     def files(self) -> str:

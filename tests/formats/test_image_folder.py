@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 from pathlib import Path
 
@@ -75,6 +76,18 @@ def test_a_state_goes_on_in_another_folder_and_not_with_other_images(tmp_path: P
     (tmp_path / "moved" / "dog").rename(tmp_path / "moved" / "cow")
     with pytest.raises(rs.StateMismatch, match=r"ImageFolder at .*files"):
         rs.image_folder(tmp_path / "moved", decode=len).shuffle(0).resume(state)
+
+
+def test_what_is_added_after_pickling_is_none_of_the_images(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, ["cat/2.png", "dog/2.png"])
+    paths, decoded = rs.image_folder(folder), rs.image_folder(folder, decode=bytes)
+    expected, packed = [list(paths), list(decoded)], pickle.dumps([paths, decoded])
+    make_folder(folder, ["ant/1.png", "cat/1.png"])
+    found = pickle.loads(packed)
+    assert [list(pipeline) for pipeline in found] == expected
+    assert [pipeline.fingerprint for pipeline in found] == [paths.fingerprint, decoded.fingerprint]
+    (folder / "cat" / "2.png").write_bytes(b"changed")
+    assert next(iter(pickle.loads(packed)[1])) == (b"changed", 0), "it was not looked at again"
 
 
 def test_one_class_counts_towards_the_identity(tmp_path: Path) -> None:

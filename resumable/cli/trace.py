@@ -21,7 +21,7 @@ from ..core.stage import Stage
 from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
 from ..formats.named_files import is_named
 from ..formats.record import LocatedRecord
-from ..shadows.record_item import item_of_record
+from ..shadows.record_item import is_file_of_record, item_of_record
 from ..stages.exclude import exclusions_in, is_by_item
 from ..verify import TargetError
 from ..views.origin_rows import OriginRow, origin_rows
@@ -88,8 +88,8 @@ def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) 
     found = [(one, _rows_at(place, origin_rows(one.origin))) for one in steps]
     if place is not None:
         found = [(one, rows) for one, rows in found if rows]
-    if options.exclude:
-        _add_exclusions(options.exclude, [row for _, rows in found for row in rows])
+    if options.exclude and found:
+        _add_exclusions(stage, options.exclude, [row for _, rows in found for row in rows])
     if options.json and found:
         chosen = [_described(one) for one, _ in found]
         if place is not None:
@@ -187,11 +187,13 @@ def _is_wanted(name: str | None, number: int, record: Origin) -> bool:
     return of_file or name in map(str, record.inputs)
 
 
-def _add_exclusions(path: str, rows: Sequence[OriginRow]) -> None:
+def _add_exclusions(stage: Stage[Any], path: str, rows: Sequence[OriginRow]) -> None:
     """Add the records of ``rows`` to the file at ``path``, under the names of their inputs and files."""
     kept = _kept_in(path) if os.path.exists(path) else None
     for record in filter(None, (row.record for row in rows)):
-        kept = _with(kept, _input_names(record), record, path)
+        kept = _with(stage, kept, _input_names(record), record, path)
+    if is_by_item(kept):  # names that are digits, which would be taken for items
+        kept = {"0": kept}
     text = json.dumps(kept if kept is not None else [], indent=1) + "\n"
     unfinished = Path(f"{path}.tmp-{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8")
@@ -202,6 +204,8 @@ def _kept_in(path: str) -> Any:
     """The records that the file at ``path`` has; None for none."""
     kept = exclusions_in(path)
     if is_by_item(kept):
+        if list(map(int, kept)) == [0]:  # the same records from the first item on
+            return next(iter(kept.values())) or None
         raise InvalidArgument(
             f"{path} says from which items on its records are left out; name another file, and add what it then has "
             "as a further entry, with the item that `resumable amend` tells"
@@ -219,17 +223,19 @@ def _input_names(record: Origin) -> list[str]:
     return list(map(str, record.inputs))
 
 
-def _with(kept: Any, inputs: list[str], record: Origin, path: str) -> Any:
+def _with(stage: Stage[Any], kept: Any, inputs: list[str], record: Origin, path: str) -> Any:
     """``kept``, which is a list or a dict of such, with ``record``, which came through ``inputs``."""
     if not inputs and record.file is None:
         return _with_number(kept, record.record, path)
     of_name = _checked({} if kept is None else kept, dict, path)
     if inputs:
         name, *within = inputs
-        return {**of_name, name: _with(of_name.get(name), within, record, path)}
+        return {**of_name, name: _with(stage, of_name.get(name), within, record, path)}
     file = record.file or ""
-    # It may be named there by another end of its path.
-    name = next((name for name in of_name if is_named(file, name)), _shown_path(file))
+    # It may be named there by another end of its path, and an end may be that of another file too.
+    ends = [*(name for name in of_name if is_named(file, name)), _shown_path(file)]
+    alone = (name for name in ends if name == file or is_file_of_record(stage, record, name))
+    name = file if file in of_name else next(alone, file)
     return {**of_name, name: _with_number(of_name.get(name), record.record, path)}
 
 

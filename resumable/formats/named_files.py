@@ -49,7 +49,7 @@ def left_out_of_files(
     """The items made of some ``records`` of files, which are numbers among all items, or dicts by file.
 
     Args:
-      records: a file is named by its path, or by the end of it, such as its name.
+      records: a file is named by its path, or by the end of it, such as its name; a whole path counts first.
       length: number of items.
       paths: of the files, or URLs.
       items_of: returns the items of records of a file, by their numbers there; shape (n,).
@@ -76,7 +76,10 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
     for name, part in records.named.items():
         ends = dict.fromkeys((_last_part(name), _last_part(public_name(name))))
         same_end = [number for end in ends for number in by_last_part.get(end, ())]
-        named = [number for number in same_end if is_named(paths[number], name)]
+        # A whole path may be the end of another one, as /data/a.txt is of /backup/data/a.txt.
+        whole = (name, public_name(name))
+        named = [number for number in same_end if paths[number] in whole]
+        named = named or [number for number in same_end if is_named(paths[number], name)]
         if not named and records.may_lack:
             continue
         if len(named) != 1:

@@ -32,6 +32,29 @@ def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
     return by_index(source).item(number)
 
 
+def is_file_of_record(stage: Stage[Any], origin: Origin, name: str) -> bool:
+    """Whether ``name`` is that of the file which ``origin`` names, and of no other in a source that may have it."""
+    return all(
+        _has_file(source, name, origin)
+        for inputs, source in _sources(stage)
+        if type(source).__name__ == origin.source and inputs == origin.inputs
+        if _has_file(source, str(origin.file), origin)
+    )
+
+
+def _has_file(source: Stage[Any], name: str, origin: Origin) -> bool:
+    """Whether the record of ``origin`` can be left out of ``source`` in one file called ``name``."""
+    records = Records.of({name: [origin.record]})
+    try:
+        if source.random_access:
+            source._left_out(0, records)
+        else:
+            source._without_records(0, {0: records})
+    except InvalidArgument:
+        return False
+    return True
+
+
 def _sources(
     stage: Stage[Any], inputs: tuple[Name, ...] = ()
 ) -> Iterator[tuple[tuple[Name, ...], Stage[Any]]]:

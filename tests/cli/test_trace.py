@@ -27,6 +27,13 @@ def by_ranks(rank=0, ranks=1):
     inputs = {name: rs.jsonl(f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
     return rs.mix(inputs, stop="all").shard(rank, ranks).batch(4 // ranks)
 
+def in_two_folders(rank=0, ranks=1):
+    return rs.jsonl(["a.jsonl", "old/a.jsonl"]).shuffle(seed=0).batch(2)
+
+def by_year(rank=0, ranks=1):
+    inputs = {"2023": rs.jsonl("a.jsonl"), "2024": rs.jsonl("b.jsonl")}
+    return rs.mix(inputs, stop="all").batch(2)
+
 as_one = by_ranks(0, 1)
 by_index = rs.range(10**12).shuffle(seed=0).map(fails).batch(2)
 """
@@ -148,6 +155,31 @@ def test_records_join_those_of_their_file_by_whatever_name_it_has(folder: Path, 
     assert kept == {item[0]: {path: sorted([99, int(item[1:])])}}
 
 
+def test_a_file_is_named_by_its_whole_path_where_that_of_another_one_ends_so(folder: Path) -> None:
+    for name in ("run", "old"):
+        (folder / name).mkdir()
+    (folder / "old" / "a.jsonl").write_text("\n".join(f'"old{n}"' for n in range(20)))
+    for step in map(str, range(1, 6)):
+        chosen = ("--step", step, "--exclude", "bad.json")
+        assert trace(folder, *chosen, target="train.py:in_two_folders")[0] == 0
+    (records,) = rs.read_exclusions(folder / "bad.json").values()
+    assert set(records) == {str(folder / "a.jsonl"), "old/a.jsonl"}
+    items = rs.jsonl([folder / "a.jsonl", folder / "old" / "a.jsonl"]).shuffle(seed=0)
+    assert list(items.exclude(records)) == list(items)[10:]
+
+
+def test_names_that_are_digits_are_not_taken_for_items(folder: Path) -> None:
+    (folder / "run").mkdir()
+    for step in ("1", "2"):
+        chosen = ("--step", step, "--exclude", "bad.json")
+        assert trace(folder, *chosen, target="train.py:by_year")[0] == 0
+    found = rs.read_exclusions(folder / "bad.json")
+    assert found.keys() == {0}
+    inputs = {"2023": rs.jsonl(folder / "a.jsonl"), "2024": rs.jsonl(folder / "b.jsonl")}
+    mixed = rs.mix(inputs, stop="all")
+    assert sorted(mixed.exclude(found)) == sorted(list(mixed)[4:])
+
+
 def test_a_program_gets_an_empty_list_where_nothing_is_found(folder: Path, seen: Seen) -> None:
     for chosen in (("--step", "99"), ("--find", "c.jsonl:1")):
         assert trace(folder, *chosen, "--json")[:2] == (1, "[]\n")
@@ -189,6 +221,7 @@ def test_a_step_far_ahead_reads_no_item_and_needs_no_checkpoint(folder: Path) ->
         (["--find", "c.jsonl:1"], 1, "no step had the record c.jsonl:1"),
         (["--find", "a:99", "--rank", "1"], 1, "no step of rank 1 had the record a:99"),
         (["--step", "99"], 1, "there is no step 99"),
+        (["--step", "99", "--exclude", "bad.json"], 1, "there is no step 99"),
         (["--step", "1", "--place", "row 9"], 1, "there is no step 1, or nothing in it at row 9"),
         (["--step", "1", "--name", "other"], 2, "there is no checkpoint of other"),
     ],
@@ -199,6 +232,7 @@ def test_what_is_wrong_or_not_there_is_told(
     found, printed, errors = trace(folder, *arguments)
     assert (found, printed) == (status, "")
     assert told in errors
+    assert not (folder / "bad.json").exists()
 
 
 @pytest.mark.parametrize(

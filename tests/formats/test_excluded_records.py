@@ -49,6 +49,18 @@ def test_records_are_named_by_file_and_number(folder: Path) -> None:
     assert list(numbers) == list(excluded)
 
 
+def test_a_whole_path_counts_before_the_ends_of_others(folder: Path) -> None:
+    path = folder / "a" / "one.jsonl"
+    copy = folder / "backup" / str(path).lstrip("/")
+    copy.parent.mkdir(parents=True)
+    copy.write_text("1\n2\n3\n4\n")
+    items = rs.jsonl([copy, path])
+    assert list(items.exclude({str(path): range(4)})) == [1, 2, 3, 4]
+    assert list(items.exclude({str(copy): range(1, 4)})) == [1, *rs.jsonl(path)]
+    with pytest.raises(rs.InvalidArgument, match="but 2 files are called 'a/one.jsonl'"):
+        items.exclude({"a/one.jsonl": [0]})
+
+
 def test_files_of_several_inputs_are_named_within_them(folder: Path) -> None:
     mixed = rs.mix(
         {

@@ -199,7 +199,7 @@ def _checksum_of() -> Callable[[bytes], int]:
 
 def _begins_with_a_head(first: bytes) -> bool:
     # A record of 35,615 bytes, say, begins as content that is compressed by gzip.
-    return len(_walked(first).ends) == 1
+    return len(first) >= HEAD.size and len(_walked(first).ends) == 1
 
 
 TFRECORD: Final = Format("tfrecord", "record", find_records, recognises=_begins_with_a_head)

@@ -204,9 +204,10 @@ def test_a_record_whose_length_looks_like_the_start_of_gzip_is_read(
         masked = tfrecord._masked(google_crc32c.value(content))
         file.write(struct.pack("<I", masked))
     assert list(rs.tfrecord(path)) == [content]
-    path.write_bytes(b"\x1f\x8b\x08" + bytes(100))
-    with pytest.raises(rs.InvalidArgument, match="compressed by gzip"):
-        rs.tfrecord(path)
+    for more in (0, 5, 9, 100):  # a head has 12 bytes
+        path.write_bytes(b"\x1f\x8b\x08" + bytes(more))
+        with pytest.raises(rs.InvalidArgument, match="compressed by gzip"):
+            rs.tfrecord(path)
 
 
 def test_an_error_of_decode_has_file_and_record(path: Path) -> None:

@@ -28,6 +28,9 @@ MOST_READ: Final = 10_000
 
 DIGEST: Final = 16
 
+ENDS: Final = "ends"
+"""The kind of evidence that the ends of files are."""
+
 FILES: Final = IdentityField(
     ALWAYS,
     shown_as="files of paths",
@@ -49,7 +52,7 @@ def evidence_of(files: Sequence[AnyFile]) -> Evidence:
         return Evidence(f"{names.pop()} {place}", digests, _names(files))
     step = -(-len(files) // MOST_READ)
     with ReadingAhead():
-        return Evidence("ends", digests_of_ends(files[::step]), _names(files[::step]))
+        return Evidence(ENDS, digests_of_ends(files[::step]), _names(files[::step]))
     return UNKNOWN
 
 

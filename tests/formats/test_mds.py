@@ -125,6 +125,37 @@ def test_a_decompressed_shard_is_read_in_place_of_the_compressed_one(tmp_path: P
             assert repr(after) == repr(before)
 
 
+def test_a_state_goes_on_with_shards_that_were_decompressed_since_and_not_with_others(
+    tmp_path: Path,
+) -> None:
+    plain, packed = mds_files(SOME, 4), mds_files(SOME, 4, "bz2", bz2.compress)
+    folder, states = write_files(tmp_path, packed), list[Any]()
+
+    def save_and_resume_all() -> None:
+        with iter(rs.mds(folder).shuffle(0)) as iterator:
+            next(iterator)
+            states.append(iterator.get_state())
+        for state in states:
+            with rs.mds(folder).shuffle(0).resume(state) as iterator:
+                assert list(iterator) == list(rs.mds(folder).shuffle(0))[1:]
+
+    save_and_resume_all()
+    shards = sorted(name for name in plain if name.endswith(".mds"))
+    assert len(shards) > 1
+    for name in shards:  # beside the compressed ones
+        (folder / name).write_bytes(plain[name])
+        save_and_resume_all()
+    for name in shards:
+        (folder / name).unlink()
+        save_and_resume_all()
+    for name in shards:
+        (folder / name).write_bytes(plain[name])
+    first = folder / shards[0]
+    first.write_bytes(first.read_bytes()[:-1] + b"?")
+    with pytest.raises(rs.StateMismatch, match=f"{shards[0]} has other content .*by its ends"):
+        rs.mds(folder).shuffle(0).resume(states[len(shards)])
+
+
 @pytest.mark.parametrize("compression", ["br", "snappy", "lz4"])
 def test_a_compression_that_is_not_read_is_named(tmp_path: Path, compression: str) -> None:
     folder = write_files(tmp_path, mds_files(SOME, 9, compression, bytes))

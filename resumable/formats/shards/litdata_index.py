@@ -97,7 +97,8 @@ def found_litdata(
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
         raise pickle_refused(config.file)
     whole = any(packed for _, packed in chosen) or has_tables
-    return FoundShards(chunks[0].name, found, described, sizes, whole), decoder
+    in_place = [name for chunk, (name, _) in zip(chunks, chosen, strict=True) if name != chunk.name]
+    return FoundShards(chunks[0].name, found, described, sizes, whole, in_place), decoder
 
 
 def _check_read(config: IndexPart) -> None:

@@ -113,7 +113,12 @@ def found_mds(
     described = [f"{shard.name}:{shard.size}:{shard.samples}" for shard in shards]
     decompressed = any(compression for _, _, compression in chosen)
     sizes = [shard.size for shard in shards]
-    return FoundShards(shards[0].name, found, described, sizes, decompressed), columns
+    in_place = [
+        shard.name
+        for shard, (_, _, compression) in zip(shards, chosen, strict=True)
+        if shard.zipped is not None and not compression
+    ]
+    return FoundShards(shards[0].name, found, described, sizes, decompressed, in_place), columns
 
 
 def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> Columns:

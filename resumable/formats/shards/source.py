@@ -6,7 +6,7 @@ import hashlib
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
@@ -26,7 +26,7 @@ from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
 from ..ahead import ReadAheadItems, TurnsSeen, always
-from ..contents import evidence_of
+from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.paths import file_name
@@ -62,6 +62,7 @@ class FoundShards(NamedTuple):
       described: for each a few words, equal for the same data in another folder.
       sizes: bytes of the content of each.
       decompressed: whether any is decompressed as a whole.
+      in_place: the names of the files that are read in place of compressed ones.
     """
 
     name: str
@@ -69,6 +70,7 @@ class FoundShards(NamedTuple):
     described: Sequence[str]
     sizes: Sequence[int]
     decompressed: bool
+    in_place: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,7 +129,13 @@ class ShardedFiles(FoundInParts[Any]):
     @derived
     def contents(self) -> Evidence:
         """What is known of the contents of the index and of the shards."""
-        return evidence_of([self._index, *(shard.file for shard in self._found.shards)])
+        found = evidence_of([self._index, *(shard.file for shard in self._found.shards)])
+        if found.kind != ENDS or not self._found.in_place:
+            return found
+        # The same data have other ends in compressed files, so these are not compared.
+        names = "\n".join(self._found.in_place).encode("utf-8", "surrogateescape")
+        form = hashlib.blake2b(names, digest_size=3).hexdigest()
+        return replace(found, kind=f"{ENDS} {form}")
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut:
         paths = [shard.path for shard in self._found.shards]

@@ -19,7 +19,7 @@ from ..core.reliance import ALWAYS
 from ..errors import MissingDependency
 from .array_record_file import ArrayRecordFile
 from .contents import FILES, evidence_of
-from .data_files import found_data_files, location
+from .data_files import found_data_files, path_of_found
 from .io.fetching import map_at_once
 from .io.open_files import DataFile
 from .io.paths import Paths
@@ -118,7 +118,7 @@ class ArrayRecord(ItemsInParts[bytes]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         del state["_files"]
-        return state | {"paths": [location(file.file) for file in self._files]}
+        return state | {"paths": [path_of_found(file.file) for file in self._files]}
 
     @property
     def files(self) -> str:

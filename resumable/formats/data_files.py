@@ -10,7 +10,7 @@ from ..errors import InvalidArgument, InvalidType
 from ..file_cache.cache import FileCache, check_cache
 from .index.names import is_cache
 from .io.open_files import DataFile, found_file
-from .io.paths import Paths, found_files, given_paths, is_remote
+from .io.paths import FoundUrl, Paths, found_files, given_paths, is_remote
 from .io.remote import CACHE, RemoteFile, found_remote_files
 from .record import Format
 
@@ -20,6 +20,11 @@ AnyFile: TypeAlias = DataFile | RemoteFile
 def location(file: AnyFile) -> str:
     """Where ``file`` is: its path or, with whatever secret it holds, its URL."""
     return file.url if isinstance(file, RemoteFile) else file.path
+
+
+def path_of_found(file: AnyFile) -> str:
+    """`location`, by which `found_data_files` finds this ``file`` alone, also in another process."""
+    return FoundUrl(file.url) if isinstance(file, RemoteFile) else file.path
 
 
 def found_data_files(

@@ -28,7 +28,7 @@ from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of
-from .data_files import AnyFile, found_data_files, location
+from .data_files import AnyFile, found_data_files, location, path_of_found
 from .io.cached_parts import part_uses
 from .io.open_files import DataFile
 from .io.paths import Paths, file_name, without_query
@@ -190,7 +190,7 @@ class Files(WholeFiles[Any]):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         del state["_files"]
-        return {**state, "paths": list(map(location, self._files))}
+        return {**state, "paths": list(map(path_of_found, self._files))}
 
     @derived
     def _reads_remote(self) -> bool:

@@ -15,10 +15,10 @@ from ..core.arguments import check_choice
 from ..core.block import Indices
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
-from .data_files import AnyFile, found_data_files, location
+from .data_files import AnyFile, found_data_files, path_of_found
 from .io.fetching import map_at_once
 from .io.open_files import DataFile, FileContent
-from .io.paths import given_paths
+from .io.paths import FoundUrl, given_paths
 from .megatron_index import DOCUMENT, SEQUENCE, TokenIndex
 from .record_file import AnyRecords, RecordFile
 from .record_files import RecordFiles
@@ -92,7 +92,7 @@ class Megatron(RecordFiles[Tokens]):
     def _opened(self) -> tuple[AnyRecords, ...]:
         named = [_of_prefix(path, INDEX) for path in given_paths(self.paths)]
         indexes = found_data_files(named, self.storage_options)
-        beside = [_of_prefix(location(index), TOKENS) for index in indexes]
+        beside = [_of_prefix(path_of_found(index), TOKENS) for index in indexes]
         tokens = found_data_files(beside, self.storage_options)
         pairs = list(zip(indexes, tokens, strict=True))
         open_pair = partial(_open, items=self.items)
@@ -115,8 +115,9 @@ class Megatron(RecordFiles[Tokens]):
 
 def _of_prefix(path: str, ending: str) -> str:
     """The file with this ``ending`` of the prefix ``path``, which may be the path of one of its files."""
-    path, *query = path.split("?", 1) if path.startswith(("http://", "https://")) else [path]
-    return "?".join([ENDING.sub("", path) + ending, *query])
+    named, *query = path.split("?", 1) if path.startswith(("http://", "https://")) else [path]
+    found = "?".join([ENDING.sub("", named) + ending, *query])
+    return FoundUrl(found) if isinstance(path, FoundUrl) else found
 
 
 def _open(pair: tuple[AnyFile, AnyFile], items: str) -> AnyRecords:

@@ -28,6 +28,7 @@ from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
+from .data_files import path_of_found
 from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
@@ -123,7 +124,8 @@ class RecordFiles(LookedUp[T]):
     def locations(self) -> list[str]:
         """Where the files are, for another process to open them."""
         return [
-            file.file.url if isinstance(file, RemoteRecords) else file.path for file in self._files
+            path_of_found(file.file) if isinstance(file, RemoteRecords) else file.path
+            for file in self._files
         ]
 
     @derived

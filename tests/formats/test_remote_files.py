@@ -7,12 +7,13 @@ import gzip
 import pickle
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
+from formats.megatron_files import files_of
 from formats.tfrecords import framed
 from support.s3_server import s3_server
 from support.tiers import thinned
@@ -222,6 +223,37 @@ def in_memory(files: dict[str, bytes]) -> str:
     for name, content in files.items():
         fsspec.filesystem("memory").pipe_file(f"{folder}/{name}", content)
     return f"memory:/{folder}"
+
+
+@pytest.mark.parametrize("kind", ["paths", "files", "lines", "parquet", "megatron"])
+def test_a_file_that_was_found_is_no_pattern_to_another_process(tmp_path: Path, kind: str) -> None:
+    contents = {name: name.encode() for name in ("a1", "a[1]", "a{1,2}", "a*")}
+    if kind == "parquet":
+        pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+        for name in contents:
+            parquet.write_table(pa.table({"name": [name]}), tmp_path / "table")
+            contents[name] = (tmp_path / "table").read_bytes()
+    elif kind == "megatron":
+        pairs = {name: files_of([[list(name.encode())]]) for name in contents}
+        contents = {f"{name}.idx": index for name, (index, _) in pairs.items()}
+        contents |= {f"{name}.bin": tokens for name, (_, tokens) in pairs.items()}
+    url = f"{in_memory(contents)}/*"
+    pipelines: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+        "paths": lambda: rs.files(url),
+        "files": lambda: rs.files(url, read=True),
+        "lines": lambda: rs.lines(url, index_dir=tmp_path),
+        "parquet": lambda: rs.parquet(url),
+        "megatron": lambda: rs.megatron(url),
+    }
+    pipeline = pipelines[kind]()
+    expected = list(map(repr, pipeline))
+    assert len(set(expected)) == 4
+    for _ in range(2):
+        pipeline = pickle.loads(pickle.dumps(pipeline))
+        assert list(map(repr, pipeline)) == expected
+    if kind == "paths":
+        assert {type(path) for path in pipeline} == {str}
 
 
 def test_remote_files_obey_the_laws() -> None:

@@ -6,13 +6,20 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Set
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from ...core.arguments import is_several
 from ...errors import InvalidArgument, InvalidType, shorten
 from .braces import expanded
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[Paths]"
+
+
+@final
+class FoundUrl(str):
+    """The URL of a file that was found, which is no pattern, whatever characters it has."""
+
+    __slots__ = ()
 
 
 def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:

@@ -18,7 +18,7 @@ from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import file_name, without_query
+from .paths import FoundUrl, file_name, without_query
 
 VERSIONS: Final = ("ETag", "etag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
@@ -120,6 +120,11 @@ class RemoteSystem:
             raise self.refused_options(error) from error
         self._check_no_cache(system)
         return system, path
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the URL names files by a pattern."""
+        return not isinstance(self.url, FoundUrl) and _has_magic(self.open()[1])
 
     @property
     def is_in_a_network(self) -> bool:
@@ -285,6 +290,8 @@ def found_remote_files(
 ) -> list[list[RemoteFile]]:
     """The files that each of ``urls`` names, at least one; the matches of a pattern are sorted.
 
+    A `FoundUrl` is no pattern.
+
     Raises:
       InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, a size cannot be
         learned, or two URLs differ in user and password alone.
@@ -292,7 +299,7 @@ def found_remote_files(
       ReadError: if the file system cannot be asked.
       MissingDependency: if fsspec or the backend is not installed.
     """
-    patterns = [expanded(url) for url in urls]
+    patterns = [[url] if isinstance(url, FoundUrl) else expanded(url) for url in urls]
     each = list(chain.from_iterable(patterns))
     systems = [RemoteSystem.of(url, storage_options) for url in each]
     try:
@@ -334,7 +341,7 @@ def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], boo
       InvalidArgument: if a pattern matches nothing.
     """
     _, path = system.open()
-    if not _has_magic(path):
+    if not system.is_pattern:
         return [_Match(system, path, answer)]
     matches = [
         _Match(system, key, info)
@@ -351,7 +358,7 @@ def _search(system: RemoteSystem) -> Request:
     opened, path = system.open()
     opened.invalidate_cache()
     opened.dircache.clear()  # needed for HTTP, whose `invalidate_cache` does nothing
-    if _has_magic(path):
+    if system.is_pattern:
         return Request(system.url, calling(opened, "glob", path, detail=True))
     return _asking_for_info(opened, system.url, path)
 

@@ -30,7 +30,7 @@ from ...core.stage import MOST_ITEMS
 from ...errors import MalformedItem, MissingDependency
 from ..ahead import ReadAheadItems, TurnsSeen
 from ..contents import FILES, evidence_of
-from ..data_files import found_data_files, location
+from ..data_files import found_data_files, path_of_found
 from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
@@ -178,7 +178,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         state = super().__getstate__()
         for name in ("_files", "_file_of", "_number_of", "_groups", "names"):
             del state[name]
-        return state | {"paths": [location(file.access.file) for file in self._files]}
+        return state | {"paths": [path_of_found(file.access.file) for file in self._files]}
 
     @property
     def files(self) -> str:

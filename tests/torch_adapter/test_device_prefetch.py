@@ -124,6 +124,25 @@ def test_a_break_ends_the_epoch_and_no_batch_begins_none() -> None:
     assert next(iter(ahead)).device == torch.device("cpu")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loop_that_is_only_prepared_leaves_what_lies_ahead_in_the_one_before(kind: str) -> None:
+    expected = rest_of(loader_of(kind), 1)
+    bare, ahead = loader_of(kind), device_prefetch(loader_of(kind), "cpu", 3)
+    loops = iter(bare), iter(ahead)
+    for number in (1, 2):
+        assert plain(next(loops[0])) == plain(next(loops[1]))
+        waiting = [iter(ahead), iter(ahead)]
+        assert state(ahead) == state(bare)
+        again = loader_of(kind)
+        again.load_state_dict(ahead.state_dict())
+        assert rest_of(again, 1) == expected[number:]
+    for loop in waiting:
+        assert plain(next(iter(bare))) == plain(next(loop))
+        assert (ahead.epoch, state(ahead)) == (bare.epoch, state(bare))
+    del loops, loop, waiting  # what lies ahead is not forgotten with its loop
+    assert state(ahead) == state(bare)
+
+
 def test_the_loop_ends_again_and_again_and_one_epoch_with_it() -> None:
     ahead = device_prefetch(loader_of("map"), "cpu", 3)
     loop = iter(ahead)

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from .core.continuing import EVERYTHING
 from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
-from .core.function_state import CallsFunction
+from .core.function_state import CallsFunction, restore_functions
 from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
 from .core.stage import Stage
@@ -59,7 +59,8 @@ class ConsumedStates(Generic[T]):
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
-        self._has_own_state = self._is_stream and _has_own_state(pipeline.stage)
+        self._carries_state = _carries_state(pipeline.stage)
+        self._has_own_state = _has_own_state(pipeline.stage)
         # The pipeline over copies of what has a state of its own, once it was needed.
         self._apart: Pipeline[T] | None = None
         self.start_at(self.first_of(0) if start is None else start)
@@ -193,8 +194,22 @@ class ConsumedStates(Generic[T]):
 
     def left(self, most: int) -> int:
         """How many items the epoch has from where it begins, up to ``most``. They are passed over."""
-        with self._plain.resume(self.origin) as probe:
+        pipeline = self._plain
+        if self._carries_state:
+            # The functions stay what they are, since later epochs go on with them.
+            pipeline = self._read_again()
+            self._consumer = None  # it may read with the same copies
+        with pipeline.resume(self.origin) as probe:
             return probe.skip(most)
+
+    def _restore_functions(self, step: int) -> None:
+        """Set functions with a state of their own to what they are after ``step`` items, for later epochs.
+
+        It is for an epoch whose items another process has made, with functions of its own. What prevents that
+        state from being taken is raised.
+        """
+        with self._plain.resume(self.after(step)) as iterator:
+            restore_functions(iterator._running.root)
 
     def _read_again(self) -> Pipeline[T]:
         """The pipeline to read items again, which leaves alone what the producer uses.
@@ -236,11 +251,14 @@ class ConsumedStates(Generic[T]):
 
 def _has_own_state(stage: Stage[Any]) -> bool:
     """Whether the pipeline has an object that cannot serve two iterators at a time."""
-    return any(
-        (isinstance(found, CallsFunction) and found.carries_state)
-        or (isinstance(found, ExternalSource) and found.keeps_position)
-        for found, _ in walk(stage)
+    return _carries_state(stage) or any(
+        isinstance(found, ExternalSource) and found.keeps_position for found, _ in walk(stage)
     )
+
+
+def _carries_state(stage: Stage[Any]) -> bool:
+    """Whether the pipeline calls a function with a state of its own."""
+    return any(isinstance(found, CallsFunction) and found.carries_state for found, _ in walk(stage))
 
 
 def _over_copies(stage: Stage[Any]) -> Stage[Any]:

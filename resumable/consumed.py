@@ -10,17 +10,20 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from .core.continuing import EVERYTHING
 from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
-from .core.function_state import CallsFunction
-from .core.graph import walk, without_threads
+from .core.function_state import CallsFunction, restore_functions
+from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
 from .core.stage import Stage
-from .errors import StateMismatch
+from .errors import ExternalStateError, StateMismatch
 from .pipeline import Pipeline
 from .state.encoding import loads
 from .state.value import State, TakenState, take_state, taken_state
@@ -40,7 +43,9 @@ class ConsumedStates(Generic[T]):
 
     State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. For a
     stream, it reads again at most the items that the producer is ahead, plus those that are produced
-    while ten states are taken. It reads none if the state at this item was recorded lately.
+    while ten states are taken. It reads none if the state at this item was recorded lately. A function or a
+    source with a state of its own is used by the producer; items are read again with a copy of it
+    (`copy.deepcopy`), which is made once.
 
     Args:
       pipeline: the pipeline whose items are produced ahead.
@@ -54,6 +59,10 @@ class ConsumedStates(Generic[T]):
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
+        self._carries_state = _carries_state(pipeline.stage)
+        self._has_own_state = _has_own_state(pipeline.stage)
+        # The pipeline over copies of what has a state of its own, once it was needed.
+        self._apart: Pipeline[T] | None = None
         self.start_at(self.first_of(0) if start is None else start)
 
     @classmethod
@@ -117,6 +126,11 @@ class ConsumedStates(Generic[T]):
         self._producer = weakref.ref(iterator)
         self._elsewhere = elsewhere
         self._marks = _Marks()
+        if elsewhere:
+            # Copies are made now, before the other thread uses the objects. If one cannot be copied, a state
+            # may still be taken where nothing has to be read again.
+            with suppress(ExternalStateError):
+                self._read_again()
         return iterator
 
     def mark(self, producer: PipelineIterator[T]) -> None:
@@ -140,6 +154,8 @@ class ConsumedStates(Generic[T]):
 
         Raises:
           StateMismatch: if ``step`` lies before the beginning of the epoch.
+          ExternalStateError: if items have to be read again, and the producer uses an object with a state of
+            its own that cannot be copied. The producer goes on as if nothing had been asked.
         """
         if step == self.origin["step"]:
             return self.origin
@@ -162,10 +178,10 @@ class ConsumedStates(Generic[T]):
                 return self._with_ahead(self.origin if mark is None else mark.state, step)
             known = self._consumer
             if mark is not None and (known is None or not mark.step <= known.step <= step):
-                self._consumer = self._plain.resume(mark.state)
+                self._consumer = self._read_again().resume(mark.state)
         consumer = self._consumer
         if consumer is None or consumer.step > step:
-            consumer = self._consumer = self._plain.resume(self.origin)
+            consumer = self._consumer = self._read_again().resume(self.origin)
         found = consumer.state_after(step - consumer.step)
         if found is not None:
             return found[0]
@@ -178,8 +194,45 @@ class ConsumedStates(Generic[T]):
 
     def left(self, most: int) -> int:
         """How many items the epoch has from where it begins, up to ``most``. They are passed over."""
-        with self._plain.resume(self.origin) as probe:
+        pipeline = self._plain
+        if self._carries_state:
+            # The functions stay what they are, since later epochs go on with them.
+            pipeline = self._read_again()
+            self._consumer = None  # it may read with the same copies
+        with pipeline.resume(self.origin) as probe:
             return probe.skip(most)
+
+    def _restore_functions(self, step: int) -> None:
+        """Set functions with a state of their own to what they are after ``step`` items, for later epochs.
+
+        It is for an epoch whose items another process has made, with functions of its own. What prevents that
+        state from being taken is raised.
+        """
+        with self._plain.resume(self.after(step)) as iterator:
+            restore_functions(iterator._running.root)
+
+    def _read_again(self) -> Pipeline[T]:
+        """The pipeline to read items again, which leaves alone what the producer uses.
+
+        Raises:
+          ExternalStateError: if the producer uses an object that cannot be copied.
+        """
+        if not self._has_own_state:
+            return self._plain
+        if self._apart is None:
+            try:
+                self._apart = Pipeline(_over_copies(self._plain.stage))
+            except Exception as error:
+                if self._producer is None or self._producer() is None:
+                    return self._plain
+                raise ExternalStateError(
+                    "for a state before the newest item, items are read again, and a function or a "
+                    f"source of {self.pipeline!r} has a state of its own, is in use, and cannot be "
+                    f"copied: {type(error).__name__}: {error}; let copy.deepcopy copy it, or let "
+                    "nothing run ahead of what is saved; for a source, pass from_iterable a "
+                    "function that makes it"
+                ) from error
+        return self._apart
 
     def _with_ahead(self, state: State, step: int) -> State:
         """``state`` and the number of items since, for a source that cannot be read again."""
@@ -189,7 +242,7 @@ class ConsumedStates(Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Running iterators cannot leave their process.
-        return {**vars(self), "_consumer": None, "_producer": None, "_marks": None}
+        return {**vars(self), "_consumer": None, "_producer": None, "_marks": None, "_apart": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -198,11 +251,30 @@ class ConsumedStates(Generic[T]):
 
 def _has_own_state(stage: Stage[Any]) -> bool:
     """Whether the pipeline has an object that cannot serve two iterators at a time."""
-    return any(
-        (isinstance(found, CallsFunction) and found.carries_state)
-        or (isinstance(found, ExternalSource) and found.keeps_position)
-        for found, _ in walk(stage)
+    return _carries_state(stage) or any(
+        isinstance(found, ExternalSource) and found.keeps_position for found, _ in walk(stage)
     )
+
+
+def _carries_state(stage: Stage[Any]) -> bool:
+    """Whether the pipeline calls a function with a state of its own."""
+    return any(isinstance(found, CallsFunction) and found.carries_state for found, _ in walk(stage))
+
+
+def _over_copies(stage: Stage[Any]) -> Stage[Any]:
+    """The same pipeline over copies of what cannot serve two iterators at a time; its states are the same."""
+
+    def change(number: int, found: Stage[Any]) -> Stage[Any]:
+        if isinstance(found, ExternalSource) and found.keeps_position and not found.reads_once:
+            return found._apart()
+        if isinstance(found, CallsFunction) and found.carries_state:
+            changes: dict[str, Any] = {found.calls: deepcopy(found.function)}
+            made = replace(found, **changes)
+            object.__setattr__(made, "first_state", found.first_state)
+            return made
+        return found
+
+    return rebuilt(stage, change)
 
 
 class _ConsumedState(NamedTuple):
@@ -243,6 +315,8 @@ class _Marks:
         self._share = share
         self._lock = threading.Lock()
         self._levels = [deque[_ConsumedState](maxlen=a_level) for _ in range(LAST_LEVEL + 1)]
+        # The first is kept, since a source that was opened has told its place there, and not before.
+        self._levels.append(deque(maxlen=1))
         self._count = 0
         self._due = 0.0
 
@@ -266,7 +340,7 @@ class _Marks:
         with self._lock:
             self._count += 1
             level = (self._count & -self._count).bit_length() - 1
-            self._levels[min(level, LAST_LEVEL)].append(mark)
+            self._levels[min(level, LAST_LEVEL) if self._count > 1 else -1].append(mark)
 
     def newest_until(self, step: int) -> _ConsumedState | None:
         """The last mark at or before ``step``."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.graphs import RunningSum
+from support.graphs import Loader, RunningSum
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
@@ -182,6 +182,91 @@ def test_behind_an_iterator_the_states_are_those_that_it_had(
                 states.mark(producer)
             step = max(step, producer.step - most, min(producer.step, producer.step + move))
             assert rs.dumps(states.after(step)) == rs.dumps(had[step])
+
+
+class Reader:
+    """An iterator that knows its place."""
+
+    def __init__(self) -> None:
+        self.place = 0
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> int:
+        if self.place == LENGTH:
+            raise StopIteration
+        self.place += 1
+        return self.place - 1
+
+    def get_state(self) -> int:
+        return self.place
+
+    def set_state(self, place: int) -> None:
+        self.place = place
+
+
+IN_ONE_PLACE: dict[str, Any] = {
+    "function": OF_THEIR_OWN["function"],
+    "iterator": lambda: rs.from_iterable(Reader()).map(abs),
+    "loader": lambda: rs.from_iterable(Loader(LENGTH)).map(abs).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("kind", IN_ONE_PLACE)
+@pytest.mark.parametrize("elsewhere", [False, True])
+@given(
+    begin=st.integers(0, 12),
+    aheads=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))),
+    rare=st.booleans(),
+)
+def test_what_has_a_state_of_its_own_is_left_alone_when_items_are_read_again(
+    kind: str, elsewhere: bool, begin: int, aheads: list[tuple[int, int]], rare: bool
+) -> None:
+    make = IN_ONE_PLACE[kind]
+    with make().start() as bare:
+        had = [bare.get_state()]
+        expected = []
+        for item in bare:
+            expected.append(item)
+            had.append(bare.get_state())
+    begin = min(begin, len(expected))
+    states = ConsumedStates(make())
+    states.start_at(states.checked(had[begin]))
+    consumed = produced = begin
+    with states.produce(elsewhere=elsewhere) as producer:
+        if rare:
+            states._marks._share = 1 << 40
+        for step, ahead in aheads:
+            consumed = min(consumed + step, len(expected))
+            while produced < min(consumed + ahead, len(expected)):
+                assert next(producer) == expected[produced]
+                produced += 1
+                states.mark(producer)
+            state = states.after(consumed)
+            assert state["step"] == consumed
+            with make().resume(rs.loads(rs.dumps(state))) as resumed:
+                assert list(resumed) == expected[consumed:]
+
+
+class Locked(RunningSum):
+    """What cannot be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_cannot_be_copied_is_refused_where_items_would_be_read_again(elsewhere: bool) -> None:
+    states = ConsumedStates(rs.range(LENGTH).map(Locked()))
+    with states.produce(elsewhere=elsewhere) as producer:
+        assert list(islice(producer, 9)) == [*accumulate(range(9))]
+        with pytest.raises(rs.ExternalStateError, match="cannot be copied: TypeError: .*lock"):
+            states.after(5)
+        states.mark(producer)
+        assert states.after(9)["step"] == 9
+        assert next(producer) == sum(range(10))
 
 
 def test_behind_an_iterator_a_state_that_cannot_be_taken_is_an_error_where_it_is_asked_for() -> (

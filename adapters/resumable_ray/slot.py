@@ -43,7 +43,7 @@ class ActorSlot:
         assert task.call is not None
         (fn, args, kwargs), task.call = task.call, None
         task.sent = perf_counter()
-        ref = self.actor.call.remote(fn, *args, **kwargs)
+        ref = self.actor.call.remote(fn, tuple(kwargs), *args, *kwargs.values())
         self.in_work.append(task)
         return ref
 

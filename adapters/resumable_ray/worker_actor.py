@@ -53,9 +53,11 @@ class _WorkerActor:
     def start(self) -> None:
         """Nothing: it returns once the actor runs."""
 
-    def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call ``fn``."""
-        return fn(*args, **kwargs)
+    def call(self, fn: Callable[..., Any], names: tuple[str, ...], *values: Any) -> Any:
+        """Call ``fn`` with ``values``, of which the last ones are arguments with these ``names``."""
+        # No argument has its name here, since it may be that of a parameter of this method, or of Ray's.
+        count = len(values) - len(names)
+        return fn(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
 
 def actor_class(num_cpus: float, runtime_env: dict[str, Any] | None) -> Any:

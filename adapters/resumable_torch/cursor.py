@@ -27,6 +27,8 @@ class EpochProgress:
       resumed: whether it is the rest of an epoch that was resumed.
       follows: whether it comes after the epoch before, as persistent workers of torch expect.
       received: number of batches that the loop has received.
+      has_ended: whether there are no more of them.
+      worker_items: number of items that a batch of workers takes; 0 if this process makes the items.
       end_before: what a loader saves until the epoch begins: the state at the end of the epoch before, or
         None if it saves the state at the start of this one.
     """
@@ -35,6 +37,8 @@ class EpochProgress:
     resumed: bool = False
     follows: bool = False
     received: int = 0
+    has_ended: bool = False
+    worker_items: int = 0
     end_before: dict[str, bytes] | None = None
 
 
@@ -47,6 +51,7 @@ class Cursor:
     Attributes:
       pipeline: the argument.
       epoch: number of the epoch.
+      carries_state: whether a function has a state of its own, with which the next epoch goes on.
       progress: in the epoch. Whoever counts in it first checks that the cursor still has this one.
 
     Raises:
@@ -67,6 +72,10 @@ class Cursor:
         self.pipeline = pipeline
         self._states: ConsumedStates[Any] = ConsumedStates(pipeline)
         self._chosen: int | None = None  # the argument of `set_epoch`
+        self.carries_state = self._states._carries_state
+        # Why it is not known what the functions are at the start of this epoch.
+        self._unknown: Exception | None = None
+        self.progress = EpochProgress()
         self._go_to(0)
 
     def begin(self, any_consumed: bool, fewest: int = 1) -> EpochProgress:
@@ -86,7 +95,9 @@ class Cursor:
         elif again:
             self.end()
         elif self.epoch_to_come(fewest) != self.epoch:
+            self._restore_functions(fewest)
             self._go_to(self.epoch + 1)
+        self._check_functions()
         there = self.progress
         self.progress = EpochProgress(True, there.resumed, there.follows and not there.begun)
         return self.progress
@@ -115,6 +126,7 @@ class Cursor:
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the epoch, or at its end if it has fewer."""
+        self._check_functions()
         return {KEY: dumps_frozen(self._states.after(self._states.origin["step"] + count))}
 
     def keep(self, count: int, data: bytes) -> None:
@@ -132,7 +144,7 @@ class Cursor:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
         self._stand_at(self._states.checked(state_in(state_dict)), EpochProgress(resumed=True))
-        self._chosen = None
+        self._chosen = self._unknown = None
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
         """A new iterator at the start of the epoch, or where it was resumed."""
@@ -147,7 +159,31 @@ class Cursor:
         return {**vars(self), "_states": copy.copy(self._states)}  # a copy goes its own way
 
     def _go_to(self, epoch: int, *, follows: bool = False) -> None:
+        there = self.progress
+        if there.worker_items and (there.received or there.has_ended):
+            # One batch more than were received is the end.
+            self._restore_functions((there.received + there.has_ended) * there.worker_items)
         self._stand_at(self._states.first_of(epoch), EpochProgress(follows=follows))
+
+    def _restore_functions(self, count: int) -> None:
+        """Let the next epoch begin with functions as they are after ``count`` items of this one.
+
+        In this process they were not called for these items, but for none, or by workers.
+        """
+        if self.carries_state:
+            try:
+                self._states._restore_functions(self._states.origin["step"] + count)
+            except Exception as error:  # it matters only if there is another epoch
+                self._unknown = error
+
+    def _check_functions(self) -> None:
+        if self._unknown is not None:
+            raise rs.ExternalStateError(
+                f"epoch {self.epoch} would go on with functions of {self.pipeline!r} that have a state "
+                "of their own, and what they are after the items that workers made is not known: "
+                f"{type(self._unknown).__name__}: {self._unknown}; set num_workers to 0, or train one "
+                "epoch, over a pipeline that ends with repeat()"
+            ) from self._unknown
 
     def _stand_at(self, state: State, progress: EpochProgress) -> None:
         self._states.start_at(state)

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -88,11 +89,11 @@ class DevicePrefetch(HasCursor):
         self.loader = loader
         self.device = device
         self.size = size
-        self._batches: _BatchesAhead | None = None
+        # The loop in the epoch that the loader is in, if it is one of these loops, and the one that has begun last.
+        self._loops: list[_BatchesAhead] = []
 
     def __iter__(self) -> Iterator[Any]:
-        self._batches = batches = _BatchesAhead(self.loader, self.device, self.size)
-        return batches
+        return _BatchesAhead(self)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -122,8 +123,8 @@ class DevicePrefetch(HasCursor):
         Raises:
           ExternalStateError: as `ResumableDataLoader.state_dict`.
         """
-        held = 0 if self._batches is None else self._batches.held
-        return self.loader.state_dict(held)
+        # Only the loop in the loader's epoch holds any.
+        return self.loader.state_dict(max((loop.held for loop in self._loops), default=0))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop.
@@ -133,20 +134,30 @@ class DevicePrefetch(HasCursor):
         """
         self.loader.load_state_dict(state_dict)
 
+    def _note_begin(self, loop: _BatchesAhead) -> None:
+        """Note that ``loop`` is about to begin an epoch. Until then the loop before is in that of the loader."""
+        self._loops = [*(one for one in self._loops if one.is_current), loop]
+
     def __repr__(self) -> str:
         return f"device_prefetch({self.loader!r}, {str(self.device)!r}, size={self.size})"
 
 
 class _BatchesAhead(Iterator[Any]):
-    """A loop over the batches of a loader, some of which lie ahead on the device."""
+    """A loop over the batches of a loader, some of which lie ahead on the device.
+
+    Args:
+      owner: what makes the state from its count. A loop goes on without it.
+    """
 
     # Invariant: the loader has counted the batches in `_ready` after `_handed_out`. If it has counted more, the
     # batch after them is in `_fetched`.
 
-    def __init__(self, loader: ResumableDataLoader[Any], device: torch.device, size: int) -> None:
-        self._received = ReceivedBatches(loader, ends_epoch=False)
+    def __init__(self, owner: DevicePrefetch) -> None:
+        self._owner = weakref.ref(owner)  # so that workers end with the last reference to the loop
+        self._received = ReceivedBatches(owner.loader, ends_epoch=False)
+        device = owner.device
         self._copier = CudaCopier(device) if device.type == "cuda" else Copier(device)
-        self._size = size
+        self._size = owner.size
         self._handed_out = 0
         self._fetched = deque[Any](maxlen=1)
         self._ready = deque[NumberedBatch]()
@@ -155,11 +166,18 @@ class _BatchesAhead(Iterator[Any]):
         self._error: Exception | None = None
 
     @property
+    def is_current(self) -> bool:
+        """Whether it is in the epoch that the loader is in."""
+        return self._received.is_current
+
+    @property
     def held(self) -> int:
         """How many batches of the present epoch lie ahead."""
-        return self._received.count - self._handed_out if self._received.is_current else 0
+        return self._received.count - self._handed_out if self.is_current else 0
 
     def __next__(self) -> Any:
+        if not self._received.is_current and (owner := self._owner()) is not None:
+            owner._note_begin(self)
         self._fill()
         taken = self._taken
         if self._ready:

@@ -90,6 +90,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     For a stream, each worker also reports what it read before and after its first batch. If the sources
     deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
 
+    An epoch goes on with a function that carries state as it is after the epoch before. Workers that persist are
+    then started anew for each epoch.
+
     If workers own partitions, torch takes a batch from each worker in turn, and continues with the
     others when one has ended. Until a partition ends, the order is the same as without workers if
     the pipeline makes the batches and the rank's number of partitions is a multiple of
@@ -332,8 +335,11 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         """Begin an epoch: the progress in it, and torch's own iterator over it."""
         self._progress = progress = self.cursor.begin(self.received > 0, self.fewest)
         if isinstance(self._source, PipelineDataset):
-            if not progress.follows:
-                self._iterator = None  # persistent workers would go to the next epoch
+            if self.num_workers:
+                progress.worker_items = self._batch_items
+            # Persistent workers would go to the next epoch, with functions as they are there.
+            if not progress.follows or self.cursor.carries_state:
+                self._iterator = None
             self._shares = WorkerShares.of(
                 self._source.pipeline, self.num_workers, self.cursor.start_state, self._batch_items
             )
@@ -382,6 +388,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 # pipeline that cannot be saved can still be iterated.
                 with suppress(Exception):
                     last = self._state(held=0)
+            progress.has_ended = True
             self.cursor.end()
             self._progress = self.cursor.progress
             self._progress.end_before = last

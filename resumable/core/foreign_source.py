@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -36,6 +37,10 @@ class ExternalSource(Stage[T]):
     def keeps_position(self) -> bool:
         """Whether the object itself knows how far it was read, so that two readers would disturb each other."""
         return True
+
+    def _apart(self) -> ExternalSource[T]:
+        """This source over a copy of its object, so that two readers do not disturb each other."""
+        return copy.deepcopy(self)
 
     @property
     def inexact_reason(self) -> str:

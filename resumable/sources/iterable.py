@@ -11,7 +11,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, ClassVar, Final, TypeVar, final
@@ -213,6 +213,15 @@ class FromIterable(ExternalSource[T]):
     @property
     def keeps_position(self) -> bool:
         return self._shared is not None or self._protocol is not None
+
+    def _apart(self) -> ExternalSource[T]:
+        try:
+            return super()._apart()
+        except Exception:
+            if self._shared is not None:
+                raise
+            # Its position is restored on such a copy too.
+            return replace(self, iterable=shallow_copy(self.iterable))
 
     @property
     def inexact_reason(self) -> str:

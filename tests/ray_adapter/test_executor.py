@@ -59,6 +59,16 @@ def test_it_does_what_an_executor_does(nodes: Nodes) -> None:
     executor.shutdown()
 
 
+def test_arguments_may_have_any_names(nodes: Nodes) -> None:
+    given = {name: len(name) for name in ("fn", "self", "names", "values", "args", "kwargs")}
+    with RayExecutor(num_actors=1) as executor:
+        executors: list[Any] = [executor, executor.lane()]
+        for one in executors:
+            assert one.submit(dict, fn=1).result() == {"fn": 1}
+            assert one.submit(dict, {"first": 0}, **given).result() == {"first": 0, **given}
+            assert one.submit(sorted, [1, 3, 2], reverse=True).result() == [3, 2, 1]
+
+
 def test_a_shutdown_waits_for_what_was_submitted_or_cancels_it(nodes: Nodes) -> None:
     executor = RayExecutor(num_actors=1)
     futures = [executor.submit(abs, -number) for number in range(20)]

@@ -24,6 +24,7 @@ from resumable_tf.blocks import NumberedBlocks
 from resumable_tf.columns import Columns
 from resumable_tf.feed import Feed
 from support.clocks import Clock
+from support.graphs import RunningSum
 from tf_adapter.sessions import SCALAR, as_plain
 
 import resumable as rs
@@ -83,6 +84,48 @@ def test_the_state_after_an_item_within_a_block_is_exact(consumed: int, kind: st
         )  # a run that has ended says so
         rest = list(taken_apart(feed.blocks(Columns(SCALAR))))
     assert rest == list(enumerate(pipeline, 1))[consumed:]
+
+
+class Reader:
+    """An iterator that knows its place."""
+
+    def __init__(self) -> None:
+        self.numbers = numbers()
+        self.place = 0
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> int:
+        number = next(self.numbers)
+        self.place += 1
+        return number
+
+    def get_state(self) -> int:
+        return self.place
+
+    def set_state(self, place: int) -> None:
+        self.numbers, self.place = iter(range(place, 400)), place
+
+
+OF_THEIR_OWN: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "function": lambda: rs.range(400).map(RunningSum()),
+    "iterator": lambda: rs.from_iterable(Reader()).map(abs),
+}
+
+
+@pytest.mark.parametrize("kind", OF_THEIR_OWN)
+def test_a_state_leaves_alone_what_has_a_state_of_its_own(kind: str, clock: Clock) -> None:
+    expected = list(OF_THEIR_OWN[kind]())
+    feed = Feed(OF_THEIR_OWN[kind]())
+    got: list[int] = []
+    for block, column in feed.blocks(Columns(SCALAR)):
+        got += column.tolist()
+        consumed = int(block[0])
+        state = feed.state_after(consumed)
+        with OF_THEIR_OWN[kind]().resume(state) as resumed:
+            assert list(resumed) == expected[consumed:]
+    assert got == expected
 
 
 def test_blocks_grow_while_items_come_fast_and_are_single_where_they_do_not(clock: Clock) -> None:

@@ -155,6 +155,97 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
     assert list(batches) == rest == [[number] for number in range(7, LENGTH)]
 
 
+class Summing:
+    """A function with a state of its own."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __call__(self, number: int) -> int:
+        self.total += number
+        return self.total
+
+    def get_state(self) -> Any:
+        return self.total
+
+    def set_state(self, state: int) -> None:
+        self.total = state
+
+
+SUM = sum(range(LENGTH))
+SUMS: dict[str, Any] = {
+    "all are kept": lambda: rs.range(LENGTH).map(Summing()),
+    # The last item of each epoch is one of them.
+    "some are dropped": lambda: rs.range(LENGTH).map(Summing()).filter(lambda total: total % SUM),
+}
+BATCHED: list[dict[str, Any]] = [
+    {"batch_size": None},
+    {"batch_size": 3, "drop_last": True, "collate_fn": listed},
+]
+
+
+@pytest.mark.parametrize("kind", SUMS)
+@pytest.mark.parametrize("batched", BATCHED, ids=["single", "batches"])
+@pytest.mark.parametrize("workers", WORKERS, ids=str)
+def test_each_epoch_goes_on_with_the_functions_as_they_are_after_the_one_before(
+    kind: str, batched: dict[str, Any], workers: dict[str, Any]
+) -> None:
+    def made(**options: Any) -> ResumableDataLoader[Any]:
+        return ResumableDataLoader(PipelineDataset(SUMS[kind]()), **batched, **options)
+
+    epochs = 3
+    alone, loaded = made(), made(**workers)
+    expected = [batch for _ in range(epochs) for batch in alone]
+    states, found = [(0, loaded.state_dict())], list[Any]()
+    for _ in range(epochs):
+        for batch in loaded:
+            found.append(batch)
+            states.append((len(found), loaded.state_dict()))
+        states.append((len(found), loaded.state_dict()))  # of the next epoch
+    assert found == expected
+    other = WORKERS[(WORKERS.index(workers) + 2) % len(WORKERS)]
+    of_one = len(expected) // epochs
+    chosen = [states[of_one // 2], states[of_one], states[of_one + 1], states[of_one + 3]]
+    for (cut, state), options in zip(chosen, [workers, other, other, workers], strict=True):
+        again = made(**options)
+        again.load_state_dict(state)
+        assert [batch for _ in range(again.epoch, epochs) for batch in again] == expected[cut:]
+
+
+@pytest.mark.parametrize("workers", WORKERS[1:], ids=str)
+def test_after_a_break_too_the_functions_are_as_without_workers(workers: dict[str, Any]) -> None:
+    rests = []
+    for options in ({}, workers):
+        dataset = PipelineDataset(SUMS["all are kept"]())
+        batches: Any = ResumableDataLoader(dataset, None, **options)
+        for number, _ in enumerate(batches):
+            if number == 4:
+                break
+        batches.set_epoch(3)
+        rests.append(list(batches))
+    assert rests[0] == rests[1]
+    assert rests[0][0] == sum(range(5))
+
+
+class Turning(Summing):
+    """From some sum on, its state cannot be saved."""
+
+    def get_state(self) -> Any:
+        return object() if self.total > 20 else self.total
+
+
+def test_an_epoch_after_functions_of_which_nothing_is_known_is_refused() -> None:
+    dataset = PipelineDataset(rs.range(LENGTH).map(Turning()))
+    batches: Any = ResumableDataLoader(dataset, None, num_workers=1)
+    first = batches.state_dict()
+    assert len(list(batches)) == LENGTH  # an epoch alone needs nothing of it
+    for refused in (batches.state_dict, lambda: next(iter(batches))):
+        with pytest.raises(rs.ExternalStateError, match="(?s)epoch 1 would go on.* is not known"):
+            refused()
+    batches.load_state_dict(first)
+    assert len(list(batches)) == LENGTH
+
+
 class Unencodable:
     """Its state is nothing that can be saved."""
 

@@ -6,7 +6,7 @@ from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import pytest
@@ -122,6 +122,61 @@ def test_a_break_ends_the_epoch_and_no_batch_begins_none() -> None:
     assert state(ahead) == state(bare)
     assert rest_of(ahead, 3) == rest_of(bare, 3)  # type: ignore[arg-type]
     assert next(iter(ahead)).device == torch.device("cpu")
+
+
+class Summed:
+    """A function with a state of its own, which may be large."""
+
+    def __init__(self, ballast: int) -> None:
+        self.total, self.ballast = 0, b"." * ballast
+
+    def __call__(self, number: int) -> int:
+        self.total += number
+        return self.total
+
+    def get_state(self) -> Any:
+        return {"total": self.total, "ballast": self.ballast}
+
+    def set_state(self, state: Any) -> None:
+        self.total, self.ballast = state["total"], state["ballast"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("size", [2, 8])
+@pytest.mark.parametrize("ballast", [0, 1 << 14])
+def test_a_state_leaves_alone_a_function_with_a_state_of_its_own(
+    workers: int, size: int, ballast: int
+) -> None:
+    def summed() -> rs.Pipeline[int]:
+        return rs.range(20).map(Summed(ballast))
+
+    expected = [*accumulate(range(20))]
+    loader = ResumableDataLoader(PipelineDataset(summed()), None, num_workers=workers)
+    ahead = device_prefetch(loader, "cpu", size)
+    for cut, total in enumerate(ahead, start=1):
+        assert total == expected[cut - 1]
+        with summed().resume(state(ahead)) as resumed:
+            assert list(resumed) == expected[cut:]
+    assert cut == 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loop_that_is_only_prepared_leaves_what_lies_ahead_in_the_one_before(kind: str) -> None:
+    expected = rest_of(loader_of(kind), 1)
+    bare, ahead = loader_of(kind), device_prefetch(loader_of(kind), "cpu", 3)
+    loops = iter(bare), iter(ahead)
+    for number in (1, 2):
+        assert plain(next(loops[0])) == plain(next(loops[1]))
+        waiting = [iter(ahead), iter(ahead)]
+        assert state(ahead) == state(bare)
+        again = loader_of(kind)
+        again.load_state_dict(ahead.state_dict())
+        assert rest_of(again, 1) == expected[number:]
+    for loop in waiting:
+        assert plain(next(iter(bare))) == plain(next(loop))
+        assert (ahead.epoch, state(ahead)) == (bare.epoch, state(bare))
+    del loops, loop, waiting  # what lies ahead is not forgotten with its loop
+    assert state(ahead) == state(bare)
 
 
 def test_the_loop_ends_again_and_again_and_one_epoch_with_it() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.arguments import check_choice, check_int
-from ..core.block import Indices, stack
+from ..core.block import Indices, is_masked, stack
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 
 Value: TypeAlias = "complex | Mapping[str, complex]"
@@ -45,7 +45,7 @@ def padded(
       InvalidArgument: if ``length`` or ``multiple_of`` is less than 1, or ``side`` is another word.
       InvalidType: if an argument has the wrong type.
       MalformedItem: when it is called, if an item is longer than ``length``, if shapes differ
-        beyond the first axis, or if ``value`` does not fit the dtype.
+        beyond the first axis, if arrays are masked, or if ``value`` does not fit the dtype.
 
     >>> rows = rs.from_sequence([[1, 2, 3], [4]])
     >>> next(iter(rows.batch(2, collate=rs.padded())))
@@ -203,6 +203,10 @@ def _arrays_of(column: Sequence[Any]) -> list[Array] | None:
     """The items as arrays of at least one axis; None if they are something else."""
     if not all(isinstance(item, (list, np.ndarray)) for item in column):
         return None
+    if any(map(is_masked, column)):
+        raise MalformedItem(
+            "cannot pad masked arrays with their masks; fill them first, as by numpy.ma.filled"
+        )
     try:
         arrays = [np.asarray(item) for item in column]
     except ValueError:  # a ragged list

@@ -121,6 +121,8 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
             r"one shape behind the first axis, got \[\(2,\), \(3,\)\]",
         ),
         ({}, [{"a": [1]}, {"b": [1]}], r"must have the fields \['a'\]"),
+        ({}, [np.ma.array([1, 9], mask=[0, 1]), np.ones(1)], "cannot pad masked arrays"),
+        ({}, [{"a": [1]}, {"a": np.ma.array([9], mask=[1])}], "cannot pad masked arrays"),
         ({}, [([1],), ([1], 2)], "must be tuples of 1 fields"),
         ({"mask": "a"}, [{"a": [1]}], "mask must be no field of the items, got 'a'"),
         ({"mask": "m"}, [{"a": 1}], "mask needs a field that is padded, got none"),

@@ -47,7 +47,7 @@ class MapBatches(CallsInWorkers[Any]):
     A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
     after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
     the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
-    BatchOrigin of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
+    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
     by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
     this. Columns need no Python object per item, and ``fn`` may return columns too.
 

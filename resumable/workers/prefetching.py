@@ -70,6 +70,13 @@ class PrefetchIterator(TransformIterator[T]):
                 break
         return items
 
+    def skip(self, count: int) -> int:
+        if self._handed_out is not None or self._ended:
+            return super().skip(count)  # the thread has made the next items already
+        passed = self._upstream.skip(count)
+        self._epoch = self._upstream.epoch
+        return passed
+
     @property
     def epoch(self) -> int:
         return self._epoch

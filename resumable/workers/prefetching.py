@@ -70,9 +70,14 @@ class PrefetchIterator(TransformIterator[T]):
                 break
         return items
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether its thread has begun, so that upstream stands beyond the item handed out last."""
+        return self._handed_out is not None
+
     def skip(self, count: int) -> int:
-        if self._handed_out is not None or self._ended:
-            return super().skip(count)  # the thread has made the next items already
+        if self.reads_ahead:
+            return super().skip(count)
         passed = self._upstream.skip(count)
         self._epoch = self._upstream.epoch
         return passed

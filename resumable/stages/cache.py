@@ -110,6 +110,10 @@ class Cache(IndexedTransform[T]):
     can be written to. Other objects are handed out as they are, so a change stays for later epochs.
     After an error within a batch, the items of that batch before it are made once more, and then kept.
 
+    Where workers run partitions, a cache in the function of a `partition` keeps its items for one epoch of the
+    `partition` only, and they are made again by a worker that takes the place of another one. There, put the
+    ``repeat`` into the function too, behind the cache, or do without ``workers``.
+
     State: O(1), the position; never the items. Random access is kept. With random access a resume
     makes no item before the position. A stream is read from its start, and skipped up to the
     position, without calling maps.

@@ -159,8 +159,8 @@ class Padded:
         if joined.dtype.num in WIDE_FLOATS and not all(map(fits_float, kept)):
             dtypes = " and ".join(sorted({str(array.dtype) for array in kept}))
             raise MalformedItem(
-                f"items to pad must have numbers that one dtype holds exactly, got {dtypes} with integers "
-                "beyond 2**53"
+                f"items to pad must have numbers that one dtype holds exactly, got {dtypes} with "
+                "integers beyond 2**53"
             )
         value = self.value.get(name, 0) if isinstance(self.value, Mapping) else self.value
         filling = _filling(value, joined.dtype)

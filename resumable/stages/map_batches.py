@@ -64,8 +64,8 @@ class MapBatches(CallsInWorkers[Any]):
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The same
-        groups must then fail in every run: a resume calls ``fn`` again for the groups dropped just before the one it
-        is inside, and takes what it gets for that one.
+        groups must then fail in every run: a resume calls ``fn`` again for the groups dropped just before
+        the one it is inside, and takes what it gets for that one.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each group dropped.
 
     Raises:

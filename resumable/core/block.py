@@ -325,7 +325,7 @@ def _stack_arrays(items: Sequence[Any]) -> Any:
         _check_shapes(items)
         raise
     if stacked.dtype.num in WIDE_FLOATS and not WIDE_INTEGERS.isdisjoint(map(_dtype_number, items)):
-        return stacked if all(map(_fits_float, items)) else list(items)
+        return stacked if all(map(fits_float, items)) else list(items)
     return stacked
 
 
@@ -339,7 +339,7 @@ def _check_shapes(items: Sequence[Any]) -> None:
             )
 
 
-def _fits_float(item: Any) -> bool:
+def fits_float(item: Any) -> bool:
     """Whether ``item`` has no integer that is too large for a float64 to hold exactly."""
     if _dtype_number(item) not in WIDE_INTEGERS or not item.size:
         return True

@@ -234,8 +234,9 @@ class PipelineIterator(StageIterator[T]):
         """Pass over up to ``count`` items; returns how many, fewer only at the end.
 
         O(1) where items are looked up by index. Functions of the pipeline are called only where
-        later items depend on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or
-        where they carry state.
+        later items depend on it: by ``filter``, ``flat_map``, ``map_batches``, ``scan``, maps that drop
+        items, before ``shuffle(window=n)``, ``pack`` and ``bucket``, or where they carry state; and where the
+        thread of a ``prefetch`` runs already, as it does from the first item on.
         """
         passed = self._moved(_skipped, count, int)
         self._running.due = self.step  # so that a recovery does not pass over these items again

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.arguments import check_choice, check_int
-from ..core.block import Indices, stack
+from ..core.block import WIDE_FLOATS, Indices, fits_float, is_masked, stack
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 
 Value: TypeAlias = "complex | Mapping[str, complex]"
@@ -45,7 +45,8 @@ def padded(
       InvalidArgument: if ``length`` or ``multiple_of`` is less than 1, or ``side`` is another word.
       InvalidType: if an argument has the wrong type.
       MalformedItem: when it is called, if an item is longer than ``length``, if shapes differ
-        beyond the first axis, or if ``value`` does not fit the dtype.
+        beyond the first axis, if arrays are masked, if an array has integers that the dtype of all does
+        not hold exactly, or if ``value`` does not fit the dtype.
 
     >>> rows = rs.from_sequence([[1, 2, 3], [4]])
     >>> next(iter(rows.batch(2, collate=rs.padded())))
@@ -155,6 +156,12 @@ class Padded:
                 f"items to pad must have one shape behind the first axis, got {shapes}"
             )
         joined = np.concatenate(kept)
+        if joined.dtype.num in WIDE_FLOATS and not all(map(fits_float, kept)):
+            dtypes = " and ".join(sorted({str(array.dtype) for array in kept}))
+            raise MalformedItem(
+                f"items to pad must have numbers that one dtype holds exactly, got {dtypes} with "
+                "integers beyond 2**53"
+            )
         value = self.value.get(name, 0) if isinstance(self.value, Mapping) else self.value
         filling = _filling(value, joined.dtype)
         if filling is None:
@@ -203,6 +210,10 @@ def _arrays_of(column: Sequence[Any]) -> list[Array] | None:
     """The items as arrays of at least one axis; None if they are something else."""
     if not all(isinstance(item, (list, np.ndarray)) for item in column):
         return None
+    if any(map(is_masked, column)):
+        raise MalformedItem(
+            "cannot pad masked arrays with their masks; fill them first, as by numpy.ma.filled"
+        )
     try:
         arrays = [np.asarray(item) for item in column]
     except ValueError:  # a ragged list

@@ -1,4 +1,4 @@
-"""BatchOrigin of documents that come with their origins."""
+"""Rows of documents that come with their origins."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@
 # order, looks items up, or was resumed in the middle. Upstream makes only what is missing. A stream skips
 # the kept items before that. So an item is made twice only if two epochs make it at the same time, and an
 # error loses no item made before (tests/stages/test_cache.py: test_an_error_costs_nothing_that_was_made).
+# Only if an error comes out of a block made at once are the items of this block before it lost. They are made
+# again one by one, and kept, so that later tries do not make them.
 
 from __future__ import annotations
 
@@ -62,17 +64,36 @@ class CachedItems:
     def __reduce__(self) -> tuple[type[CachedItems], tuple[()]]:
         return CachedItems, ()
 
-    def gather(self, numbers: list[int], make: Callable[[Indices], Block]) -> list[Any]:
-        """The items with ``numbers``; ``make`` gets the numbers of missing items, shape (n,)."""
+    def gather(self, numbers: list[int], upstream: Indexed[Any]) -> list[Any]:
+        """The items with ``numbers``, of which ``upstream`` makes those that are missing."""
         try:
             return list(map(self.items.__getitem__, numbers))
         except KeyError:
             pass
         missing = [number for number in dict.fromkeys(numbers) if number not in self.items]
         if missing:
-            made = block_items(make(np.array(missing, np.int64)))
-            self.items.update(zip(missing, map(guarded, made), strict=True))
+            self.keep(missing, partial(upstream.gather, np.array(missing, np.int64)), upstream)
         return list(map(self.items.__getitem__, numbers))
+
+    def keep(self, numbers: list[int], make: Callable[[], Block], upstream: Indexed[Any]) -> None:
+        """Keep the items with ``numbers``, which ``make`` makes from ``upstream`` at once.
+
+        If it raises, the items before the one that raises are kept all the same.
+        """
+        try:
+            made = block_items(make())
+        except Exception as error:
+            raised = error
+        else:
+            self.items.update(zip(numbers, map(guarded, made), strict=True))
+            return
+        try:
+            for number in numbers:
+                if number not in self.items:
+                    self.items[number] = guarded(upstream.item(number))
+            raise raised  # it did not come again
+        finally:
+            del raised  # its traceback refers to this frame
 
 
 @final
@@ -87,6 +108,11 @@ class Cache(IndexedTransform[T]):
     freed with the pipeline, and are neither pickled nor sent to workers. Their memory has no limit.
     Arrays are handed out read-only, also inside dicts and tuples. A batch of them is a copy, which
     can be written to. Other objects are handed out as they are, so a change stays for later epochs.
+    After an error within a batch, the items of that batch before it are made once more, and then kept.
+
+    Where workers run partitions, a cache in the function of a `partition` keeps its items for one epoch of the
+    `partition` only, and they are made again by a worker that takes the place of another one. There, put the
+    ``repeat`` into the function too, behind the cache, or do without ``workers``.
 
     State: O(1), the position; never the items. Random access is kept. With random access a resume
     makes no item before the position. A stream is read from its start, and skipped up to the
@@ -147,7 +173,7 @@ class Cache(IndexedTransform[T]):
             return made
 
         return Indexed(
-            lambda indices: kept.gather(indices.tolist(), upstream.gather),
+            lambda indices: kept.gather(indices.tolist(), upstream),
             item,
             prepare=None
             if upstream.prepare is None
@@ -187,9 +213,9 @@ class _PreparedCachedItems(PreparedItems[T]):
         numbers = self._indices[places.start : places.stop].tolist()
         items = self._kept.items
         if items.keys().isdisjoint(numbers):
-            made = block_items(self._upstream_items().gather(places))
-            items.update(zip(numbers, map(guarded, made), strict=True))
-        return self._kept.gather(numbers, self._upstream.gather)
+            make = partial(self._upstream_items().gather, places)
+            self._kept.keep(numbers, make, self._upstream)
+        return self._kept.gather(numbers, self._upstream)
 
     def items(self, places: range) -> Iterator[T]:
         items = self._kept.items

@@ -207,7 +207,9 @@ class Map(CallsPerItem[T]):
         `numpy.memmap` that ``fn`` refers to, instead of copying it. They write to that file if it
         was opened for writing; one opened with mode ``"c"`` is copied.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
-        item again; ``"skip"`` drops the item and counts it.
+        item again; ``"skip"`` drops the item and counts it. The same items must then fail in every run:
+        stages behind it that read items again on a resume, such as ``flat_map``, ``window``, ``pack`` and
+        ``shuffle(window=n)``, would otherwise lose or repeat items, and do not notice.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
         and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a
         third argument without a default. ``number`` counts from 0. It is the item's number in the

@@ -47,7 +47,7 @@ class MapBatches(CallsInWorkers[Any]):
     A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
     after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
     the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
-    BatchOrigin of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
+    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
     by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
     this. Columns need no Python object per item, and ``fn`` may return columns too.
 
@@ -63,7 +63,9 @@ class MapBatches(CallsInWorkers[Any]):
         saved with another one is refused.
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
-      on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group.
+      on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The same
+        groups must then fail in every run: a resume calls ``fn`` again for the groups dropped just before
+        the one it is inside, and takes what it gets for that one.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each group dropped.
 
     Raises:

@@ -143,6 +143,9 @@ class PoolShare(Workers):
         self._in_work.discard(answer)
         return found
 
+    def wait(self, answer: Answer[Any]) -> None:
+        self._pool.wait(answer)
+
     def abandon(self, answer: Answer[Any]) -> None:
         self._in_work.discard(answer)
         self._pool.abandon(answer)

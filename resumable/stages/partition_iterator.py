@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core import DeferredState, DefersState, Indices, SourceItem, Stage, state_deferrer
-from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
+from ..core.combine import PLANNED_AT_ONCE, UNPLANNED, TurnsIterator
 from ..core.skipped import MovesCopies, skipped_items
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
@@ -118,11 +118,14 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         self._move(numbers[there])
 
     def _advance_turns(self, count: int) -> None:
-        self._counted = self._count(count)._replace(turns=0)
+        counted = self._count(count)._replace(turns=0)
+        # Together, so that no other thread that takes a state counts the same turns again.
+        self._numbers, self._left = [], UNPLANNED.__length_hint__
+        self._counted = counted
 
     def _advance_past_end(self, place: int) -> bool:
-        self._advance_turns(place)
         number = self._numbers[place]
+        self._advance_turns(place)
         self._ended[number] = True
         self._counted.marks[number] = None
         if all(self._ended) and self._map_pools is not None:
@@ -166,13 +169,17 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         return self.defer_state()()
 
     def defer_state(self) -> DeferredState:
+        before = self._counted
         turns, positions, known = self._count(self._taken)
         marks = [
             note_state() if mark is None else mark
             for note_state, mark in zip(self._deferrers, known, strict=True)
         ]
-        # One assignment: an interrupt leaves either what was known or all that is.
-        self._counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
+        counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
+        # `stats` may be asked for in another thread, and the loop may have moved on meanwhile. One assignment: an
+        # interrupt leaves either what was known or all that is.
+        if self._counted is before:
+            self._counted = counted
         return partial(_state_of, self._partition_ids, positions, list(self._ended), marks)
 
     @property

@@ -71,6 +71,18 @@ class PrefetchIterator(TransformIterator[T]):
         return items
 
     @property
+    def reads_ahead(self) -> bool:
+        """Whether its thread has begun, so that upstream stands beyond the item handed out last."""
+        return self._handed_out is not None
+
+    def skip(self, count: int) -> int:
+        if self.reads_ahead:
+            return super().skip(count)
+        passed = self._upstream.skip(count)
+        self._epoch = self._upstream.epoch
+        return passed
+
+    @property
     def epoch(self) -> int:
         return self._epoch
 

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple, final
 
 from ..core.failed_item import note_failed_item
 from ..core.graph import walk
-from ..core.skipped import skipped_items
+from ..core.skipped import iterators, skipped_items
 from ..core.stage import Stage
 from ..state.value import State, take_state
 from .after_item import AfterItem, PackedState
 from .failure import Failure
+from .prefetching import PrefetchIterator
 from .skips import DroppedItem, with_recorders
 from .tally import MayDropItems
 from .watching import CallWatch, ItemKey
@@ -95,6 +96,8 @@ class RunningPartition:
         try:
             self._iterator.set_state(task.position.state())
             self._iterator.skip(task.position.beyond)
+            if not self._reads_ahead():
+                self._skips.clear()  # told when the items passed over were delivered
             self._items = iter(self._iterator.items())
         except BaseException:
             self.close()
@@ -138,6 +141,13 @@ class RunningPartition:
     def close(self) -> None:
         """Release what the stages hold; may be called again."""
         self._iterator.close()
+
+    def _reads_ahead(self) -> bool:
+        """Whether a thread of a prefetch runs, which may have dropped items that were not told yet."""
+        return any(
+            isinstance(one, PrefetchIterator) and one.reads_ahead
+            for one in iterators(self._iterator)
+        )
 
     def _take_position(self) -> AfterItem:
         """The position after the last item, with a new state if one is due."""

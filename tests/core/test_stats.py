@@ -25,8 +25,10 @@ from resumable.core.sampled_calls import (
     SHARE,
     SampledCalls,
 )
+from resumable.core.skipped import iterators
 from resumable.core.stopwatch import Stopwatch
 from resumable.core.wait_histogram import WaitHistogram
+from resumable.stages.partition_iterator import PartitionIterator
 
 BUFFER = 4
 
@@ -356,6 +358,36 @@ def test_dropped_items_are_counted_where_the_loop_is() -> None:
         for _ in range(3):
             next(iterator)
         assert iterator.stats()["skipped"] == {"pipeline": 3}
+
+
+@pytest.mark.parametrize("size", [0, 4])
+def test_a_loop_that_goes_on_while_another_thread_asks_saves_where_it_is(size: int) -> None:
+    """The states of partitions are noted for the other thread, and the loop moves them meanwhile."""
+    parts: rs.Pipeline[Any] = rs.range(1000).partition(2, lambda part: part.map(unchanged))
+    pipeline = parts.batch(size) if size else parts
+    noted, go_on = threading.Event(), threading.Event()
+
+    def held(note: Callable[[], Any]) -> Any:
+        found = note()
+        noted.set()
+        assert go_on.wait(60)
+        return found
+
+    with iter(pipeline) as iterator, iter(pipeline) as undisturbed:
+        next(iterator)
+        within = iterators(iterator._running.root)
+        (moved,) = [one for one in within if isinstance(one, PartitionIterator)]
+        deferrers = moved._deferrers[:]
+        moved._deferrers[:] = [partial(held, note) for note in deferrers]
+        exporter = threading.Thread(target=iterator.stats)
+        exporter.start()
+        assert noted.wait(60)
+        moved._deferrers[:] = deferrers
+        assert len(list(itertools.islice(iterator, 100))) == 100
+        go_on.set()
+        exporter.join()
+        assert len(list(itertools.islice(undisturbed, 101))) == 101
+        assert rs.dumps(iterator.get_state()) == rs.dumps(undisturbed.get_state())
 
 
 @pytest.mark.parametrize("measured", [False, True])

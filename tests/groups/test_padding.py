@@ -45,6 +45,8 @@ def test_further_axes_and_dtypes_are_kept() -> None:
     assert np.isnan(filled).sum() == 9
     assert rs.padded()([np.ones(2, np.uint8), np.ones(1, np.int16)]).dtype == np.int16
     assert rs.padded()([[], [1]]).dtype == np.int64
+    assert rs.padded()([[2**53, -(2**53)], [0.5]])[0].tolist() == [2**53, -(2**53)]
+    assert rs.padded()([[], [2**63 - 1]])[1, 0] == 2**63 - 1
     assert rs.padded(False)([[True], []]).dtype == np.bool_
 
 
@@ -121,6 +123,15 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
             r"one shape behind the first axis, got \[\(2,\), \(3,\)\]",
         ),
         ({}, [{"a": [1]}, {"b": [1]}], r"must have the fields \['a'\]"),
+        ({}, [np.ma.array([1, 9], mask=[0, 1]), np.ones(1)], "cannot pad masked arrays"),
+        ({}, [{"a": [1]}, {"a": np.ma.array([9], mask=[1])}], "cannot pad masked arrays"),
+        ({}, [[2**53 + 1], [0.5, 1.5]], "one dtype holds exactly, got float64 and int64 with"),
+        ({}, [[-(2**53) - 1], [0.5j]], "one dtype holds exactly, got complex128 and int64 with"),
+        (
+            {},
+            [np.array([2**63 + 1], np.uint64), np.array([-1], np.int64)],
+            "one dtype holds exactly, got int64 and uint64 with",
+        ),
         ({}, [([1],), ([1], 2)], "must be tuples of 1 fields"),
         ({"mask": "a"}, [{"a": [1]}], "mask must be no field of the items, got 'a'"),
         ({"mask": "m"}, [{"a": 1}], "mask needs a field that is padded, got none"),

@@ -28,6 +28,11 @@ SOURCES: dict[str, Callable[[int], rs.Pipeline[int]]] = {
 }
 each = pytest.mark.parametrize("source", SOURCES)
 
+IN_BLOCKS: dict[str, Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]] = {
+    "batch": lambda items: items.batch(4, collate=list),
+    "shuffle": lambda items: items.shuffle(0).batch(8, collate=list),
+}
+
 
 def counted(source: str, count: int) -> tuple[rs.Pipeline[int], Counter[int]]:
     """A cache with nothing in it, and how often each of its items was made."""
@@ -100,6 +105,43 @@ def test_an_error_costs_nothing_that_was_made(source: str) -> None:
     assert got == list(SOURCES[source](20))
     del made[got[8]]
     assert set(made.values()) == {1}
+
+
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_an_error_in_a_block_costs_what_was_made_of_it_once(name: str) -> None:
+    made: Counter[int] = Counter()
+    broken = True
+
+    def fragile(item: int) -> int:
+        made[item] += 1
+        if broken and item == 6:
+            raise OSError("no answer")
+        return item
+
+    got: list[Any] = []
+    with iter(IN_BLOCKS[name](rs.range(20).map(fragile).cache())) as iterator:
+        for _ in range(5):
+            with pytest.raises(OSError, match="no answer"):
+                got.extend(iterator)
+        broken = False
+        got.extend(iterator)
+    assert got == list(IN_BLOCKS[name](rs.range(20)))
+    del made[6]
+    assert max(made.values()) <= 2
+
+
+def test_an_error_in_a_block_that_does_not_come_again_is_raised() -> None:
+    fails = iter([True])
+
+    def fragile(item: int) -> int:
+        if item == 2 and next(fails, False):
+            raise OSError("for the moment")
+        return item
+
+    with iter(rs.range(4).map(fragile).cache().batch(4, collate=list)) as iterator:
+        with pytest.raises(OSError, match="for the moment"):
+            next(iterator)
+        assert list(iterator) == [[0, 1, 2, 3]]
 
 
 @each

@@ -16,6 +16,10 @@ from support.descendants import check_nothing_is_left, children
 from support.waiting import wait_until
 
 import resumable as rs
+from resumable.stages.map_pools import PoolShare
+from resumable.workers import executor_thread
+from resumable.workers.executor_thread import ExecutorService, ExecutorWorkers, Submission
+from resumable.workers.worker_call import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -180,6 +184,35 @@ def test_processes_killed_from_outside_are_replaced() -> None:
         os.kill(got[-1][1], signal.SIGKILL)
         got += iterator
     assert [item for item, _ in got] == list(in_parts(int, 300, workers=0))
+
+
+class Silent(ExecutorService):
+    """An executor that never answers."""
+
+    def send(self, submission: Submission) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_wait_for_a_pool_that_is_closed_meanwhile_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor_thread, "HEARTBEAT", 0.01)
+    pool = ExecutorWorkers(Silent())
+    share = PoolShare(pool, WorkerCall(abs, False, 1, "process"))
+    answer = share.submit([1])
+    refused: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(rs.WorkerError) as raised:
+            share.wait(answer)
+        refused.append(str(raised.value))
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    assert pool.close()
+    wait_until(lambda: refused)
+    assert "ended without an answer" in refused[0]
 
 
 def test_workers_of_the_partition_and_processes_of_its_map_are_refused() -> None:

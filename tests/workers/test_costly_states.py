@@ -18,6 +18,7 @@ from resumable.workers import running_partition
 from resumable.workers.after_item import AfterItem, PackedState
 from resumable.workers.partition_runner import PartitionRunner
 from resumable.workers.running_partition import PartitionTask
+from resumable.workers.skips import without_listeners
 
 SECONDS_AN_ITEM, SECONDS_A_STATE = 0.001, 1.0
 
@@ -99,3 +100,31 @@ def test_states_are_those_without_workers(
         assert rest == list(plain) == list(iterator)
         iterator.close()
         assert rs.dumps(iterator.get_state()) == rs.dumps(plain.get_state())
+
+
+@pytest.mark.usefixtures("share")
+@pytest.mark.parametrize("buffer_size", [0, 2])
+def test_items_dropped_before_the_position_of_a_task_are_not_told_again(buffer_size: int) -> None:
+    def dropping(number: int) -> Stage[Any]:
+        items = rs.range(40).map(
+            lambda item: 60 // (item % 3), on_error="skip", on_skip=lambda number, error: None
+        )
+        shuffled = items.shuffle(1, window=4, carry=True)
+        return without_listeners(shuffled.prefetch(buffer_size).stage)
+
+    place = AfterItem(PackedState(dropping(0).start(0).get_state()), 0, 0)
+    told: set[int] = set()
+    twice: set[int] = set()
+    while True:
+        runner = PartitionRunner(dropping)  # as in another process for each task
+        delivery = runner(PartitionTask("run", 0, 0, place, 3, {}, None))
+        runner.close()
+        numbers = {dropped.number for dropped in delivery.skips}
+        twice |= told & numbers
+        told |= numbers
+        if delivery.end is not None:
+            break
+        place = delivery.positions[-1]
+    assert told == set(range(0, 40, 3))
+    if not buffer_size:  # a thread drops items ahead of those that are delivered
+        assert not twice

@@ -80,6 +80,45 @@ def test_an_exception_comes_at_its_place_and_ends_the_thread() -> None:
             assert iterator.step == 5
 
 
+def test_what_is_passed_over_before_the_thread_runs_is_not_made() -> None:
+    made: list[int] = []
+
+    def note(item: int) -> int:
+        made.append(item)
+        return item
+
+    pipeline = rs.range(100).map(note).repeat(2).prefetch(2)
+    with iter(pipeline) as iterator:
+        assert iterator.skip(40) == 40
+        assert made == []
+        assert next(iterator) == 40
+        state = iterator.get_state()
+    made.clear()
+    with pipeline.resume(state) as iterator:
+        assert iterator.skip(100) == 100
+        assert (made, iterator.epoch) == ([], 1)
+        assert next(iterator) == 41
+        assert iterator.skip(10) == 10  # while it runs
+        assert list(iterator) == list(range(52, 100))
+        assert iterator.skip(1) == 0
+    with iter(pipeline) as iterator:
+        made.clear()
+        assert iterator.skip(300) == 200
+        assert (made, next(iterator, None)) == ([], None)
+
+
+def test_an_item_that_raises_can_be_passed_over() -> None:
+    def fail_at_3(item: int) -> float:
+        return 6 / (item - 3)
+
+    with iter(rs.range(7).map(fail_at_3).prefetch(2)) as iterator:
+        assert list(itertools.islice(iterator, 3)) == [-2.0, -3.0, -6.0]
+        with pytest.raises(ZeroDivisionError):
+            next(iterator)
+        assert iterator.skip(1) == 1
+        assert list(iterator) == [6.0, 3.0, 2.0]
+
+
 def test_the_interpreter_exits_with_a_running_prefetch() -> None:
     code = (
         "import resumable as rs, time\n"

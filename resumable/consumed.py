@@ -202,6 +202,12 @@ class ConsumedStates(Generic[T]):
         with pipeline.resume(self.origin) as probe:
             return probe.skip(most)
 
+    def _close(self) -> None:
+        """Release what was opened to read items again. `after` opens it anew where that is needed."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
     def _restore_functions(self, step: int) -> None:
         """Set functions with a state of their own to what they are after ``step`` items, for later epochs.
 

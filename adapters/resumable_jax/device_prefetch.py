@@ -143,7 +143,12 @@ class DevicePrefetch(Iterator[Any]):
           ExternalStateError: if the position of a source cannot be restored.
           UnencodableState: if a stage holds a value without an exact serialised form.
         """
-        return self._here.get_state()
+        here = self._here
+        try:
+            return here.get_state()
+        finally:
+            if self._closed:
+                here.close()  # what the state was read from
 
     def set_state(self, state: State) -> None:
         """Continue at ``state``; batches that lie ahead are dropped.
@@ -156,7 +161,7 @@ class DevicePrefetch(Iterator[Any]):
         before = self._here
         # A new iterator, since one assignment has to replace all that belongs together.
         self._here = _Ahead(before.pipeline.resume(state), self._size)
-        before.iterator.close()
+        before.close()
 
     def close(self) -> None:
         """End threads, release files, and drop what lies ahead; may be called again."""
@@ -238,6 +243,8 @@ class _Ahead:
 
     def close(self) -> None:
         self.iterator.close()
+        if not isinstance(self._states, Exception):
+            self._states._close()
         self.ready.clear()
         self._fetched.clear()
 

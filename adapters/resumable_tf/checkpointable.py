@@ -49,13 +49,14 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         check_policy(pipeline, policy_of(external_state_policy))
         self._saved = without_policy(pipeline)
         self._iterator = self._saved.start()
+        self._epoch = 0
         self._iterator.get_state()  # what cannot be saved raises before the first item
         self._was_restored = False
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch in progress."""
-        return self._iterator.epoch
+        """The number of the epoch in progress: of all items of the pipeline, also where it repeats its source."""
+        return self._epoch
 
     @property
     def step(self) -> int:
@@ -77,7 +78,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         try:
             return next(self._iterator)
         except StopIteration:
-            self._iterator = self._saved.start(self._iterator.epoch + 1)
+            following = self._epoch + 1
+            self._iterator, self._epoch = self._saved.start(following), following
             raise
 
     def close(self) -> None:
@@ -108,7 +110,9 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         Raises:
           StateMismatch: if it belongs to another pipeline; the position then stays as it is.
         """
-        self._iterator.set_state(rs.loads(string_value))
+        state = rs.loads(string_value)
+        self._iterator.set_state(state)
+        self._epoch = state["epoch"]
         self._was_restored = True
 
     def _copy_trackable_to_cpu(self, object_map: Any) -> None:

@@ -123,8 +123,7 @@ class DevicePrefetch(HasCursor):
         Raises:
           ExternalStateError: as `ResumableDataLoader.state_dict`.
         """
-        # Only the loop in the loader's epoch holds any.
-        return self.loader.state_dict(max((loop.held for loop in self._loops), default=0))
+        return self.loader.state_dict(self._held)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop.
@@ -133,6 +132,20 @@ class DevicePrefetch(HasCursor):
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
         self.loader.load_state_dict(state_dict)
+
+    def get_state(self) -> dict[str, bytes]:
+        """As `state_dict`, for ``rs.from_iterable``; after an epoch, the start of the next."""
+        self.loader._apply_policy()
+        return self.loader._state(self._held)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """As `load_state_dict`, but at the end of an epoch the next loop is empty, as that of the loader."""
+        self.loader.set_state(state)
+
+    @property
+    def _held(self) -> int:
+        """How many batches of the loader's epoch lie ahead; only the loop in that epoch has any."""
+        return max((loop.held for loop in self._loops), default=0)
 
     def _note_begin(self, loop: _BatchesAhead) -> None:
         """Note that ``loop`` is about to begin an epoch. Until then the loop before is in that of the loader."""

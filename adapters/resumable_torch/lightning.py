@@ -4,7 +4,8 @@
 # fetches one batch ahead to know which is the last. That batch then counts as received, though no step
 # has used it. This callback corrects the state in the checkpoint.
 #
-# Lightning writes the state of rank 0 only. If ranks own partitions, that is not all.
+# Lightning writes the state of rank 0 only. If ranks own partitions, that is not all. States of ranks that
+# cannot be joined are refused before anything is trained.
 #
 # `ModelCheckpoint` saves at the end of an epoch by default. From such a checkpoint, Lightning (2.6)
 # does not load the states of loaders. It tells the samplers the epoch, so the order continues. But
@@ -19,6 +20,7 @@ from lightning.pytorch.utilities import CombinedLoader
 
 import resumable as rs
 from resumable.core.ended import warn_of_ended_run
+from resumable.core.savers import refuse_items_of_rank
 from resumable.stages.partition import has_partitions
 
 from .loader import ResumableDataLoader
@@ -37,6 +39,8 @@ class ResumeInput(Callback):
 
     Raises:
       StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other loaders.
+      ExternalStateError: from ``fit``, if the states of ranks differ and cannot be joined, as behind
+        ``shard(rank, ranks).filter(keep)``.
     """
 
     def __init__(self) -> None:
@@ -56,9 +60,12 @@ class ResumeInput(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         states, self._to_load = self._to_load, []
+        loaders = _stateful(trainer.train_dataloader)
+        for loader in loaders:
+            if isinstance(loader, ResumableDataLoader):
+                refuse_items_of_rank("Lightning", loader.cursor.pipeline.stage)
         if not states or trainer.fit_loop.restarting:  # Lightning has loaded them
             return
-        loaders = _stateful(trainer.train_dataloader)
         if len(states) != len(loaders):
             raise rs.StateMismatch(
                 f"the checkpoint has {len(states)} states of loaders, and this fit has {len(loaders)} "

@@ -1,4 +1,4 @@
-"""States of ranks that own partitions, saved together: a key for each partition, or one state of all."""
+"""States of ranks that differ, saved together: a key for each partition or rank, or one state of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 
 import resumable as rs
-from resumable.core.named_state import state_for
+from resumable.core.named_state import named_by, state_for
 from resumable.state.encoding import dumps_frozen
 from resumable.state.merging import merge_owner_states
 from resumable.state.named import named
@@ -29,7 +29,8 @@ class PartitionedState:
     any other number. Each rank saves its own partitions and loads those that it then owns. Ranks
     with the same partitions, such as a tensor-parallel group, save them once.
 
-    If the pipeline has no partitions, there is the one key of the loader.
+    If the pipeline has no partitions, there is the one key of the loader; or that of the rank, such as
+    ``rank/00003-of-00064``, if a stage after `shard` holds something of it. Then as many ranks go on.
 
     Args:
       loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
@@ -48,13 +49,17 @@ class PartitionedState:
 
     @keeps_rank_state
     def state_dict(self) -> dict[str, bytes]:
-        """A serialised state for each partition of this rank, under ``partition/00007`` and so on.
+        """A serialised state for each partition of this rank, under ``partition/00007`` and so on, or for all.
 
         Raises:
           ExternalStateError: if it is registered with Accelerate, which would keep only the
             partitions of rank 0.
         """
-        return named(rs.loads(self._loader.state_dict()[KEY]))
+        state = rs.loads(self._loader.state_dict()[KEY])
+        keyed, pipeline = named(state), self.pipeline
+        if KEY in keyed and pipeline is not None and pipeline.stage._deal.ranks > 1:
+            return named_by(pipeline.stage, state)
+        return keyed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the loader continue at ``state_dict``, which may have more partitions than it needs.

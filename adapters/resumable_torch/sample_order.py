@@ -115,11 +115,20 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
 
 def _before(cursor: Cursor) -> int:
-    """Number of items of all ranks in the epochs before."""
+    """Number of items of all ranks in the epochs before.
+
+    Raises:
+      InvalidArgument: if one of them is endless.
+    """
     before = 0
     for (first, stop), stage in of_each_epoch(cursor.pipeline.stage):
         epochs = int(min(stop, cursor.epoch)) - first
         length = (stage.upstream if isinstance(stage, Shard) else stage).length
+        if epochs > 0 and length == math.inf:
+            raise rs.InvalidArgument(
+                "with_position needs an order that ends, to count over the epochs before, got epoch "
+                f"{cursor.epoch} of {cursor.pipeline!r}; leave out repeat(), since each loop is an epoch"
+            )
         if epochs > 0 and length is not None:
             before += epochs * int(length)
     return before

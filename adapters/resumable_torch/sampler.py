@@ -84,7 +84,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
         a new one in each epoch; not allowed with a pipeline.
       seed: of the order, 0 by default; not allowed with a pipeline.
       with_position: whether to yield pairs ``(index, position)`` with the position of the sample in the
-        whole run, for `rng_for`.
+        whole run, for `rng_for`. An endless order has them in its first epoch.
 
     Raises:
       InvalidType: if ``source`` has no length, or is a pipeline without random access.

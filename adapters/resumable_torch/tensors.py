@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from resumable.sources.iterable_kinds import shallow_copy
 __all__ = ["with_tensors"]
 
 DTYPE, ARRAY = "torch.Tensor", "array"
+DICTS: Final = (dict, OrderedDict)
 IN_NUMPY: Final = frozenset(
     getattr(torch, name)
     for name in (
@@ -35,7 +37,8 @@ def with_tensors(stateful: Any) -> Any:
     """Let the state of ``stateful`` hold tensors, for `from_iterable`, and for `map` and similar methods.
 
     Each tensor comes back on the CPU with the same dtype, shape and bits. It may be any dense tensor of
-    bools, integers, floats (also bfloat16 and floats of 8 bits) or complex numbers.
+    bools, integers, floats (also bfloat16 and floats of 8 bits) or complex numbers. An ``OrderedDict``, as a
+    `torch.nn.Module` returns it, comes back as a dict.
 
     Args:
       stateful: an iterable, an iterator or a function, with ``get_state/set_state``,
@@ -48,7 +51,9 @@ def with_tensors(stateful: Any) -> Any:
     """
     if hasattr(stateful, "__next__"):
         return _Iterator(stateful)
-    return _Iterable(stateful) if hasattr(stateful, "__iter__") else _Function(stateful)
+    if not hasattr(stateful, "__iter__"):
+        return _Function(stateful)
+    return _CalledIterable(stateful) if callable(stateful) else _Iterable(stateful)
 
 
 class WithTensors:
@@ -94,12 +99,16 @@ class _Function(WithTensors):
         return self._stateful(*args)
 
 
+class _CalledIterable(_Iterable, _Function):
+    """What is a function too, such as a `torch.nn.Sequential`."""
+
+
 def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
     """A copy of ``value`` in which the results of ``replace`` stand for the parts it replaces."""
     found = replace(value)
     if found is not None:
         return found
-    if type(value) is dict:
+    if type(value) in DICTS:
         return {key: _replaced(part, replace) for key, part in value.items()}
     if type(value) in (list, tuple):
         return type(value)([_replaced(part, replace) for part in value])
@@ -107,7 +116,7 @@ def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
 
 
 def _array_of(value: Any) -> dict[str, Any] | None:
-    if type(value) is dict and DTYPE in value:
+    if type(value) in DICTS and DTYPE in value:
         raise rs.UnencodableState(f"a state with tensors must not have the key {DTYPE!r} itself")
     if type(value) is not torch.Tensor:
         return None  # the core says that a subclass, such as a parameter, has no form

@@ -163,9 +163,9 @@ class Checkpointer:
     ) -> ResumedLoop[T]:
         """The items of ``pipeline`` from the latest valid checkpoint on, or from the start.
 
-        A checkpoint saved at the last item of an epoch goes on with the next epoch. Damaged
-        checkpoints are set aside, with a warning each, and never deleted. `EverySeconds` goes on
-        counting from the time of the checkpoint.
+        A checkpoint saved at the last item of an epoch of a `repeat` goes on with its next epoch. From one saved
+        at the end of the pipeline nothing is left, which a warning says. Damaged checkpoints are set aside, with a
+        warning each, and never deleted. `EverySeconds` goes on counting from the time of the checkpoint.
 
         Args:
           pipeline: the same pipeline as when the checkpoint was saved.

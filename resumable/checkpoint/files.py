@@ -52,12 +52,13 @@ def write_if_new(path: Path, data: bytes) -> bool:
       OSError: if the system refuses.
     """
     temporary = path.with_name(f".tmp-{token_hex(8)}-{path.name}")
-    write_new_file(temporary, data)
     try:
-        give_new_name(temporary, path)
+        write_new_file(temporary, data)
+        try:
+            give_new_name(temporary, path)
+        except FileExistsError:
+            return False
         return True
-    except FileExistsError:
-        return False
     finally:
         temporary.unlink(missing_ok=True)
         sync_folder(path.parent)

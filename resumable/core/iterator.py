@@ -303,8 +303,8 @@ class PipelineIterator(StageIterator[T]):
         """The state after up to ``count`` more items, and how many those are; nothing moves.
 
         O(1) where the last stage looks items up by index (`shuffle`, `skip`, `mix`, sources), also
-        through `map`. None for other stages, whose state is known only by moving there, and after
-        an error.
+        through `map`. None for other stages, and behind one that resumes before its items (`SavedState`), as
+        `window` does: their state is known only by moving there. None after an error too.
 
         Raises:
           InvalidArgument: if ``count`` is below 0, or an item is being computed.
@@ -319,6 +319,8 @@ class PipelineIterator(StageIterator[T]):
         if found is None:
             return None
         positions, moved = found
+        if moved and self._resumes_before:
+            return None  # the state tells the epoch of the item there
         return self._described(positions, step + moved, 0), moved
 
     def set_state(self, state: State) -> None:

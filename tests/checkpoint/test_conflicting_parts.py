@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from checkpoint.parts_of_0_2 import BROKEN, PIPELINES, write_parts
 from checkpoint.saving_loops import files_in
+from checkpoint.wrapped import WrappedParts
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command import call_command
 
 import resumable as rs
+from resumable.checkpoint.ranks.part import RankPart
 from resumable.checkpoint.ranks.run import part_of
 
 OTHER_PIPELINES: dict[str, tuple[Callable[[int, int], rs.Pipeline[Any]], str]] = {
@@ -93,6 +95,35 @@ def test_ranks_with_different_pipelines_are_told_at_their_first_save(name: str) 
     next(loops[0])
     with pytest.raises(rs.SaveError, match=f"step 2 could not be saved: .*{reason}"):
         next(loops[1])
+    for saver in savers:
+        saver.close()
+
+
+class Throttled(WrappedParts):
+    """A store that refuses some listings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusals: list[str] = []
+
+    def parts(self) -> list[tuple[int, RankPart]]:
+        if self.refusals:
+            raise OSError(self.refusals.pop())
+        return super().parts()
+
+
+@pytest.mark.parametrize("name", OTHER_PIPELINES)
+def test_a_part_that_is_kept_is_saved_and_compared_once_the_store_can_be_listed(name: str) -> None:
+    make, reason = OTHER_PIPELINES[name]
+    store = Throttled()
+    savers = [rs.Checkpointer(store, rs.EverySteps(2), rank=rank, ranks=2) for rank in range(2)]
+    loops = [saver.resume(make(rank, 2)) for rank, saver in enumerate(savers)]
+    assert len(list(islice(loops[0], 5))) == 5
+    store.refusals.append("slow down")
+    assert len(list(islice(loops[1], 3))) == 3
+    assert store.refusals == []
+    with pytest.raises(rs.SaveError, match=f"step 4 could not be saved: step 2 .*{reason}"):
+        next(islice(loops[1], 1, None))
     for saver in savers:
         saver.close()
 

@@ -17,7 +17,7 @@ from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import encode
-from resumable.checkpoint.files import NO_LINKS
+from resumable.checkpoint.files import NO_LINKS, write_if_new
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="looks into /proc/self/fd"
@@ -151,6 +151,23 @@ def test_a_name_given_by_a_call_that_then_fails_is_given(tmp_path: Path, links: 
         store.save(2, SMALL)
     assert system.failed
     assert contents(store.folder) == {NAMES[1]: SMALL, NAMES[2]: SMALL}
+
+
+@every_code
+@once_and_lasting
+@with_and_without_links
+def test_a_file_of_a_folder_is_whole_or_not_there(
+    tmp_path: Path, code: int, lasting: bool, links: bool
+) -> None:
+    calls = calls_of(partial(write_if_new, tmp_path / "unharmed", SMALL), links=links)
+    for number, fault in enumerate(faults(calls, code, lasting=lasting)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        before = open_descriptors()
+        with faulty_os(fault, links=links) as system:
+            failure = failure_of(partial(write_if_new, folder / "part", SMALL), code)
+        assert open_descriptors() == before, (fault, system.calls)
+        assert contents(folder) in ({"part": SMALL}, {} if failure else None)
 
 
 # Each of them lets go of the interpreter's lock, for which a thread that writes has to wait again

@@ -60,6 +60,16 @@ def test_the_epoch_is_that_of_the_last_item_before_and_after_a_resume(
             assert resumed.epoch == expected
 
 
+@pytest.mark.parametrize("after", AFTER)
+def test_a_state_told_in_advance_has_the_epoch_of_the_item_there(after: str) -> None:
+    pipeline = AFTER[after](rs.range(6).batch(2).unbatch(size=2).repeat(3))
+    for count in range(20):
+        with iter(pipeline) as iterator:
+            ahead = iterator.state_after(count)
+            passed = iterator.skip(count)
+            assert ahead is None or ahead == (iterator.get_state(), passed)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class EpochNumbers(LookedUp[int]):
     """Items that are the number of their epoch."""

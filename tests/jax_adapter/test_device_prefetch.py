@@ -496,6 +496,32 @@ def test_a_closed_one_delivers_nothing_and_keeps_its_state() -> None:
         assert list(rest) == list(range(1, 9))
 
 
+def test_what_was_opened_for_a_state_is_released_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumed, "MARK_SHARE_BEHIND", 1 << 40)
+    opened: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        opened.append(1)
+        try:
+            yield from range(9)
+        finally:
+            opened.pop()
+
+    batches = ahead(rs.from_iterable(numbers), 3)
+    assert list(islice(batches, 2)) == [0, 1]
+    state = batches.get_state()
+    assert len(opened) == 2  # the loop's, and another to read again for the state
+    batches.set_state(state)
+    assert opened == []
+    assert list(islice(batches, 2)) == [2, 3]
+    state = batches.get_state()
+    assert len(opened) == 2
+    batches.close()
+    assert opened == []
+    assert batches.get_state() == state
+    assert opened == []
+
+
 def test_it_cannot_be_pickled() -> None:
     with (
         device_prefetch(iter(rs.range(3))) as batches,

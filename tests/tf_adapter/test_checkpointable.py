@@ -71,6 +71,29 @@ def test_each_loop_is_the_rest_of_a_pass_and_the_next_one_the_next_epoch() -> No
     assert source.epoch == 2
 
 
+def train(
+    source: CheckpointableInput[Any], epochs: int, stop_after: int | None = None
+) -> list[tuple[int, Any]]:
+    """The items of the loops that are left, each with the number of its loop."""
+    trained: list[tuple[int, Any]] = []
+    for epoch in range(source.epoch, epochs):
+        for item in source:
+            trained.append((epoch, item))
+            if len(trained) == stop_after:
+                return trained
+    return trained
+
+
+@pytest.mark.parametrize("stop_after", range(1, 19))
+def test_each_loop_is_one_epoch_of_a_pipeline_that_repeats(stop_after: int) -> None:
+    pipeline = rs.range(3).shuffle(0).repeat(2)
+    whole = [(epoch, item) for epoch in range(3) for item in pipeline.start(epoch)]
+    source, restored = CheckpointableInput(pipeline), CheckpointableInput(pipeline)
+    trained = train(source, 3, stop_after)
+    restored.deserialize(source.serialize())
+    assert trained + train(restored, 3) == whole
+
+
 def test_the_state_at_the_last_item_is_before_the_end_of_the_epoch(tmp_path: Path) -> None:
     """A loop over epochs that is resumed there does not skip one."""
     source = CheckpointableInput(rs.range(3))

@@ -366,6 +366,16 @@ def test_positions_count_on_over_epochs_of_different_lengths() -> None:
     assert sorted(samples[position] for position in range(20, 27)) == [*range(10, 17)]
 
 
+@pytest.mark.parametrize("dealt", [False, True])
+def test_an_endless_order_has_positions_in_its_first_epoch(dealt: bool) -> None:
+    order = rs.range(10).shuffle(0).repeat()
+    sampler = ResumableSampler(order.shard(1, 2) if dealt else order, with_position=True)
+    found = [position for _, (_, position) in zip(range(4), sampler, strict=False)]
+    assert found == ([1, 3, 5, 7] if dealt else [0, 1, 2, 3])
+    with pytest.raises(rs.InvalidArgument, match=r"with_position needs .* got epoch 1 of"):
+        next(iter(sampler))
+
+
 def test_every_rank_gives_the_same_bytes_in_a_short_last_round() -> None:
     states = set()
     for rank in range(3):

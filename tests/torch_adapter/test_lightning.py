@@ -221,6 +221,15 @@ def test_an_iterator_is_not_saved_since_lightning_is_a_batch_ahead_of_the_step(
     assert (len(module.seen), iterator.step) == (2, 3)
 
 
+def test_items_of_a_rank_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    own = rs.range(LENGTH).shard(0, 2).filter(lambda number: number % 7 > 0).map(row)
+    batches: Any = ResumableDataLoader(PipelineDataset(own), 3)
+    module = Module()
+    with pytest.raises(rs.ExternalStateError, match="Lightning keeps the state of rank 0 alone"):
+        trainer(tmp_path).fit(module, {"rows": batches})
+    assert module.seen == []
+
+
 @pytest.mark.filterwarnings("default")
 def test_a_fit_that_has_ended_says_so(tmp_path: Path) -> None:
     path = tmp_path / "last.ckpt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,27 @@ def test_several_partitions_and_none_are_saved_by_the_same_words() -> None:
     again = loader(rs.range(9))
     PartitionedState(again).load_state_dict(plain.state_dict())
     assert list(again) == list(range(1, 9))
+
+
+@pytest.mark.parametrize("made", [loader, iter])
+def test_a_state_that_is_of_one_rank_has_a_key_of_its_own(made: Any) -> None:
+    def own(rank: int) -> rs.Pipeline[int]:
+        return rs.range(100).shard(rank, 2).filter(lambda number: number % 7 > 0)
+
+    saved: dict[str, bytes] = {}
+    rests = []
+    for rank in range(2):
+        source = made(own(rank))
+        items = iter(source)
+        assert len(list(islice(items, 5))) == 5
+        saved |= PartitionedState(source).state_dict()
+        rests.append(list(items))
+    assert [*saved] == ["rank/00000-of-00002", "rank/00001-of-00002"]
+    for rank, rest in enumerate(rests):
+        again = made(own(rank))
+        wanted = {key: saved[key] for key in PartitionedState(again).state_dict()}
+        PartitionedState(again).load_state_dict(wanted)
+        assert list(again) == rest
 
 
 def split_at(steps: dict[int, int], ranks: int = 2, count: int = 4) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ from resumable_torch import (  # noqa: E402
     PipelineDataset,
     ResumableBatchSampler,
     ResumableSampler,
+    device_prefetch,
 )
 from support.tiers import thinned  # noqa: E402
 from torch.distributed.checkpoint.stateful import Stateful  # noqa: E402
@@ -55,11 +56,14 @@ def test_the_state_goes_through_torch_save_with_weights_only(tmp_path: Path) -> 
 @pytest.mark.filterwarnings("ignore:this run had come to its end")
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["map", "pipeline"])
+@pytest.mark.parametrize("ahead", [False, True])
 def test_the_checkpointer_saves_and_resumes_a_loader(
-    kind: str, workers: int, tmp_path: Path
+    ahead: bool, kind: str, workers: int, tmp_path: Path
 ) -> None:
     def pipeline() -> rs.Pipeline[Any]:
-        return rs.from_iterable(loader_of(kind, num_workers=workers)).repeat(EPOCHS)
+        loader = loader_of(kind, num_workers=workers)
+        batches: Any = device_prefetch(loader, "cpu", 3) if ahead else loader
+        return rs.from_iterable(batches).repeat(EPOCHS)
 
     expected = [plain(batch) for batch in pipeline()]
     assert len(expected) == 5 * EPOCHS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +86,18 @@ class JitterFunction:
         return number + float(torch.rand((), generator=self.noise.generator))
 
 
+class Summing(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A module whose state is a buffer, in an `OrderedDict`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, number: int) -> int:
+        self.total += number
+        return int(self.total)
+
+
 def test_a_tensor_in_the_state_of_a_source_is_refused_with_the_way_out() -> None:
     iterator = iter(rs.from_iterable(Noise()))
     next(iterator)
@@ -101,8 +114,10 @@ def test_a_tensor_in_the_state_of_a_source_is_refused_with_the_way_out() -> None
         lambda: rs.from_iterable(with_tensors(Running())),
         lambda: rs.from_iterable(lambda: with_tensors(Running())),
         lambda: rs.range(LENGTH).map(with_tensors(JitterFunction())),
+        lambda: rs.range(LENGTH).map(with_tensors(Summing())),
+        lambda: rs.range(LENGTH).map(with_tensors(torch.nn.Sequential(Summing()))),
     ],
-    ids=["iterator", "function that makes one", "mapped function"],
+    ids=["iterator", "function that makes one", "mapped function", "module", "module of modules"],
 )
 def test_a_source_with_tensors_in_its_state_resumes_everywhere(make: Any) -> None:
     expected = list(make())
@@ -211,6 +226,7 @@ def test_what_is_no_plain_tensor_is_refused() -> None:
         (torch.zeros(2, dtype=torch.complex32), "dtype torch.complex32 in a state has no exact"),
         (torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8), "must be dense"),
         ({"torch.Tensor": 1}, "must not have the key"),
+        (OrderedDict({"torch.Tensor": 1}), "must not have the key"),
     ):
         with pytest.raises(rs.UnencodableState, match=message):
             through_bytes([value])

@@ -265,8 +265,15 @@ class WholeSteps(Store):
         return repr(self._store)
 
     def _check_others(self, watch: ConflictWatch) -> None:
-        """Refuse to go on if the parts of this rank and of the others can never become whole."""
-        if conflict := watch.conflict(self._list()):
+        """Refuse to go on if the parts of this rank and of the others can never become whole.
+
+        Where they cannot be listed, the next save looks: the part of this one is kept.
+        """
+        try:
+            listed = self._list()
+        except OSError:
+            return
+        if conflict := watch.conflict(listed):
             raise refusal(conflict, self._read, repr(self._store), max(self._listed, default=0))
         if watch.is_over((whole, parts[0]) for whole, parts in self._listed.items()):
             self._watch = None

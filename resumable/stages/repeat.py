@@ -48,6 +48,7 @@ from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
 from .epoch_runs import ENDLESS, EpochRuns
 from .left_out_in_epochs import LeftOutInEpochs
+from .part import is_in_partition
 
 T = TypeVar("T")
 
@@ -239,9 +240,14 @@ class Repeat(Transform[T]):
         if len(kept) < len(found):
             return None
         for first, remaining in zip(runs.firsts, kept, strict=True):
-            if not remaining and runs.length_of(first):
+            if remaining or not runs.length_of(first):
+                continue
+            in_partition = is_in_partition(self)
+            if not in_partition or runs.epochs == ENDLESS:
+                where = " in a partition, which is repeated without end"
                 raise InvalidArgument(
                     f"records must leave some of the source, got all {runs.length_of(first)} of them"
+                    f"{where if in_partition else ''}"
                 )
         return LeftOutInEpochs(runs, kept, cast("Callable[[int], LeftOut]", in_run))
 

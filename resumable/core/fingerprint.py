@@ -28,6 +28,7 @@ from .reliance import (
     ENDS,
     EPOCHS,
     ITEMS,
+    LATER_EPOCHS,
     NOTHING,
     PARTS,
     RANK,
@@ -261,7 +262,7 @@ class _Identity(NamedTuple):
     @property
     def of_rank(self) -> list[str]:
         """The names of the fields that must be equal only because the rank must be the same."""
-        considered = self.relied_on & SHARED
+        considered = self.relied_on & (SHARED | LATER_EPOCHS)
         return [name for name in self.fields if not self.described[name].when & considered]
 
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
@@ -570,6 +571,10 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
                 if then is None:
                     continue
                 current = getattr(then, field)
+        if field in ours.described and ours.described[field].when == LATER_EPOCHS:
+            is_told = field in fields and current is not MISSING
+            if not is_told:
+                continue  # an earlier version did not note it, or it makes no difference
         if saved is MISSING and silent and field in ours.of_rank:
             return (
                 f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "

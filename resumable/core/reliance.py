@@ -15,7 +15,10 @@ PARTS: Final[Reliance] = frozenset({"parts"})
 ENDS: Final[Reliance] = frozenset({"ends"})
 """In `Stage.identity` alone: the field must be equal if a later stage `relies_on` anything. With it
 ``shard`` names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
+LATER_EPOCHS: Final[Reliance] = frozenset({"later epochs"})
+"""In `Stage.identity` alone: the field must be equal once the loop over the pipeline is in a later
+epoch than the first. States of earlier versions do not have it; then it is not compared."""
 SO_FAR: Final[Reliance] = frozenset({"so far"})
 """In `Stage.identity` alone, beside `ALWAYS`: the field says what holds from which position on. It must be
 equal as far as items were read, so that a run can be changed while it goes on."""
-ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS | SO_FAR
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS | LATER_EPOCHS | SO_FAR

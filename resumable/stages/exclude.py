@@ -42,7 +42,7 @@ from ..core.records import (
     records_known_as,
     shown_records,
 )
-from ..core.reliance import SO_FAR
+from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..core.transform import ThroughIterator
@@ -104,7 +104,6 @@ class Exclude(LookedUp[T], Transform[T]):
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }
-    relies_on: ClassVar[Reliance] = NOTHING  # the number of items of an epoch is fixed
     _may_begin = True
 
     records: RecordsByItem
@@ -135,6 +134,14 @@ class Exclude(LookedUp[T], Transform[T]):
                 raise InvalidArgument(
                     f"records must leave some of the source, got all {source.length} of them"
                 )
+
+    @property
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        """Behind a repeat the position is one over all epochs, so it depends on their lengths."""
+        if not self.changes or not self.upstream.random_access:
+            return NOTHING
+        repeats = any(found.flow is Flow.REPEATED for found, _ in walk(self.upstream))
+        return OVER_EPOCHS if repeats else NOTHING
 
     @property
     def state_cost(self) -> str:

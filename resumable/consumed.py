@@ -16,7 +16,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from .core.continuing import EVERYTHING
+from .core.continuing import relied_on_by
 from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
 from .core.function_state import CallsFunction, restore_functions
@@ -243,7 +243,7 @@ class ConsumedStates(Generic[T]):
     def _with_ahead(self, state: State, step: int) -> State:
         """``state`` and the number of items since, for a source that cannot be read again."""
         ahead = state["ahead"] + step - state["step"]
-        whole = fingerprint(self.pipeline.stage, EVERYTHING)
+        whole = fingerprint(self.pipeline.stage, relied_on_by(ahead, state["epoch"]))
         return {**state, "fingerprint": whole, "step": step, "ahead": ahead}
 
     def __getstate__(self) -> dict[str, Any]:

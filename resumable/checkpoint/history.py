@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 from ..core.changed import ChangedArgument, changed_arguments, changes_between
 from ..core.continuing import relied_on_by
 from ..core.fingerprint import fingerprint
-from ..core.reliance import Reliance
+from ..core.reliance import LATER_EPOCHS, Reliance
 from ..core.stage import Stage
 from ..errors import ResumableError
 from .envelope import Checkpoint
@@ -91,7 +91,7 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
     if before is None:
         return b""
     (saved, relied_on), (present, relies_on) = _saved(before), _saved(checkpoint)
-    if relied_on != relies_on:  # these have other fields
+    if (relied_on ^ relies_on) - LATER_EPOCHS:  # these have other fields that may change
         return b""
     found = changes_between(saved, present, stage)
     if found and failure is not None:
@@ -146,7 +146,7 @@ def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
 def _saved(checkpoint: Checkpoint) -> tuple[Any, Reliance]:
     """The fingerprint in ``checkpoint``, and what its state relies on."""
     state = checkpoint.state
-    return state["fingerprint"], relied_on_by(state["ahead"])
+    return state["fingerprint"], relied_on_by(state["ahead"], state["epoch"])
 
 
 class HistoryLines(NamedTuple):

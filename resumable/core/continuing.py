@@ -10,7 +10,7 @@ from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, unpack, unpack_count
 from .fingerprint import FoundArgument, explain_mismatch
 from .past import Before, Past, SavedPosition, past_of
-from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
 from .stage import Stage
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
@@ -29,9 +29,9 @@ class Standing(NamedTuple):
     arguments: list[FoundArgument]
 
 
-def relied_on_by(ahead: int) -> Reliance:
-    """What a state relies on in all stages from which ``ahead`` items are to be drawn again."""
-    return EVERYTHING if ahead else NOTHING
+def relied_on_by(ahead: int, epoch: int) -> Reliance:
+    """What a state of ``epoch`` relies on in all stages, from which ``ahead`` items are drawn again."""
+    return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
 def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
@@ -85,7 +85,7 @@ def _compared(
         past.append(past_of(stage, position, before))
         return past[-1]
 
-    relied_on = relied_on_by(position.ahead)
+    relied_on = relied_on_by(position.ahead, position.epoch)
     is_own = partial(_is_own, position.positions)
     reason = explain_mismatch(
         position.fingerprint, stage, relied_on, is_own, then, found, position.epoch + 1

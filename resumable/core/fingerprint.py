@@ -28,7 +28,9 @@ from .reliance import (
     ENDS,
     EPOCHS,
     ITEMS,
+    LATER_EPOCHS,
     NOTHING,
+    OVER_EPOCHS,
     PARTS,
     RANK,
     SO_FAR,
@@ -261,7 +263,7 @@ class _Identity(NamedTuple):
     @property
     def of_rank(self) -> list[str]:
         """The names of the fields that must be equal only because the rank must be the same."""
-        considered = self.relied_on & SHARED
+        considered = self.relied_on & (SHARED | LATER_EPOCHS | OVER_EPOCHS)
         return [name for name in self.fields if not self.described[name].when & considered]
 
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
@@ -289,6 +291,13 @@ class _Identity(NamedTuple):
         problem = self.stage._cannot_join(len(saved), partial(past.reach, self.stage))
         return InputsContinuation.of(saved, self.upstreams, problem)
 
+    def is_in_first_epoch(self, argument: str, saved: Any, present: int, past: Past | None) -> bool:
+        """Whether what was read, with ``saved`` as the ``argument``, is among the first ``present`` items."""
+        if past is None or type(saved) is not int:
+            return False
+        then = partial(_with_argument, argument, saved)
+        return past.reach(self.stage, then) <= present
+
     def continues_names(self, saved: Any) -> bool:
         """Whether the inputs begin with those of the ``saved`` names, if there were any."""
         names = self.fields["names"][0]
@@ -310,6 +319,8 @@ def _identified(
     """
     if isinstance(stage, PassThrough):
         return _identified(stage.upstream, relied_on, considered)
+    if relied_on >= ITEMS:
+        relied_on -= OVER_EPOCHS  # which asks for less
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     described = stage._identity_fields
     # Sorted, because fingerprints are first compared as text.
@@ -329,6 +340,10 @@ def _identified(
     upstreams = [_identified(upstream, own, considered) for upstream in inputs]
     name, version = type(stage).__name__, stage.version
     return _Identity(name, version, fields, described, upstreams, stage, relied_on | ALWAYS)
+
+
+def _with_argument(name: str, value: Any, stage: Stage[Any]) -> Stage[Any]:
+    return dataclasses.replace(stage, **{name: value})
 
 
 def _without_evidence(identity: _Identity) -> _Identity:
@@ -570,6 +585,16 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
                 if then is None:
                     continue
                 current = getattr(then, field)
+        if field in ours.described and ours.described[field].when == OVER_EPOCHS:
+            current, argument = getattr(ours.stage, field), ours.described[field].shown_as or field
+            if field not in fields:
+                continue  # an earlier version did not note it
+            if saved != current and ours.is_in_first_epoch(argument, saved, current, past):
+                continue
+        if field in ours.described and ours.described[field].when == LATER_EPOCHS:
+            is_told = field in fields and current is not MISSING
+            if not is_told:
+                continue  # an earlier version did not note it, or it makes no difference
         if saved is MISSING and silent and field in ours.of_rank:
             return (
                 f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "

@@ -37,7 +37,7 @@ from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, take_state
 from .arguments import check_callable, check_int
 from .block import Block, block_length
-from .continuing import EVERYTHING, mismatch, saved_position
+from .continuing import mismatch, relied_on_by, saved_position
 from .failed_item import note_failed_item
 from .fingerprint import fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
@@ -178,7 +178,7 @@ class PipelineIterator(StageIterator[T]):
 
     def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
         self._stage = stage
-        self._fingerprint = fingerprint(stage)
+        self._fingerprint = fingerprint(stage, relied_on_by(0, epoch))
         stages = list(walk(stage))
         self._inexact = list(inexact_among(stages))
         self._resumes_before = any([saved_state(found).resumes_before for found, _ in stages])
@@ -338,6 +338,9 @@ class PipelineIterator(StageIterator[T]):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         _, epoch, step, ahead, positions, reached = saved
         items = BROKEN if ahead else UNPREPARED
+        identified = self._fingerprint
+        if (epoch > 0) != (self._running.epoch > 0):  # a state of a later epoch relies on more
+            identified = fingerprint(self._stage, relied_on_by(0, epoch))
         root = self._started(epoch, positions)
         if self._resumes_before and reached is None:  # the state is of an earlier version
             reached = root.epoch
@@ -348,6 +351,7 @@ class PipelineIterator(StageIterator[T]):
             raise _entered_twice()
         before = self._running
         items_from = self._items_from + step - self.step
+        self._fingerprint = identified
         self._running = new
         self._items_from = items_from
         self.step = step
@@ -526,8 +530,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _described(self, positions: State, step: int, ahead: int) -> State:
         state: State = {
-            # A resume draws ``ahead`` items again, so every field that groups items must be equal.
-            "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
+            "fingerprint": self._fingerprint_with(ahead) if ahead else self._fingerprint,
             "epoch": self._running.epoch,
             "step": step,
             "ahead": ahead,
@@ -537,6 +540,10 @@ class PipelineIterator(StageIterator[T]):
             state[EPOCH_REACHED] = reached = self.epoch
             self._running.known_epoch = self.step, reached
         return state
+
+    def _fingerprint_with(self, ahead: int) -> str:
+        """That of a state from which a resume draws ``ahead`` items again, so their groups must be equal."""
+        return fingerprint(self._stage, relied_on_by(ahead, self._running.epoch))
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]

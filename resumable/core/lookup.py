@@ -280,9 +280,12 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def epoch(self) -> int:
         """The epoch of the last item; before any, the first one."""
         position = self.position
-        if position or not self._length:
-            return self.epoch_at(position - 1)
-        first = self._indexed.first_epoch
+        return self.epoch_at(position - 1) if position else self.first_epoch
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch before any item was handed out."""
+        first = self._indexed.first_epoch if self._length else None
         return self._epoch if first is None else first
 
     def epoch_at(self, place: int) -> int:
@@ -381,6 +384,18 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
             prepared = None if prepare is None else prepare(block)
             self._block, self._block_start, self._prepared, start = block, position, prepared, 0
         return self._block[start : start + count]
+
+
+def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
+    """What looks up one item for each of ``iterator``, which may be this itself; None if nothing does."""
+    if iterator.state_at(0) is None:
+        return None
+    while not isinstance(iterator, IndexedIterator):
+        stage, inputs = iterator._stage, iterator.inputs
+        if not isinstance(stage, Stage) or not stage.flow.one_by_one or len(inputs) != 1:
+            return None
+        (iterator,) = inputs
+    return iterator
 
 
 def _state_at(position: int) -> State:

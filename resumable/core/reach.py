@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from .reliance import LATER_EPOCHS, OVER_EPOCHS
 from .saved_state import saved_state
 from .timeline import UNBOUNDED
+
+OF_LENGTHS: Final = (LATER_EPOCHS, OVER_EPOCHS)
+"""Fields for one of these follow from how many items there are, as a partition may have more than another."""
 
 
 class Reach(NamedTuple):
@@ -84,7 +88,11 @@ def _same_graph(one: Any, other: Any) -> bool:
     """Whether two stages are the same, or copies of one in several partitions."""
     return one is other or (
         type(one) is type(other)
-        and all(getattr(one, name) == getattr(other, name) for name in one._identity_fields)
+        and all(
+            getattr(one, name) == getattr(other, name)
+            for name, field in one._identity_fields.items()
+            if field.when not in OF_LENGTHS
+        )
         and len(one.inputs) == len(other.inputs)
         and all(map(_same_graph, one.inputs, other.inputs))
     )

@@ -42,13 +42,14 @@ from ..core.records import (
     records_known_as,
     shown_records,
 )
-from ..core.reliance import SO_FAR
+from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..order.remaining import Remaining
 from ..state.value import State, unpack_position
+from .part import over_all_parts
 
 T = TypeVar("T")
 
@@ -87,8 +88,9 @@ class Exclude(LookedUp[T], Transform[T]):
         write.
 
     Raises:
-      InvalidArgument: if the source has no such record, input or file, if no record would remain, or if
-        ``upstream`` has items that are not each made of one record.
+      InvalidArgument: if the source has no such record, input or file, if no record of it would remain, if
+        none would in a partition that is repeated without end, or if ``upstream`` has items that are not
+        each made of one record.
       InvalidType: if ``records`` are not integers, or names are not strings.
 
     >>> list(rs.range(6).exclude([1, 4]))
@@ -102,7 +104,6 @@ class Exclude(LookedUp[T], Transform[T]):
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }
-    relies_on: ClassVar[Reliance] = NOTHING  # the number of items of an epoch is fixed
     _may_begin = True
 
     records: RecordsByItem
@@ -120,12 +121,27 @@ class Exclude(LookedUp[T], Transform[T]):
         if not self.upstream.random_access:
             self.stream_in(0)
             return
-        count = self._items_of_upstream
-        for left_out in self._at_first:
-            if 0 < count < math.inf and left_out.total == count:
+        self._check_remaining()
+
+    def _check_remaining(self) -> None:
+        """Refuse records that are all of the source; a partition may be left without any."""
+        for left_out, records in zip(self._at_first, self._by_item.values(), strict=True):
+            if not _is_all(left_out, self.upstream):
+                continue
+            source = over_all_parts(self.upstream)
+            of_source = left_out if source is self.upstream else source._left_out(0, records)
+            if of_source and _is_all(of_source, source):
                 raise InvalidArgument(
-                    f"records must leave some of the source, got all {count} of them"
+                    f"records must leave some of the source, got all {source.length} of them"
                 )
+
+    @property
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        """Behind a repeat the position is one over all epochs, so it depends on their lengths."""
+        if not self.changes or not self.upstream.random_access:
+            return NOTHING
+        repeats = any(found.flow is Flow.REPEATED for found, _ in walk(self.upstream))
+        return OVER_EPOCHS if repeats else NOTHING
 
     @property
     def state_cost(self) -> str:
@@ -260,6 +276,8 @@ class Exclude(LookedUp[T], Transform[T]):
         if not self.upstream.random_access:
             return [UNBOUNDED]
         remaining = self.remaining_in(0)
+        if not remaining.length:
+            return [UNBOUNDED]
         return [
             remaining.index_of(int(min(count, remaining.length)) - 1)
             + 1
@@ -342,6 +360,11 @@ def is_by_item(records: Any) -> bool:
             key.isdecimal() if isinstance(key, str) else isinstance(key, int) for key in records
         )
     )
+
+
+def _is_all(left_out: LeftOut, stage: Stage[Any]) -> bool:
+    """Whether ``left_out`` are all items of ``stage``, which has some."""
+    return 0 < known_length(stage) < math.inf and left_out.total == known_length(stage)
 
 
 class _TellsOrigin(ThroughIterator[T]):

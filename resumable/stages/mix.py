@@ -98,8 +98,8 @@ class Mix(LookedUp[T], MixesInputs[T]):
 
     Raises:
       InvalidArgument: if there is no upstream, if ``weights``, ``seed`` or ``stop`` breaks its rule,
-        if ``reshuffle`` has no seed, or if the weights change and ``stop`` is ``"all"``, since a
-        turn then need not be an item. With ``"cycle"``, also while iterating, if an upstream has no
+        if ``reshuffle`` has no seed, or if the weights change or one is 0 and ``stop`` is ``"all"``,
+        since a turn then need not be an item. With ``"cycle"``, also while iterating, if an upstream has no
         items.
       InvalidType: if one is not a pipeline, a name of the dict is not a string, or another argument
         has the wrong type.
@@ -160,6 +160,11 @@ class Mix(LookedUp[T], MixesInputs[T]):
             raise InvalidArgument(
                 "weights that change count the items of all upstreams, so stop must be 'first' or "
                 f"'cycle', got 'all', which leaves out turns, and weights={shorten(self.weights)}"
+            )
+        if 0 in parts and self.stop == "all":
+            raise InvalidArgument(
+                "each weight must be above 0 where stop is 'all', since an upstream without turns never ends, got "
+                f"weights={shorten(self.weights)}"
             )
         if sum(self.parts) > LONGEST_ROUND:
             object.__setattr__(self, "layout", 2)

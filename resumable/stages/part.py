@@ -18,6 +18,7 @@ from ..core import (
     check_reach,
     derived,
 )
+from ..core.graph import rebuilt
 from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
 from ..core.records import Records
@@ -75,6 +76,16 @@ class Part(Deals[T]):
             return indices * self.count + self.index
 
         return upstream and Indexed.reordered(upstream, dealt, stride=self.count, ascending=True)
+
+
+def over_all_parts(stage: Stage[Any]) -> Stage[Any]:
+    """``stage`` over all items of the sources of which it has a part; itself outside partitions."""
+    return rebuilt(stage, lambda _, found: found.upstream if isinstance(found, Part) else found)
+
+
+def is_in_partition(stage: Stage[Any]) -> bool:
+    """Whether ``stage`` is built on a part, in the function of a partition."""
+    return any(isinstance(found, Part) for found in down_to_parts(stage))
 
 
 def down_to_parts(stage: Stage[Any]) -> Iterator[Stage[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar, cast, final
@@ -41,6 +41,7 @@ from ..core.left_out import LeftOut
 from ..core.reach import Reach, reached_all
 from ..core.record_number import origin_by_index
 from ..core.records import Records
+from ..core.reliance import LATER_EPOCHS
 from ..core.stage import MOST_ITEMS, runs_ahead
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
@@ -48,12 +49,18 @@ from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
 from .epoch_runs import ENDLESS, EpochRuns
 from .left_out_in_epochs import LeftOutInEpochs
+from .part import is_in_partition
 
 T = TypeVar("T")
 
 FIXED_EPOCHS: Final = (
     "the number may change only if no stage after it deals out, draws, counts or shuffles items, or repeats "
     "them again, so put repeat behind such stages"
+)
+
+FIXED_IN_LATER_EPOCHS: Final = (
+    "in a later epoch of the loop than the first it says which epochs of the data come, so it may change "
+    "only in the first, or where all epochs of the data are alike"
 )
 
 # Epochs whose random access is kept at a time.
@@ -78,7 +85,8 @@ class Repeat(Transform[T]):
       upstream: stage to repeat.
       epochs: how many, at least 0; None repeats without end, until an epoch has no items. May
         differ between save and resume, unless a later stage deals out (``shard``), draws (``random_map``),
-        counts or shuffles items, or repeats in turn.
+        counts or shuffles items, or repeats in turn. In a later epoch of your loop than the first, it may
+        only where all epochs of upstream have the same items in the same order, by their index.
 
     Raises:
       InvalidArgument: if ``epochs`` is below 0, or makes more than 2**62 items.
@@ -91,7 +99,8 @@ class Repeat(Transform[T]):
     flow = Flow.REPEATED
     blind = True
     identity: ClassVar[IdentityFields] = {
-        "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS)
+        "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS),
+        "epochs_each": IdentityField(LATER_EPOCHS, shown_as="epochs", hint=FIXED_IN_LATER_EPOCHS),
     }
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the epoch"
@@ -239,9 +248,14 @@ class Repeat(Transform[T]):
         if len(kept) < len(found):
             return None
         for first, remaining in zip(runs.firsts, kept, strict=True):
-            if not remaining and runs.length_of(first):
+            if remaining or not runs.length_of(first):
+                continue
+            in_partition = is_in_partition(self)
+            if not in_partition or runs.epochs == ENDLESS:
+                where = " in a partition, which is repeated without end"
                 raise InvalidArgument(
                     f"records must leave some of the source, got all {runs.length_of(first)} of them"
+                    f"{where if in_partition else ''}"
                 )
         return LeftOutInEpochs(runs, kept, cast("Callable[[int], LeftOut]", in_run))
 
@@ -260,13 +274,20 @@ class Repeat(Transform[T]):
     @derived
     def alike(self) -> bool:
         """Whether all epochs have the same items, and every item is looked up by its index."""
+        return self._has_one_order and not any(runs_ahead(stage) for stage, _ in walk(self.split))
+
+    @derived
+    def _has_one_order(self) -> bool:
+        """Whether the items by their index are the same in all epochs, whatever threads run ahead."""
         upstream = self.split
         if not upstream.random_access or not upstream.length or upstream.length == math.inf:
             return False
-        if upstream._changes:
-            return False
-        ahead = any(runs_ahead(stage) for stage, _ in walk(upstream))
-        return not ahead and by_index(upstream).every_epoch
+        return not upstream._changes and by_index(upstream).every_epoch
+
+    @property
+    def epochs_each(self) -> Any:
+        """The number by which `epoch_of` counts; `MISSING` where all epochs of upstream are alike."""
+        return MISSING if self._has_one_order else self.epochs
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """Upstream's epoch that is number ``number`` within this stage's own ``epoch``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core import (
     ITEMS,
@@ -32,9 +32,15 @@ from ..core.identity import COUNT_HINT
 from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
 from ..core.records import Records
+from ..core.reliance import OVER_EPOCHS
 from ..state.value import unpack, unpack_count
 
 T = TypeVar("T")
+
+COUNT_EACH_HINT: Final = (
+    "exclude behind repeat counts the items of all epochs, so it may change only in the first, and to no "
+    "less than was read there"
+)
 
 
 @final
@@ -43,7 +49,8 @@ class Take(Transform[T]):
     """The first ``count`` items, or all if there are fewer.
 
     ``count`` may be raised on resume, unless a later stage counts or shuffles items: training
-    goes on where it stopped. A count below the saved position is refused.
+    goes on where it stopped. A count below the saved position is refused. Before a ``repeat`` with an
+    ``exclude`` behind it, which counts the items of all epochs, it may change only in the first of them.
 
     State: O(1), the position and upstream's. Random access is kept.
 
@@ -61,7 +68,10 @@ class Take(Transform[T]):
 
     flow = Flow.SUBSET
     blind = True
-    identity: ClassVar[IdentityFields] = {"count": IdentityField(ITEMS, hint=COUNT_HINT)}
+    identity: ClassVar[IdentityFields] = {
+        "count": IdentityField(ITEMS, hint=COUNT_HINT),
+        "count_each": IdentityField(OVER_EPOCHS, shown_as="count", hint=COUNT_EACH_HINT),
+    }
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 
@@ -77,6 +87,11 @@ class Take(Transform[T]):
         if items is None:
             return 0 if self.count == 0 else None
         return min(countable(items), self.count)
+
+    @property
+    def count_each(self) -> int:
+        """The number of items of each epoch; ``count`` where that is not known."""
+        return self.count if self.length is None else int(self.length)
 
     def _position_in(self, state: Any, epoch: int) -> int:
         if not isinstance(state, dict) or "upstream" not in state:

@@ -119,10 +119,10 @@ def _merge(states: list[State]) -> State:
         raise InvalidArgument("states must be those of one rank or more, got none")
     first = states[0]
     for number, other in enumerate(states):
+        if other["epoch"] != first["epoch"]:  # which may be in the fingerprint too
+            raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
         if other["fingerprint"] != first["fingerprint"]:
             raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))
-        if other["epoch"] != first["epoch"]:
-            raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
     places = {(state["ahead"], state["step"]) for state in states}
     if len(places) > 1 and any(ahead for ahead, _ in places):
         # Its items would have to be drawn again by the rank that saved it.

@@ -24,6 +24,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from ..core.block import Block, block_length
 from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
+from ..core.lookup import looked_up_for
 from ..core.skipped import CountsSkipped
 from ..core.source_item import SourceItem
 from ..core.stage import Stage
@@ -55,6 +56,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self, stage: Transform[T], epoch: int, calls: WorkerCall, reads: Stage[Any] | None = None
     ) -> None:
         super().__init__(stage, epoch, reads)
+        # What looks up an item for each that is read, where upstream is looked up by index.
+        self._looked_up = looked_up_for(self._upstream)
         self._calls = calls
         self._tally = Tally(calls.skip_listener, by_index=stage.upstream.random_access)
         self._no_deaths = Deaths(DROPPING_MAP if calls.drop else RAISING_MAP)
@@ -72,7 +75,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         # handed out; `_settle` passes them.
         self._run: Iterator[T] | None = None
         # Upstream's position after the last item handed out, once workers run. Not kept up to date
-        # where upstream is looked up by index: its `state_at` gives that state.
+        # where upstream is looked up by index: its `state_at` gives that state, and `_looked_up` the epoch.
         self._handed_out: AfterItem | None = None
         # Upstream's position once it has ended. It is not pulled again: that may move it.
         self._end: AfterItem | None = None
@@ -131,6 +134,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     @property
     def epoch(self) -> int:
+        if (looked_up := self._looked_up) is not None:
+            place = looked_up.position + self._taken - self._in_work
+            return looked_up.epoch_at(place - 1) if place else looked_up.first_epoch
         last = self._last_position
         return self._upstream.epoch if last is None else last.epoch
 

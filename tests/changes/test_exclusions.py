@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, read, with_steps
-from hypothesis import given, reject
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 from support.advised import advised
 from support.gzipped import gzipped_numbers
@@ -323,6 +323,55 @@ def test_a_state_of_records_that_the_new_pipeline_lacks_is_refused() -> None:
     changed = rs.by_epoch({0: rs.range(2), 1: rs.range(8)}).repeat().exclude([2])
     with pytest.raises(rs.StateMismatch, match="saved stop=5, this pipeline has stop=2"):
         changed.resume(state)
+
+
+@given(
+    saved=st.integers(2, 9),
+    present=st.integers(2, 9),
+    epochs=st.integers(1, 3),
+    more=st.integers(0, 2),
+    mapped=st.booleans(),
+    cut=st.integers(0, 30),
+)
+@example(saved=5, present=8, epochs=3, more=0, mapped=False, cut=6)
+@example(saved=5, present=4, epochs=3, more=0, mapped=True, cut=6)
+@example(saved=5, present=8, epochs=3, more=0, mapped=False, cut=3)
+def test_another_length_of_the_epochs_that_were_read_is_refused(
+    saved: int, present: int, epochs: int, more: int, mapped: bool, cut: int
+) -> None:
+    def made(count: int, epochs: int) -> rs.Pipeline[int]:
+        data = rs.range(10).take(count)
+        return (data.map(int) if mapped else data).repeat(epochs).exclude([1])
+
+    passed, state = read(made(saved, epochs), cut)
+    changed = made(present, epochs + more)
+    try:
+        rest, _ = read(changed, MOST, state)
+    except rs.StateMismatch as error:
+        assert f"saved count={saved}, this pipeline has count={present}" in str(error)  # noqa: PT017
+        assert saved != present
+        assert len(passed) >= min(saved, present) - 1  # in one of them the first epoch has ended
+        return
+    assert passed + rest == list(changed)
+
+
+def test_another_length_of_epochs_is_refused_where_nothing_is_left_out_any_more() -> None:
+    def made(count: int, records: Any) -> rs.Pipeline[int]:
+        return rs.range(10).take(count).repeat(3).exclude(records)
+
+    passed, state = read(made(5, {0: [], 12: [1]}), 7)
+    assert passed + read(made(5, []), MOST, state)[0] == list(made(5, []))
+    with pytest.raises(rs.StateMismatch, match="saved count=5, this pipeline has count=8"):
+        made(8, []).resume(state)
+
+
+def test_a_state_that_does_not_tell_the_length_of_epochs_goes_on() -> None:
+    pipeline = rs.range(10).take(5).repeat(3).exclude([1])
+    passed, state = read(pipeline, 6)
+    told = state["fingerprint"]
+    state["fingerprint"] = told.replace(',{"count_each":5}', "")  # as earlier versions saved it
+    assert state["fingerprint"] != told
+    assert passed + read(pipeline, MOST, state)[0] == list(pipeline)
 
 
 def test_what_is_read_from_another_place_is_closed_where_it_was(

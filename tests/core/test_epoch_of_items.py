@@ -37,6 +37,16 @@ AFTER: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "shuffle of blocks": lambda numbers: numbers.shuffle(1, block=3).shard(0, 2),
     "map with workers": lambda numbers: numbers.shard(0, 2).map(abs, workers=2),
     "prefetch": lambda numbers: numbers.shard(0, 2).prefetch(2),
+    "map with workers over a skip": lambda numbers: numbers.skip(3).map(abs, workers=2),
+    "map with workers over a shuffle": lambda numbers: (
+        numbers.shuffle(1).map(abs).map(abs, workers=2)
+    ),
+    "random_map with workers over a shuffle": lambda numbers: numbers.shuffle(1).random_map(
+        lambda item, rng: item, seed=0, workers=2
+    ),
+    "prefetch of a map with workers": lambda numbers: (
+        numbers.shuffle(1).map(abs, workers=2).prefetch(2)
+    ),
 }
 
 
@@ -157,6 +167,29 @@ def test_the_epoch_goes_back_where_an_earlier_pipeline_counts_further() -> None:
 @pytest.mark.parametrize("after", AFTER)
 def test_before_any_item_the_epoch_is_the_first(after: str) -> None:
     assert iter(AFTER[after](rs.range(2).repeat(5))).epoch == 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_epoch_behind_exclude_is_the_same_with_workers(workers: int) -> None:
+    pipeline = rs.range(3).repeat(2).exclude([1]).map(abs, workers=workers)
+    with iter(pipeline) as iterator:
+        assert [(item, iterator.epoch) for item in iterator] == [(0, 0), (2, 0), (0, 1), (2, 1)]
+    with iter(pipeline) as iterator:
+        assert [(iterator.skip(1), iterator.epoch) for _ in range(5)] == [
+            (1, 0),
+            (1, 0),
+            (1, 1),
+            (1, 1),
+            (0, 1),
+        ]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_windows_over_a_map_save_the_epoch_of_their_last_item(workers: int) -> None:
+    made = rs.range(3).repeat(3).skip(1).map(abs, workers=workers).window(3, shift=1)
+    with iter(made) as iterator:
+        reached = [iterator.get_state()["epoch_reached"] for _ in iterator]
+    assert reached == [1, 1, 1, 2, 2, 2, 2, 2]
 
 
 def test_after_a_resume_the_epoch_is_that_of_the_last_item_of_all_ranks() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, reject
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 from support.catalogue.samples import RunningSum
 from support.tiers import thinned
@@ -337,6 +337,36 @@ def test_records_that_only_later_epochs_have_are_left_out_of_these() -> None:
     assert shorter.exclude([5, 6, 9])[22:28] == [8, 10, 0, 1, 0, 1]
 
 
+@given(
+    shuffled=st.booleans(),
+    epochs=st.integers(1, 3),
+    first=st.integers(0, 7),
+    records=st.sets(st.integers(0, 7), min_size=1, max_size=7),
+)
+@example(shuffled=False, epochs=1, first=0, records={1, 5})
+@example(shuffled=True, epochs=2, first=0, records={0, 4})
+@example(shuffled=True, epochs=3, first=3, records={0, 4, 1, 5})
+def test_some_partitions_may_be_left_without_records(
+    shuffled: bool, epochs: int, first: int, records: set[int]
+) -> None:
+    def within(part: rs.Pipeline[int]) -> rs.Pipeline[int]:
+        return (part.shuffle(2) if shuffled else part).repeat(epochs)
+
+    left_out = {0: list[int](), first: sorted(records)}
+    plain = rs.range(8).partition(4, within)
+    excluded = rs.range(8).partition(4, lambda part: within(part).exclude(left_out))
+    expected = [by_looking(list(plain.shard(rank, 4)), left_out) for rank in range(4)]
+    assert [list(excluded.shard(rank, 4)) for rank in range(4)] == expected
+    assert len(excluded) == sum(map(len, expected))
+
+
+def test_a_partition_without_records_is_resumed_like_any_other() -> None:
+    files = rs.from_sequence(["a", "bad", "c", "d"])
+    pipeline = files.partition(4, lambda part: part.exclude([1]).flat_map(lambda file: [file] * 2))
+    assert list(pipeline) == ["a", "c", "d", "a", "c", "d"]
+    check_resumes_everywhere(pipeline)
+
+
 @pytest.mark.parametrize("repeated", [None, 2])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_resume_goes_on_at_every_cut(source: str, repeated: int | None) -> None:
@@ -414,6 +444,21 @@ BEHIND_STREAMS: list[Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = [
         (lambda: rs.from_iterable(lambda: iter([1])).exclude([2**62]), rs.InvalidArgument, "records must be at most"),
         (lambda: rs.range(5).exclude([-1]), rs.InvalidArgument, "records must be at least 0, got -1"),
         (lambda: rs.range(3).exclude([0, 2, 1]), rs.InvalidArgument, "must leave some .* all 3"),
+        (
+            lambda: rs.range(4).partition(4, lambda part: part.exclude([0, 1, 2, 3])),
+            rs.InvalidArgument,
+            "must leave some .* all 4 of them$",
+        ),
+        (
+            lambda: rs.range(4).partition(4, lambda part: part.repeat(2).exclude([0, 1, 2, 3])),
+            rs.InvalidArgument,
+            "must leave some .* all 4 of them$",
+        ),
+        (
+            lambda: rs.range(4).partition(4, lambda part: part.repeat().exclude([1])),
+            rs.InvalidArgument,
+            "must leave some .* all 1 of them in a partition, which is repeated without end",
+        ),
         (lambda: rs.range(3).exclude({-1: [0]}), rs.InvalidArgument, "keys of records .* got -1"),
         (lambda: rs.range(3).exclude(1), rs.InvalidType, "records must be several integers, got 1"),  # type: ignore[arg-type]
         (lambda: rs.range(3).exclude("1"), rs.InvalidType, "must be several integers, got '1'"),  # type: ignore[arg-type]

@@ -90,6 +90,10 @@ REFUSED: dict[str, tuple[Callable[[list[rs.State]], Any], str]] = {
         "are they of different pipelines",
     ),
     "another epoch": (lambda states: [states[0], {**states[1], "epoch": 1}], "differ: epoch is 0 in state 0 and 1 in state 1"),
+    "another epoch of a repeat": (
+        lambda states: [began_in(0), began_in(1)],
+        "differ: epoch is 0 in state 0 and 1 in state 1",
+    ),
     "one partition at two places": (
         lambda states: [states[0], states_of(pipeline, 5)[0]],
         r"differ: partition 0 at pipeline is .*",
@@ -102,6 +106,11 @@ REFUSED: dict[str, tuple[Callable[[list[rs.State]], Any], str]] = {
     "bytes": (lambda states: [rs.dumps(states[0])], "not the state of a pipeline"),
     "an object": (lambda states: [object()], "this is not a state: .* holds a builtins.object"),
 }  # fmt: skip
+
+
+def began_in(epoch: int) -> rs.State:
+    with rs.range(9).shuffle(0).repeat(2).start(epoch) as iterator:
+        return iterator.get_state()
 
 
 def even(rank: int, ranks: int) -> rs.Pipeline[Any]:

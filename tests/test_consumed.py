@@ -262,7 +262,7 @@ def test_what_cannot_be_copied_is_refused_where_items_would_be_read_again(elsewh
     states = ConsumedStates(rs.range(LENGTH).map(Locked()))
     with states.produce(elsewhere=elsewhere) as producer:
         assert list(islice(producer, 9)) == [*accumulate(range(9))]
-        with pytest.raises(rs.ExternalStateError, match="cannot be copied: TypeError: .*lock"):
+        with pytest.raises(rs.ExternalStateError, match=r"cannot be copied: TypeError: .*lock"):
             states.after(5)
         states.mark(producer)
         assert states.after(9)["step"] == 9

@@ -57,7 +57,7 @@ def test_a_whole_path_counts_before_the_ends_of_others(folder: Path) -> None:
     items = rs.jsonl([copy, path])
     assert list(items.exclude({str(path): range(4)})) == [1, 2, 3, 4]
     assert list(items.exclude({str(copy): range(1, 4)})) == [1, *rs.jsonl(path)]
-    with pytest.raises(rs.InvalidArgument, match="but 2 files are called 'a/one.jsonl'"):
+    with pytest.raises(rs.InvalidArgument, match="but 2 files are called"):
         items.exclude({"a/one.jsonl": [0]})
 
 

@@ -240,7 +240,7 @@ def test_an_epoch_after_functions_of_which_nothing_is_known_is_refused() -> None
     first = batches.state_dict()
     assert len(list(batches)) == LENGTH  # an epoch alone needs nothing of it
     for refused in (batches.state_dict, lambda: next(iter(batches))):
-        with pytest.raises(rs.ExternalStateError, match="(?s)epoch 1 would go on.* is not known"):
+        with pytest.raises(rs.ExternalStateError, match=r"(?s)epoch 1 would go on.* is not known"):
             refused()
     batches.load_state_dict(first)
     assert len(list(batches)) == LENGTH

@@ -172,6 +172,35 @@ def test_stages_see_the_length_of_each_epoch() -> None:
         changing.gather(np.array([4]), epoch=1)
 
 
+CACHED: Mapping[str, Source] = {
+    "by index": SOURCES["by index"],
+    "stream": SOURCES["stream"],
+    "with threads": lambda start, count: rs.range(start, start + count).map(abs, workers=1),
+}
+
+
+@pytest.mark.parametrize("kind", CACHED)
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_a_cache_has_the_items_of_both_pipelines_in_the_epoch_in_which_they_change(
+    kind: str, skipped: int
+) -> None:
+    if kind == "with threads" and skipped:
+        return  # skip looks its items up by index
+
+    def made() -> rs.Pipeline[Any]:
+        changing = rs.by_epoch({0: CACHED[kind](0, 3), 3: CACHED[kind](10, 3)}).repeat(2)
+        return (changing.skip(skipped) if skipped else changing).cache().repeat(3)
+
+    old, new = [0, 1, 2], [10, 11, 12]
+    epochs = [[*old, *old], [*old, *new], [*new, *new]]
+    expected = [item for epoch in epochs for item in epoch[skipped:]]
+    assert list(made()) == expected
+    for cut in range(len(expected) + 1):
+        passed, state = read(made(), cut)
+        assert passed == expected[:cut]
+        assert list(made().resume(state)) == expected[cut:]
+
+
 def test_what_is_planned_for_a_rank_does_not_change_with_the_number_of_ranks() -> None:
     def made(ranks: int, skipped: int = 4) -> rs.Pipeline[int]:
         dealt = SOURCES["stream"](0, 30).shard(0, ranks, uneven="keep")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, Step, read
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from support.graphs import RunningSum
 
 import resumable as rs
 from resumable.stages.epoch_runs import EpochRuns
@@ -199,6 +201,26 @@ def test_a_cache_has_the_items_of_both_pipelines_in_the_epoch_in_which_they_chan
         passed, state = read(made(), cut)
         assert passed == expected[:cut]
         assert list(made().resume(state)) == expected[cut:]
+
+
+@pytest.mark.parametrize("calls", list(itertools.product([False, True], repeat=4)))
+def test_the_state_of_a_function_is_saved_or_the_pipelines_are_refused(
+    calls: tuple[bool, ...],
+) -> None:
+    def made() -> rs.Pipeline[int]:
+        add, numbers = RunningSum(), rs.range(1, 4)
+        each = {2 * place: numbers.map(add) if now else numbers for place, now in enumerate(calls)}
+        return rs.by_epoch(each).repeat(8)
+
+    places = [place for place, now in enumerate(calls) if now]
+    if places and len(places) <= places[-1] - places[0]:
+        with pytest.raises(rs.InvalidArgument, match="must follow each other, since only the state"):
+            made()
+        return
+    whole = list(made())
+    for cut in range(len(whole) + 1):
+        passed, state = read(made(), cut)
+        assert passed + list(made().resume(state)) == whole
 
 
 def test_what_is_planned_for_a_rank_does_not_change_with_the_number_of_ranks() -> None:

@@ -262,6 +262,28 @@ def test_random_maps_behind_partitions_that_change_know_their_places() -> None:
     assert sorted(item for rank in ranks for item in rank) == whole
 
 
+BEFORE_DRAWS: Mapping[str, Step] = {
+    "map": lambda parts: parts.map(abs),
+    "map with a version": lambda parts: parts.map(abs, version=1),
+    "filter with a version": lambda parts: parts.filter(lambda item: item % 3, version="a"),
+    "random_map": lambda parts: parts.random_map(lambda item, rng: item, 7),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_DRAWS)
+def test_what_random_maps_behind_partitions_draw_for_is_changed_in_later_epochs(name: str) -> None:
+    def made(data: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+        parts = data.partition(2, lambda part: part)
+        repeated = BEFORE_DRAWS[name](parts).repeat(5)
+        return repeated.random_map(lambda item, rng: (item, rng.random()), 5)
+
+    passed, state = read(made(OLD), 10)  # in epoch 1
+    with pytest.raises(rs.StateMismatch, match="by_epoch"):
+        made(rs.by_epoch({0: OLD, 1: NEW})).resume(state)
+    changed = made(rs.by_epoch({0: OLD, 2: NEW}))
+    assert passed + list(changed.resume(state)) == list(changed)
+
+
 @given(
     lengths=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     steps=st.lists(st.integers(1, 4), min_size=4, max_size=4),

@@ -236,9 +236,11 @@ class PipelineIterator(StageIterator[T]):
     def skip(self, count: int) -> int:
         """Pass over up to ``count`` items; returns how many, fewer only at the end.
 
-        O(1) where items are looked up by index. Functions of the pipeline are called only where
+        O(1) where items are looked up by index. Elsewhere functions of the pipeline are called where
         later items depend on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or
-        where they carry state.
+        where they carry state. They are also called before stages that take items to pass over them:
+        ``interleave``, ``prefetch``, ``unbatch``, ``map_batches``, ``bucket``, ``pack``, ``shuffle`` in a window, and
+        ``mix`` and ``shard`` over a stream.
         """
         passed = self._moved(_skipped, count, int)
         self._running.due = self.step  # so that a recovery does not pass over these items again

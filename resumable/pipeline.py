@@ -742,8 +742,8 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
       pipelines: a dict with the epoch from which on each holds, ascending from 0.
 
     Raises:
-      InvalidArgument: if there is none, the epochs do not ascend from 0, or what a later stage makes of
-        them cannot be built.
+      InvalidArgument: if there is none, the epochs do not ascend from 0, what a later stage makes of
+        them cannot be built, or a function that carries state is called again after epochs in which it is not.
       InvalidType: if ``pipelines`` is no dict, an epoch is no integer, or one is not a pipeline.
 
     >>> list(rs.by_epoch({0: rs.range(2), 2: rs.range(7, 10)}).repeat(3))

@@ -161,7 +161,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.mix(ten, weights={0: 1}), TypeError, "weights must be several numbers, got 1"),  # type: ignore[arg-type]
     (lambda: rs.mix(ten, weights={0: {"a": 1}}), ValueError, "must have the names of the pipelines"),
     (lambda: rs.mix(ten, weights={0: [1], 5: [1]}, stop="all"), ValueError, "so stop must be 'first'"),
-    (lambda: rs.mix(ten, ten, weights={0: [1, 0]}, stop="all"), ValueError, r"each weight must be above 0 .* \{0: \[1, 0\]\}"),
+    (lambda: rs.mix(ten, ten, weights={0: [1, 0]}, stop="all"), ValueError, r"each weight must be above 0 .*\{0: \[1, 0\]\}"),
     (lambda: rs.mix(ten, seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: ten.map(5), TypeError, "fn must be callable, got 5"),
     (lambda: ten.map(abs, workers=-1), ValueError, "workers must be at least 0, got -1"),

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Final, TypeVar, final
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
 from .derived import derived
-from .graph import with_inputs
+from .function_state import CallsFunction
+from .graph import walk, with_inputs
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import Layout, common_layout
@@ -219,7 +220,8 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
     """The stage of the ``pipelines`` of a user, by the epoch from which on they hold.
 
     Raises:
-      InvalidArgument: if there is none, or the epochs do not ascend from 0.
+      InvalidArgument: if there is none, the epochs do not ascend from 0, or a function that carries state is called
+        again after epochs in which it is not.
       InvalidType: if they are no dict, an epoch is no integer, or one is not a pipeline.
     """
     if not isinstance(pipelines, Mapping):
@@ -236,4 +238,27 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
             f"epochs of pipelines must ascend from 0, got {shorten(list(starts))}"
         )
     upstreams = tuple(as_stage(one, f"pipelines[{epoch}]") for epoch, one in pipelines.items())
-    return by_epoch(ByEpoch(upstreams, starts))
+    stage = by_epoch(ByEpoch(upstreams, starts))
+    if isinstance(stage, ByEpoch):
+        _check_states_of_functions(stage)
+    return stage
+
+
+def _check_states_of_functions(stage: ByEpoch[Any]) -> None:
+    """Refuse to leave out a function that carries state in the epochs between others.
+
+    A state has what the pipeline of its epoch saves, so in these epochs it would not have that of the function.
+    """
+    last_calling = dict[int, int]()  # the number of the last pipeline, by the `id` of the function
+    for number, upstream in enumerate(stage.upstreams):
+        for found, _ in walk(upstream):
+            if not (isinstance(found, CallsFunction) and found.carries_state):
+                continue
+            before = last_calling.setdefault(id(found.function), number)
+            if before < number - 1:
+                raise InvalidArgument(
+                    "pipelines that call the same function with state of its own must follow each other, since only "
+                    f"the state of the current one is saved, got {found} from epochs {stage.starts[before]} and "
+                    f"{stage.starts[number]}, and not from epoch {stage.starts[before + 1]}; use a new function"
+                )
+            last_calling[id(found.function)] = number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar, final
 
@@ -14,8 +14,10 @@ from ..state.value import State, TakenState, freeze, taken_state, unpack
 from .arguments import check_callable
 from .block import Block
 from .foreign_protocol import Protocol, protocol_of, taken_from
+from .graph import walk
 from .reach import Reach
 from .saved_state import SavedState
+from .stage import Stage
 from .stage_iterator import Items, StageIterator
 from .transform import Transform
 
@@ -124,6 +126,24 @@ def restore_functions(iterator: StageIterator[Any]) -> None:
         iterator.restore_function()
     for upstream in iterator.inputs:
         restore_functions(upstream)
+
+
+@contextmanager
+def functions_kept(stage: Stage[Any]) -> Iterator[None]:
+    """Afterwards set the functions that ``stage`` calls to what they were before, if their states can be taken."""
+    kept = list[tuple[Any, Protocol, State]]()
+    for found, _ in walk(stage):
+        if isinstance(found, CallsFunction) and found.carries_state:
+            protocol = protocol_of(found.function)
+            assert protocol is not None
+            taken = taken_from(found.function, protocol)
+            if not isinstance(taken, Exception):
+                kept.append((found.function, protocol, taken))
+    try:
+        yield
+    finally:
+        for function, protocol, state in kept:
+            protocol.write(function, state)
 
 
 def split_carried(saved: State) -> tuple[State, Any]:

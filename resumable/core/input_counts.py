@@ -31,6 +31,15 @@ class CountsInputs(StageIterator[T]):
         """How many items of each input were handed out in this epoch; None if unknown."""
 
 
+class DealsInput(StageIterator[T]):
+    """Motion of a stage that deals the items of its input out to ranks."""
+
+    @property
+    @abstractmethod
+    def items_of_input(self) -> int:
+        """How many items of the input all ranks have handed out in this epoch."""
+
+
 def input_counts(root: StageIterator[Any]) -> dict[str, int]:
     """How many items the inputs of mixtures have given in their epoch, by name or number.
 
@@ -47,6 +56,10 @@ def input_counts(root: StageIterator[Any]) -> dict[str, int]:
 def _by_motion(iterator: StageIterator[Any], prefix: str) -> Iterator[tuple[str, int]]:
     stage = iterator._stage
     if not isinstance(stage, Stage):
+        return
+    if isinstance(iterator, DealsInput):
+        (upstream,) = stage.inputs
+        yield from _by_index(upstream, iterator.items_of_input, iterator.epoch, prefix)
         return
     if stage.random_access and (state := iterator.get_state()).keys() == {"position"}:
         items = stage._position_in(state, iterator.epoch)

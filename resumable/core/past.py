@@ -11,6 +11,7 @@ from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..state.value import State
 from .epochs import by_epoch, one_by_epoch
 from .foreign_source import inexact_sources
+from .function_state import functions_kept
 from .graph import rebuilt, walk, with_inputs, without_threads
 from .reach import Reach, epochs_begun, reach_of, reached, reached_all
 from .stage import Stage
@@ -170,7 +171,8 @@ def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]
     if any(source.reads_once for source, _ in inexact_sources(was)):
         # What is passed over would be lost.
         return position.epoch if epoch is None else epoch, list(reached_all(was))
-    with closing(was.start(position.epoch)) as root:
+    # An iterator that runs calls the same functions, and goes on if the state is refused.
+    with functions_kept(was), closing(was.start(position.epoch)) as root:
         root.set_state(position.positions)
         root.skip(position.ahead)
         if epoch is None:

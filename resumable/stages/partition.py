@@ -104,8 +104,8 @@ class Partition(RunsAhead[T], Transform[T]):
         argument has the wrong type.
       InvalidArgument: if a number is out of its range, if ``fn`` leaves out a part that it gets, builds
         upon another source, partitions again, holds functions that carry state, or a map with processes
-        under ``workers``, if there are more
-        ranks than partitions, or if ``uneven`` is another word or needs lengths that are unknown.
+        under ``workers``, if there are more ranks than partitions, or if ``uneven`` is another word, needs
+        lengths that are unknown, or is not ``"keep"`` where some ranks end and others do not.
       MissingDependency: for processes without the extra ``parallel``.
 
     >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))
@@ -172,12 +172,23 @@ class Partition(RunsAhead[T], Transform[T]):
                 f"uneven must be 'keep' over partitions whose length is unknown, got {self.uneven!r}: no "
                 "rank sees where the others end; repeat() within the partitions never ends"
             )
+        if self.uneven != "keep" and self.length == math.inf:
+            self._check_all_endless()
         finite = self.length is not None and self.length != math.inf
         if self.uneven == "pad" and finite and self.length and not self.own_total():
             raise InvalidArgument(
                 f"uneven='pad' repeats items of a rank, but the partitions of rank {self.index} of "
                 f"{self.ranks} have none"
             )
+
+    def _check_all_endless(self) -> None:
+        """Refuse ranks that end where others never do."""
+        for rank in range(self.ranks):
+            if (total := self._total(rank)) != math.inf:
+                raise InvalidArgument(
+                    f"uneven must be 'keep' where some ranks never end, got {self.uneven!r}: the partitions of "
+                    f"rank {rank} of {self.ranks} end after {total} items; are there fewer records than partitions?"
+                )
 
     def __str__(self) -> str:
         fields = super().__str__().partition("(")[2]
@@ -235,27 +246,31 @@ class Partition(RunsAhead[T], Transform[T]):
         lengths = [length for _, length in self._lengths]
         if None in lengths:
             return None
-        if math.inf in lengths:
-            return math.inf
-        return self.own_total() if self.uneven == "keep" else self.steps_after({})
+        if self.uneven == "keep":
+            return self._total(self.index)
+        return math.inf if math.inf in lengths else self.steps_after({})
 
     def own_total(self) -> int:
-        """Number of items of all partitions of this rank, where their lengths are known."""
-        return self._total(self.index)
+        """Number of items of all partitions of this rank, where their lengths are known and finite."""
+        return int(self._total(self.index))
 
     def steps_after(self, positions: Mapping[int, int]) -> int:
         """How many steps all ranks have left after the partitions have handed out ``positions``."""
-        left = [self._total(rank) for rank in range(self.ranks)]
+        left = [int(self._total(rank)) for rank in range(self.ranks)]
         for number, position in positions.items():
             left[number % self.ranks] -= position
         return max(min(left) if self.uneven == "drop" else max(left), 0)
 
-    def _total(self, rank: int) -> int:
-        return sum(
-            len(range(alike.start + (rank - alike.start) % self.ranks, alike.stop, self.ranks))
-            * int(length or 0)
-            for alike, length in self._lengths
-        )
+    def _total(self, rank: int) -> int | float:
+        """Number of items of all partitions of ``rank``; `math.inf` if one of them is endless."""
+        total = 0
+        for alike, length in self._lengths:
+            first = alike.start + (rank - alike.start) % self.ranks
+            if own := len(range(first, alike.stop, self.ranks)):
+                if length == math.inf:
+                    return math.inf
+                total += own * int(length or 0)
+        return total
 
     @derived
     def _lengths(self) -> tuple[tuple[range, Length], ...]:

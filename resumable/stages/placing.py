@@ -63,9 +63,15 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
     if isinstance(stage, CallsPerItem):
         # What a random map calls takes the place with the item.
         called = OfItem(stage.called) if isinstance(stage, Map) else stage.called
-        return Map(upstream, KeepsPlace(called), workers=stage.workers, executor=stage.executor)
+        return Map(
+            upstream,
+            KeepsPlace(called),
+            fn_version=stage.fn_version,
+            workers=stage.workers,
+            executor=stage.executor,
+        )
     if isinstance(stage, Filter):
-        return Filter(upstream, OfItem(stage.predicate))
+        return Filter(upstream, OfItem(stage.predicate), fn_version=stage.fn_version)
     return with_inputs(stage, (upstream,))
 
 

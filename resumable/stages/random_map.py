@@ -25,6 +25,7 @@ from ..core import (
     check_seed,
     derived,
 )
+from ..core.reach import Reach
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.transform import ThroughIterator
 from ..errors import StateMismatch
@@ -188,6 +189,11 @@ class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
             found = copied_from(self._stage.upstream, self._stage.read, error.stage)
             error.stage = found or error.stage
             raise
+
+    def _reached(self) -> Iterator[Reach]:
+        for found in super()._reached():
+            original = copied_from(self._stage.upstream, self._stage.read, found.stage)
+            yield found if original is None else found._replace(stage=original)
 
     def skipped_in_copies(self, path: str) -> Iterator[Mapping[str, int]]:
         (reading,) = self._upstream.inputs

@@ -175,7 +175,7 @@ class Repeat(Transform[T]):
         return EpochRuns.of(self.split, first, ENDLESS if self.epochs is None else self.epochs)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return RepeatIterator(self, epoch)
+        return RepeatIterator(self, self._made_for(epoch))  # a cache starts all epochs in 0
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         epoch = self._made_for(epoch)

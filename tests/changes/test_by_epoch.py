@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, Step, read
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from support.graphs import RunningSum
 
 import resumable as rs
 from resumable.stages.epoch_runs import EpochRuns
@@ -172,6 +174,57 @@ def test_stages_see_the_length_of_each_epoch() -> None:
         changing.gather(np.array([4]), epoch=1)
 
 
+CACHED: Mapping[str, Source] = {
+    "by index": SOURCES["by index"],
+    "stream": SOURCES["stream"],
+    "with threads": lambda start, count: rs.range(start, start + count).map(abs, workers=1),
+}
+
+
+@pytest.mark.parametrize("kind", CACHED)
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_a_cache_has_the_items_of_both_pipelines_in_the_epoch_in_which_they_change(
+    kind: str, skipped: int
+) -> None:
+    if kind == "with threads" and skipped:
+        return  # skip looks its items up by index
+
+    def made() -> rs.Pipeline[Any]:
+        changing = rs.by_epoch({0: CACHED[kind](0, 3), 3: CACHED[kind](10, 3)}).repeat(2)
+        return (changing.skip(skipped) if skipped else changing).cache().repeat(3)
+
+    old, new = [0, 1, 2], [10, 11, 12]
+    epochs = [[*old, *old], [*old, *new], [*new, *new]]
+    expected = [item for epoch in epochs for item in epoch[skipped:]]
+    assert list(made()) == expected
+    for cut in range(len(expected) + 1):
+        passed, state = read(made(), cut)
+        assert passed == expected[:cut]
+        assert list(made().resume(state)) == expected[cut:]
+
+
+@pytest.mark.parametrize("calls", list(itertools.product([False, True], repeat=4)))
+def test_the_state_of_a_function_is_saved_or_the_pipelines_are_refused(
+    calls: tuple[bool, ...],
+) -> None:
+    def made() -> rs.Pipeline[int]:
+        add, numbers = RunningSum(), rs.range(1, 4)
+        each = {2 * place: numbers.map(add) if now else numbers for place, now in enumerate(calls)}
+        return rs.by_epoch(each).repeat(8)
+
+    places = [place for place, now in enumerate(calls) if now]
+    if places and len(places) <= places[-1] - places[0]:
+        with pytest.raises(
+            rs.InvalidArgument, match="must follow each other, since only the state"
+        ):
+            made()
+        return
+    whole = list(made())
+    for cut in range(len(whole) + 1):
+        passed, state = read(made(), cut)
+        assert passed + list(made().resume(state)) == whole
+
+
 def test_what_is_planned_for_a_rank_does_not_change_with_the_number_of_ranks() -> None:
     def made(ranks: int, skipped: int = 4) -> rs.Pipeline[int]:
         dealt = SOURCES["stream"](0, 30).shard(0, ranks, uneven="keep")
@@ -209,6 +262,28 @@ def test_random_maps_behind_partitions_that_change_know_their_places() -> None:
         for rank in range(3)
     ]
     assert sorted(item for rank in ranks for item in rank) == whole
+
+
+BEFORE_DRAWS: Mapping[str, Step] = {
+    "map": lambda parts: parts.map(abs),
+    "map with a version": lambda parts: parts.map(abs, version=1),
+    "filter with a version": lambda parts: parts.filter(lambda item: item % 3, version="a"),
+    "random_map": lambda parts: parts.random_map(lambda item, rng: item, 7),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_DRAWS)
+def test_what_random_maps_behind_partitions_draw_for_is_changed_in_later_epochs(name: str) -> None:
+    def made(data: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+        parts = data.partition(2, lambda part: part)
+        repeated = BEFORE_DRAWS[name](parts).repeat(5)
+        return repeated.random_map(lambda item, rng: (item, rng.random()), 5)
+
+    passed, state = read(made(OLD), 10)  # in epoch 1
+    with pytest.raises(rs.StateMismatch, match="by_epoch"):
+        made(rs.by_epoch({0: OLD, 1: NEW})).resume(state)
+    changed = made(rs.by_epoch({0: OLD, 2: NEW}))
+    assert passed + list(changed.resume(state)) == list(changed)
 
 
 @given(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.advised import advised
+from support.graphs import RunningSum
 from support.tiers import thinned
 
 import resumable as rs
@@ -334,3 +335,25 @@ def test_asking_an_input_how_far_it_was_read_leaves_it_where_it_was(cut: int) ->
         rs.StateMismatch, match=r"to change it from there on, write weights=\{0: \(4, 1\)"
     ):
         make((1, 1)).resume(state)
+
+
+@pytest.mark.parametrize("cut", [19, 20])
+@pytest.mark.parametrize("name", sorted(STEPS.keys() - {"prefetch"}))
+def test_a_refused_state_leaves_a_function_with_state_as_it_was(name: str, cut: int) -> None:
+    def make(weights: Any, add: RunningSum) -> rs.Pipeline[Any]:
+        mixed = rs.mix(rs.range(100), rs.range(100, 200), weights=weights)
+        return STEPS[name](mixed.map(add))
+
+    add = RunningSum()
+    try:
+        changed, pipeline = make({0: (1, 1), 3: (1, 3)}, add), make((1, 1), add)
+    except rs.InvalidArgument:
+        return  # no function with state may stand there
+    expected, _ = read(make((1, 1), RunningSum()), 30)
+    _, state = read(changed, cut)
+    with pipeline.start() as iterator:
+        items = list(islice(iterator, 10))
+        with pytest.raises(rs.StateMismatch, match="weights"):
+            iterator.set_state(state)
+        items += islice(iterator, 20)
+    assert_same(items, expected, name)

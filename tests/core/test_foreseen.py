@@ -78,6 +78,27 @@ def test_of_groups_no_more_are_foreseen_than_of_their_items(name: str) -> None:
     assert not members(foreseeing)
 
 
+BEHIND_EPOCHS: dict[str, Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]] = {
+    "shard": lambda numbers: numbers.shard(0, 2),
+    "shuffle": lambda numbers: numbers.shuffle(0),
+    "skip": lambda numbers: numbers.skip(2),
+    "exclude": lambda numbers: numbers.exclude([1]),
+    "mix": lambda numbers: rs.mix(numbers, numbers.skip(3)),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_EPOCHS)
+def test_the_next_epoch_is_foreseen_where_the_pipeline_changes_within_this_one(name: str) -> None:
+    old, new = rs.Pipeline(Needing(5)), rs.Pipeline(Needing(7))
+    pipeline = BEHIND_EPOCHS[name](rs.by_epoch({0: old, 3: new}).repeat(6))
+    with pipeline.start() as iterator:
+        (foresees,) = members(foreseeing)
+        length = foresees.left
+        places = [int(at) for uses in foresees.foreseen(0, 3 * length) for at in uses.at]
+        assert sorted(places) == list(range(2 * length))
+        assert iterator.skip(2 * length) == length
+
+
 def test_a_group_of_very_many_is_foreseen_alone() -> None:
     numbers = Needing(10**5)
     iterator: Any = rs.Pipeline(numbers).batch(10**9).skip(0).stage.start()

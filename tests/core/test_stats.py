@@ -347,6 +347,22 @@ def test_items_of_inputs_are_known_wherever_the_state_tells_them() -> None:
             assert iterator.stats()["inputs"] == expected, name
 
 
+@pytest.mark.parametrize("uneven", ["drop", "pad", "keep"])
+def test_items_of_inputs_are_those_of_all_ranks_also_when_their_number_changes(uneven: str) -> None:
+    mixed = rs.mix({"web": rs.range(100), "math": rs.range(100, 200)}, weights=[2, 1])
+    items, position = list(mixed), 0
+    state: Any = None
+    for ranks in (2, 3, 5, 4, 1):
+        dealt = mixed.shard(0, ranks, uneven=uneven)
+        with dealt.start() if state is None else dealt.resume(state) as iterator:
+            for _ in range(4):
+                next(iterator)
+                position += ranks
+                web = sum(item < 100 for item in items[:position])
+                assert iterator.stats()["inputs"] == {"web": web, "math": position - web}
+            state = iterator.get_state()
+
+
 def test_dropped_items_are_counted_where_the_loop_is() -> None:
     def odd(item: int) -> int:
         if item % 2 == 0:

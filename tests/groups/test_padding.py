@@ -123,8 +123,8 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
             r"one shape behind the first axis, got \[\(2,\), \(3,\)\]",
         ),
         ({}, [{"a": [1]}, {"b": [1]}], r"must have the fields \['a'\]"),
-        ({}, [np.ma.array([1, 9], mask=[0, 1]), np.ones(1)], "cannot pad masked arrays"),
-        ({}, [{"a": [1]}, {"a": np.ma.array([9], mask=[1])}], "cannot pad masked arrays"),
+        ({}, [np.ma.array([1, 9], mask=[False, True]), np.ones(1)], "cannot pad masked arrays"),
+        ({}, [{"a": [1]}, {"a": np.ma.array([9], mask=[True])}], "cannot pad masked arrays"),
         ({}, [[2**53 + 1], [0.5, 1.5]], "one dtype holds exactly, got float64 and int64 with"),
         ({}, [[-(2**53) - 1], [0.5j]], "one dtype holds exactly, got complex128 and int64 with"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -143,6 +144,24 @@ def test_partitions_of_an_endless_upstream_may_end() -> None:
     assert len(endless) == len(list(endless)) == 9
     for uneven in ("drop", "pad"):
         assert len(list(endless.shard(0, 2, uneven=uneven))) == (3 if uneven == "drop" else 6)
+
+
+@pytest.mark.parametrize("ranks", range(1, 5))
+def test_a_rank_whose_partitions_have_no_records_ends_where_others_are_endless(ranks: int) -> None:
+    parts = rs.range(2).partition(4, lambda part: part.repeat())
+    lengths = [math.inf if {rank, rank + ranks} & {0, 1} else 0 for rank in range(ranks)]
+    for rank, length in enumerate(lengths):
+        own = parts.shard(rank, ranks)
+        assert own.length == length
+        assert len(own.take(5)) == len(list(own.take(5))) == min(length, 5)
+        for uneven in ("drop", "pad"):
+            if 0 in lengths:
+                with pytest.raises(
+                    rs.InvalidArgument, match=f"rank 2 of {ranks} end after 0 items"
+                ):
+                    parts.shard(rank, ranks, uneven=uneven)
+            else:
+                assert len(list(parts.shard(rank, ranks, uneven=uneven).take(5))) == 5
 
 
 def test_what_was_dropped_is_counted_while_a_rank_pads() -> None:

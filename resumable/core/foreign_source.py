@@ -39,7 +39,7 @@ class ExternalSource(Stage[T]):
         return True
 
     def _apart(self) -> ExternalSource[T]:
-        """This source over a copy of its object, so that two readers do not disturb each other."""
+        """The same source over a copy of its object, so that two readers do not disturb each other."""
         return copy.deepcopy(self)
 
     @property

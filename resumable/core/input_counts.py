@@ -58,8 +58,8 @@ def _by_motion(iterator: StageIterator[Any], prefix: str) -> Iterator[tuple[str,
     if not isinstance(stage, Stage):
         return
     if isinstance(iterator, DealsInput):
-        (upstream,) = stage.inputs
-        yield from _by_index(upstream, iterator.items_of_input, iterator.epoch, prefix)
+        (dealt,) = stage.inputs
+        yield from _by_index(dealt, iterator.items_of_input, iterator.epoch, prefix)
         return
     if stage.random_access and (state := iterator.get_state()).keys() == {"position"}:
         items = stage._position_in(state, iterator.epoch)

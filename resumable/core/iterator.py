@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, repeat
@@ -41,7 +41,6 @@ from .continuing import mismatch, relied_on_by, saved_position
 from .failed_item import note_failed_item
 from .fingerprint import fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
-from .function_state import functions_kept
 from .graph import walk, without_threads
 from .input_counts import input_counts
 from .layout import Layout
@@ -106,7 +105,6 @@ class _RunningRoot(Generic[T]):
       prepared: the step up to which items of ``source`` were prepared.
       known_epoch: the step of the last good state and the epoch reached at it; None where states do not
         tell it.
-      epoch_before_error: the epoch of the last item before a call that failed; None until it is asked for.
     """
 
     def __init__(
@@ -118,7 +116,6 @@ class _RunningRoot(Generic[T]):
         known_epoch: tuple[int, int] | None = None,
     ) -> None:
         self.known_epoch = known_epoch
-        self.epoch_before_error: int | None = None
         self.root = root
         self.epoch = epoch
         self.good = good
@@ -251,17 +248,8 @@ class PipelineIterator(StageIterator[T]):
         """The epoch of the last item handed out; before any item, the epoch of the start.
 
         It changes with the first item of the next epoch, not after the last item of this one. The
-        same is true after a resume. Asked for after an error, it may draw again the last items before that.
+        same is true after a resume.
         """
-        here = self._running
-        if self._items is not BROKEN:
-            return self._noted_epoch()
-        if here.epoch_before_error is None:
-            here.epoch_before_error = self._epoch_drawn_again()
-        return here.epoch_before_error
-
-    def _noted_epoch(self) -> int:
-        """`epoch`, as far as it is known without drawing items again."""
         here = self._running
         known = here.known_epoch
         # After a resume the root may stand before the last item. After an error it may stand after it,
@@ -269,22 +257,6 @@ class PipelineIterator(StageIterator[T]):
         if known is not None and (known[0] == self.step or self._items is BROKEN):
             return known[1]
         return here.root.epoch
-
-    def _epoch_drawn_again(self) -> int:
-        """`epoch` after a call that failed, when the root may stand at another item."""
-        here = self._running
-        noted, known = self._noted_epoch(), here.known_epoch
-        if self._inexact or (known is not None and known[0] == self.step):
-            return noted
-        with suppress(Exception):  # such as the same one again
-            positions, missing = self._last_good()
-            with (
-                functions_kept(self._stage),
-                closing(self._started(here.epoch, positions)) as root,
-            ):
-                if _skipped(root, missing) == missing:
-                    return root.epoch
-        return noted
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -555,8 +527,7 @@ class PipelineIterator(StageIterator[T]):
 
     def __repr__(self) -> str:
         closed = "closed " if self._closed else ""
-        epoch = self._noted_epoch()
-        return f"<{closed}iterator at step {self.step}, epoch {epoch} of {self._stage!r}>"
+        return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
 
     def _described(self, positions: State, step: int, ahead: int) -> State:
         state: State = {
@@ -567,12 +538,8 @@ class PipelineIterator(StageIterator[T]):
             "pipeline": freeze(positions),
         }
         if self._resumes_before:
-            here, reached = self._running, self._noted_epoch()
-            if self._items is not BROKEN:
-                here.known_epoch = self.step, reached
-            elif here.epoch_before_error is not None:
-                reached = here.epoch_before_error
-            state[EPOCH_REACHED] = reached
+            state[EPOCH_REACHED] = reached = self.epoch
+            self._running.known_epoch = self.step, reached
         return state
 
     def _fingerprint_with(self, ahead: int) -> str:

@@ -298,46 +298,6 @@ def test_the_epoch_after_an_error_is_that_before_it() -> None:
         assert iterator.epoch == 1
 
 
-BEHIND_EPOCHS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
-    "nothing": lambda numbers: numbers,
-    "filter": lambda numbers: numbers.filter(lambda item: item >= 0),
-    "flat_map": lambda numbers: numbers.flat_map(lambda item: [item]),
-    "unbatch": lambda numbers: numbers.batch(1).unbatch(),
-    "workers": lambda numbers: numbers.map(abs, workers=2),
-}
-
-
-@pytest.mark.parametrize("name", BEHIND_EPOCHS)
-@pytest.mark.parametrize("is_stream", [False, True])
-@pytest.mark.parametrize("length", [1, 2, 300])
-def test_an_error_at_the_first_item_of_an_epoch_leaves_the_epoch_before_it(
-    name: str, is_stream: bool, length: int
-) -> None:
-    fails = False
-
-    def check(number: int) -> int:
-        if fails and number == 0:
-            raise OSError("at the first item")
-        return number
-
-    numbers = stream(length) if is_stream else rs.range(length)
-    pipeline = BEHIND_EPOCHS[name](numbers.map(check).repeat(3))
-    with iter(pipeline) as iterator:
-        for epoch in range(3):
-            if epoch:
-                if name == "workers":  # which have read ahead
-                    iterator.set_state(iterator.get_state())
-                fails = True
-                with pytest.raises(OSError, match="at the first item"):
-                    next(iterator)
-                fails = False
-                assert (iterator.step, iterator.epoch) == (epoch * length, epoch - 1)
-                with pipeline.resume(rs.loads(through_bytes(iterator))) as resumed:
-                    assert resumed.epoch == epoch - 1
-            assert list(itertools.islice(iterator, length)) == list(range(length))
-            assert iterator.epoch == epoch
-
-
 def test_start_at_a_later_epoch_gives_that_epochs_order_and_resumes_in_it() -> None:
     pipeline = rs.range(20).shuffle(3)
     epochs = list(pipeline.repeat(3))

@@ -151,7 +151,8 @@ def test_a_state_leaves_alone_a_function_with_a_state_of_its_own(
         return rs.range(20).map(Summed(ballast))
 
     expected = [*accumulate(range(20))]
-    loader = ResumableDataLoader(PipelineDataset(summed()), None, num_workers=workers)
+    data = PipelineDataset(summed())
+    loader = ResumableDataLoader[int](data, None, num_workers=workers)
     ahead = device_prefetch(loader, "cpu", size)
     for cut, total in enumerate(ahead, start=1):
         assert total == expected[cut - 1]

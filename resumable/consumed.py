@@ -45,7 +45,7 @@ class ConsumedStates(Generic[T]):
     stream, it reads again at most the items that the producer is ahead, plus those that are produced
     while ten states are taken. It reads none if the state at this item was recorded lately. A function or a
     source with a state of its own is used by the producer; items are read again with a copy of it
-    (`copy.deepcopy`), which is made once.
+    (``copy.deepcopy``), which is made once.
 
     Args:
       pipeline: the pipeline whose items are produced ahead.

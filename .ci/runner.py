@@ -152,8 +152,7 @@ def environ(step: Step, folder: Path) -> dict[str, str]:
         "WORK": str(folder),
         "TMPDIR": str(temporary),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(hypothesis),
-        # The slowest tests are named, so that whoever adds one sees what it costs.
-        "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'} --durations=12 --durations-min=3",
+        "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'}",
         # What `-n auto` of the project's settings means: one core is what a step has. The test runner
         # itself uses it, since a worker that reports each test to it takes a tenth more.
         "PYTEST_XDIST_AUTO_NUM_WORKERS": "0",

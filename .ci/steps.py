@@ -153,6 +153,18 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
 python -m pytest -n 0 --require-packages tests/ray_adapter  # one cluster is enough
 python -m pytest --require-packages tests/docs -k ray
 """),
+    Step("formats-of-others", "files that other loaders have written", OTHERS, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats/test_shards_of_others.py
+"""),
+    Step("loaders", "the same items from every loader of the benchmark", LOADERS, f"""
+# The step `formats-of-others` makes what MosaicML Streaming needs; if it has not yet, that loader is left out.
+mkdir "$WORK/environments"
+ln -s "{OTHERS.folder}" "$WORK/environments/streaming"
+# The other workloads have no loaders of others, and the steps `deep` and `files` run them.
+RESUMABLE_BENCHMARK_ENVIRONMENTS="$WORK/environments" python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks" \\
+    --workloads columns,elastic,item-by-item,language-model,many-files,parallel,parquet,partitions,python-map,resume-time,state-size,stream-shuffle,text,tfrecord
+"""),
     # Python's debugging of memory finds what C code does wrong, and nothing here is written in C. The
     # step `new` has it for what is; here it would take a sixth more.
     Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, f"export PYTHONMALLOC=pymalloc\n{STRICT}"),
@@ -175,18 +187,6 @@ python -m pytest --require-packages tests/formats/test_array_record.py tests/for
 python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
 python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
 python -m pytest --require-packages tests/docs -k "lance.md"
-"""),
-    Step("formats-of-others", "files that other loaders have written", OTHERS, """
-export PYTHONPATH=.
-python -m pytest --require-packages tests/formats/test_shards_of_others.py
-"""),
-    Step("loaders", "the same items from every loader of the benchmark", LOADERS, f"""
-# The step `formats-of-others` makes what MosaicML Streaming needs; if it has not yet, that loader is left out.
-mkdir "$WORK/environments"
-ln -s "{OTHERS.folder}" "$WORK/environments/streaming"
-# The other workloads have no loaders of others, and the steps `deep` and `files` run them.
-RESUMABLE_BENCHMARK_ENVIRONMENTS="$WORK/environments" python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks" \\
-    --workloads columns,elastic,item-by-item,language-model,many-files,parallel,parquet,partitions,python-map,resume-time,state-size,stream-shuffle,text,tfrecord
 """),
     Step("archives", "wheel and sdist in empty environments", BUILD, """
 python -m build --no-isolation --outdir "$WORK/dist" . >/dev/null

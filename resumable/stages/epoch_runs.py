@@ -48,9 +48,7 @@ class EpochRuns:
             for (begin, end), upstream in spans
             if begin < first + max(epochs, 1) and end > first
         ]
-        if (
-            not runs
-        ):  # who looks ahead asks what a pipeline is in some epochs for the epoch after these
+        if not runs:  # a look ahead asks for the epoch after those that the stage holds in
             runs = [(0, stage.upstreams[-1].length)]
         return cls([begin for begin, _ in runs], [length for _, length in runs], epochs)
 

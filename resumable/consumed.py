@@ -12,14 +12,18 @@ import weakref
 from collections import deque
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from .core.continuing import relied_on_by
 from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
-from .core.function_state import CallsFunction, restore_functions
+from .core.function_state import (
+    CallsFunction,
+    calling_with_state,
+    restore_functions,
+    with_function,
+)
 from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
 from .core.stage import Stage
@@ -59,7 +63,7 @@ class ConsumedStates(Generic[T]):
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
-        self._carries_state = _carries_state(pipeline.stage)
+        self._carries_state = next(calling_with_state(pipeline.stage), None) is not None
         self._has_own_state = _has_own_state(pipeline.stage)
         # The pipeline over copies of what has a state of its own, once it was needed.
         self._apart: Pipeline[T] | None = None
@@ -257,14 +261,9 @@ class ConsumedStates(Generic[T]):
 
 def _has_own_state(stage: Stage[Any]) -> bool:
     """Whether the pipeline has an object that cannot serve two iterators at a time."""
-    return _carries_state(stage) or any(
+    return next(calling_with_state(stage), None) is not None or any(
         isinstance(found, ExternalSource) and found.keeps_position for found, _ in walk(stage)
     )
-
-
-def _carries_state(stage: Stage[Any]) -> bool:
-    """Whether the pipeline calls a function with a state of its own."""
-    return any(isinstance(found, CallsFunction) and found.carries_state for found, _ in walk(stage))
 
 
 def _over_copies(stage: Stage[Any]) -> Stage[Any]:
@@ -274,10 +273,7 @@ def _over_copies(stage: Stage[Any]) -> Stage[Any]:
         if isinstance(found, ExternalSource) and found.keeps_position and not found.reads_once:
             return found._apart()
         if isinstance(found, CallsFunction) and found.carries_state:
-            changes: dict[str, Any] = {found.calls: deepcopy(found.function)}
-            made = replace(found, **changes)
-            object.__setattr__(made, "first_state", found.first_state)
-            return made
+            return with_function(found, deepcopy(found.function))
         return found
 
     return rebuilt(stage, change)

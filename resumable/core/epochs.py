@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final, TypeVar, final
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
 from .derived import derived
-from .function_state import CallsFunction
-from .graph import walk, with_inputs
+from .function_state import calling_with_state
+from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import Layout, common_layout
@@ -251,9 +251,7 @@ def _check_states_of_functions(stage: ByEpoch[Any]) -> None:
     """
     last_calling = dict[int, int]()  # the number of the last pipeline, by the `id` of the function
     for number, upstream in enumerate(stage.upstreams):
-        for found, _ in walk(upstream):
-            if not (isinstance(found, CallsFunction) and found.carries_state):
-                continue
+        for found in calling_with_state(upstream):
             before = last_calling.setdefault(id(found.function), number)
             if before < number - 1:
                 raise InvalidArgument(

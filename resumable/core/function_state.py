@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar, final
 
 from ..errors import InvalidArgument, UnencodableState
@@ -22,6 +22,7 @@ from .stage_iterator import Items, StageIterator
 from .transform import Transform
 
 T = TypeVar("T")
+S = TypeVar("S", bound="CallsFunction[Any]")
 
 FUNCTION, STAGE = "function", "stage"
 
@@ -128,17 +129,30 @@ def restore_functions(iterator: StageIterator[Any]) -> None:
         restore_functions(upstream)
 
 
+def calling_with_state(stage: Stage[Any]) -> Iterator[CallsFunction[Any]]:
+    """The stages of a pipeline that call a function with a state of its own."""
+    for found, _ in walk(stage):
+        if isinstance(found, CallsFunction) and found.carries_state:
+            yield found
+
+
+def with_function(stage: S, function: Any, **changes: Any) -> S:
+    """``stage`` with ``function`` in place of its own, in the same state at first, and other ``changes``."""
+    made = replace(stage, **{stage.calls: function, **changes})
+    object.__setattr__(made, "first_state", stage.first_state)
+    return made
+
+
 @contextmanager
 def functions_kept(stage: Stage[Any]) -> Iterator[None]:
     """Afterwards set the functions that ``stage`` calls to what they were before, if their states can be taken."""
     kept = list[tuple[Any, Protocol, State]]()
-    for found, _ in walk(stage):
-        if isinstance(found, CallsFunction) and found.carries_state:
-            protocol = protocol_of(found.function)
-            assert protocol is not None
-            taken = taken_from(found.function, protocol)
-            if not isinstance(taken, Exception):
-                kept.append((found.function, protocol, taken))
+    for found in calling_with_state(stage):
+        protocol = protocol_of(found.function)
+        assert protocol is not None
+        taken = taken_from(found.function, protocol)
+        if not isinstance(taken, Exception):
+            kept.append((found.function, protocol, taken))
     try:
         yield
     finally:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from ..core.block import Block, block_items
 from ..core.callables import StandIn
 from ..core.foreign_protocol import PROTOCOLS
-from ..core.function_state import CallsFunction
+from ..core.function_state import CallsFunction, with_function
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.origin import (
@@ -162,10 +162,7 @@ def calling(
     function = stage.function if fn is None else fn
     if stage.carries_state:
         function = deepcopy(function)
-    changes[stage.calls] = kind(function)
-    made = replace(stage, **changes)
-    object.__setattr__(made, "first_state", stage.first_state)
-    return made
+    return with_function(stage, kind(function), **changes)
 
 
 def carried(*origins: ItemOrigin) -> UnknownOrigin:

@@ -15,7 +15,6 @@ from ..core import (
     ITEMS,
     PARTS,
     Block,
-    CallsFunction,
     Combine,
     Flow,
     IdentityFields,
@@ -35,7 +34,7 @@ from ..core import (
 )
 from ..core.block import concatenate
 from ..core.combine import NAMES
-from ..core.graph import walk
+from ..core.function_state import calling_with_state
 from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_all, reached_by_index
 from ..core.records import Records
@@ -77,12 +76,11 @@ class Concatenate(Combine[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for stage, _ in walk(self):
-            if isinstance(stage, CallsFunction) and stage.carries_state:
-                raise InvalidArgument(
-                    "upstreams of Concatenate must not call functions with state of their own, "
-                    f"since only the current upstream's state is saved; got {stage!r}"
-                )
+        for stage in calling_with_state(self):
+            raise InvalidArgument(
+                "upstreams of Concatenate must not call functions with state of their own, "
+                f"since only the current upstream's state is saved; got {stage!r}"
+            )
 
     @derived
     def length(self) -> Length:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ..core.function_state import CallsFunction
+from ..core.function_state import calling_with_state
 from ..core.graph import rebuilt, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import InvalidArgument, InvalidType
@@ -21,7 +21,7 @@ def tunings(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
     pipeline at a time.
     """
     stage = pipeline.stage
-    if any(isinstance(found, CallsFunction) and found.carries_state for found, _ in walk(stage)):
+    if next(calling_with_state(stage), None) is not None:
         return
     for label, tuning in variations(stage):
         if tuning:

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from resumable_torch.batch_states import BYTES_A_BATCH, BatchState, BatchWithState  # noqa: E402
 from torch.utils.data._utils.pin_memory import pin_memory  # noqa: E402
-from torch_adapter.data import LENGTH, listed, plain, row  # noqa: E402
+from torch_adapter.data import LENGTH, Summing, listed, plain, row  # noqa: E402
 
 import resumable as rs  # noqa: E402
 
@@ -153,23 +153,6 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
     rest = list(running)
     batches.load_state_dict(state)
     assert list(batches) == rest == [[number] for number in range(7, LENGTH)]
-
-
-class Summing:
-    """A function with a state of its own."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def __call__(self, number: int) -> int:
-        self.total += number
-        return self.total
-
-    def get_state(self) -> Any:
-        return self.total
-
-    def set_state(self, state: int) -> None:
-        self.total = state
 
 
 SUM = sum(range(LENGTH))

@@ -24,6 +24,7 @@ from resumable_torch import (  # noqa: E402
 from resumable_torch.batch_states import BYTES_A_BATCH  # noqa: E402
 from resumable_torch.cursor import KEY  # noqa: E402
 from support.tiers import examples  # noqa: E402
+from torch_adapter.data import Summing  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.state.merging import merge_owner_states  # noqa: E402
@@ -298,23 +299,6 @@ def test_more_workers_than_partitions_are_refused() -> None:
 
 def add(total: int, number: int) -> tuple[int, int]:
     return total + number, total + number
-
-
-class Summing:
-    """A function with a state of its own."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def __call__(self, number: int) -> int:
-        self.total += number
-        return self.total
-
-    def get_state(self) -> int:
-        return self.total
-
-    def set_state(self, state: int) -> None:
-        self.total = state
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _tries_more(item: pytest.Item) -> bool:
-    """Whether the deep tier tries more by this test than the quick one: it or its module asks which it is."""
-    return hasattr(getattr(item, "obj", None), "hypothesis") or any(
-        value is tiers
-        or getattr(value, "__module__", None) == tiers.__name__
-        or getattr(value, "__dict__", {}).get("depends_on_tier", False)
-        for value in vars(getattr(item, "module", None)).values()
-    )
+    """Whether the deep tier tries more by this test than the quick one: examples, or what the tier decides."""
+    test = getattr(item, "obj", None)
+    top = getattr(test, "__qualname__", "").partition(".")[0]
+    return hasattr(test, "hypothesis") or top in tiers.names_of_tier(item.path)
 
 
 @pytest.hookimpl(hookwrapper=True)

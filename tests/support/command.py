@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from support import forks
-from support.tiers import depends_on_tier, is_deep
+from support.tiers import is_deep
 
 from resumable.cli.main import main
 from resumable.verify.fork_server import CAN_FORK
@@ -80,7 +80,6 @@ def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
 
 
-@depends_on_tier
 def run_code(
     code: str, *arguments: str, folder: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -99,7 +98,6 @@ def run_code(
     return subprocess.CompletedProcess([code, *arguments], status, output, output)
 
 
-@depends_on_tier
 @contextlib.contextmanager
 def started_code(code: str, *arguments: str) -> Iterator[tuple[Any, IO[str]]]:
     """Such a process while it runs, and what it prints; it is killed at the end."""
@@ -145,7 +143,6 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return run_python("-m", "resumable", *arguments, folder=folder)
 
 
-@depends_on_tier
 def fork_command(
     folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from support.tiers import depends_on_tier, is_deep
+from support.tiers import is_deep
 
 __all__ = ["Interrupt", "Interrupter", "interrupted", "interrupters", "places", "some_interrupters"]
 
@@ -75,7 +75,6 @@ def interrupters() -> Iterator[Interrupter]:
     return _interrupters(0, 1)
 
 
-@depends_on_tier
 def some_interrupters(seed: object) -> Iterator[Interrupter]:
     """The same; in the quick tier for every third place, from one that ``seed`` chooses.
 

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from support.command import fork_command
-from support.tiers import depends_on_tier, is_deep
+from support.tiers import is_deep
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -47,7 +47,6 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(line, match["info"].strip(), match["text"])
 
 
-@depends_on_tier
 def run_page(path: Path, folder: Path) -> ModuleType:
     """Run what a page tells the reader to do, in ``folder``, which must be the working directory.
 
@@ -99,7 +98,6 @@ def _run_commands(text: str, folder: Path, place: str) -> None:
         check_command(command, expected, folder, place)
 
 
-@depends_on_tier
 def check_command(command: str, expected: str, folder: Path, place: str) -> None:
     """Run ``command`` in ``folder``.
 

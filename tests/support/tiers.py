@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["begin", "depends_on_tier", "examples", "is_deep", "thinned"]
+__all__ = ["begin", "examples", "is_deep", "names_of_tier", "thinned"]
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+
+TESTS: Final = Path(__file__).parents[1]
 
 EXAMPLES: Final = {"quick": 8, "deep": 18}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
@@ -49,12 +53,6 @@ def is_deep() -> bool:
     return _tier == "deep"
 
 
-def depends_on_tier(function: F) -> F:
-    """Mark a function that asks for the tier, so that a module of tests that uses it belongs to both."""
-    function.__dict__["depends_on_tier"] = True
-    return function
-
-
 def examples() -> int:
     """How many examples a random test tries, for one that draws them without Hypothesis."""
     return int(settings().max_examples)
@@ -72,3 +70,45 @@ def thinned(values: Iterable[T], most: int, seed: Any) -> list[T]:
         return chosen
     between = Random(repr(seed)).sample(range(1, len(chosen) - 1), most - 2)
     return [chosen[0], *(chosen[number] for number in sorted(between)), chosen[-1]]
+
+
+@cache
+def names_of_tier(file: Path) -> frozenset[str]:
+    """The names at the top of a module of tests that are something else in each tier.
+
+    They are found in its text: a statement with such a name in it makes what it binds one, and so on,
+    through all modules of tests that it imports from.
+    """
+    if file == Path(__file__):
+        return frozenset({"examples", "is_deep", "thinned"})
+    found: set[str] = set()
+    statements = []
+    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.ImportFrom):
+            home = TESTS / f"{str(statement.module).replace('.', '/')}.py"
+            imported = {alias.name: alias.asname or alias.name for alias in statement.names}
+            if home.is_file():
+                found |= {imported[name] for name in imported.keys() & names_of_tier(home)}
+        else:
+            statements.append((_bound_by(statement), _mentioned_by(statement)))
+    before = -1
+    while before < len(found):
+        before = len(found)
+        for bound, mentioned in statements:
+            if found & mentioned:
+                found |= bound
+    return frozenset(found)
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
+
+
+def _mentioned_by(statement: ast.stmt) -> set[str]:
+    """Names, and those of arguments, which may be fixtures."""
+    nodes = list(ast.walk(statement))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.arg for node in nodes if isinstance(node, ast.arg)}

@@ -637,6 +637,23 @@ MORE: Final[dict[str, Callable[[Published], str]]] = {
 }
 
 
+def unmet(found: Published) -> str:
+    """The project's limits that the published results do not keep."""
+    claims = [
+        (result.name, claim)
+        for run in found.runs
+        for result in run.results
+        for claim in result.claims
+    ]
+    rows = [
+        (f"`{name}`", claim.text, f"{claim.figure:,.4g}")
+        for name, claim in claims
+        if claim.met is False
+    ]
+    said = f"Of {len(claims)} limits that the project sets itself, {len(claims) - len(rows)} are kept. These are not:"
+    return f"{said}\n\n{table_of(('workload', 'limit', 'measured'), rows)}"
+
+
 def two_processes(found: Published) -> str:
     """How many times as fast two processes compress as one."""
     one, two = (
@@ -652,6 +669,6 @@ PASSAGES: Final[dict[str, Callable[[Published], str]]] = {
     for function in (
         comparison, tar_in_words, where, versions, speeds, memory_and_imports, language_models, token_file, tar,
         tfrecord, many_files, large_files, state_bytes, six_stages, resumes, other_ranks, partitions, saves,
-        more, noise, parquet, two_processes,
+        more, noise, parquet, two_processes, unmet,
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.graphs import RunningSum
 
 import resumable as rs
 from resumable.core import Flow, Transform, TransformIterator, block_items
@@ -150,23 +151,6 @@ def test_a_packed_row_tells_which_tokens_stand_where() -> None:
             (record,) = segment.document.records()
             document = documents[record.record]
             assert row["tokens"][place : place + end - begin].tolist() == document[begin:end]
-
-
-class RunningSum:
-    """A function that carries state."""
-
-    def __init__(self) -> None:
-        self.sum = 0
-
-    def __call__(self, item: int) -> int:
-        self.sum += item
-        return self.sum
-
-    def get_state(self) -> int:
-        return self.sum
-
-    def set_state(self, state: int) -> None:
-        self.sum = state
 
 
 @pytest.mark.parametrize(

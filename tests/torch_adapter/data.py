@@ -75,20 +75,3 @@ def plain(batch: Any) -> Any:
 def rest_of(loader: ResumableDataLoader[Any], epochs: int) -> list[Any]:
     """All batches from where ``loader`` stands to the end of the last epoch, with their epochs."""
     return [(loader.epoch, plain(batch)) for _ in range(loader.epoch, epochs) for batch in loader]
-
-
-class Summing:
-    """A function with a state of its own."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def __call__(self, number: int) -> int:
-        self.total += number
-        return self.total
-
-    def get_state(self) -> int:
-        return self.total
-
-    def set_state(self, state: int) -> None:
-        self.total = state

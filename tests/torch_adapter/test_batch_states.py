@@ -13,8 +13,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from resumable_torch.batch_states import BYTES_A_BATCH, BatchState, BatchWithState  # noqa: E402
+from support.graphs import RunningSum  # noqa: E402
 from torch.utils.data._utils.pin_memory import pin_memory  # noqa: E402
-from torch_adapter.data import LENGTH, Summing, listed, plain, row  # noqa: E402
+from torch_adapter.data import LENGTH, listed, plain, row  # noqa: E402
 
 import resumable as rs  # noqa: E402
 
@@ -157,9 +158,11 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
 
 SUM = sum(range(LENGTH))
 SUMS: dict[str, Any] = {
-    "all are kept": lambda: rs.range(LENGTH).map(Summing()),
+    "all are kept": lambda: rs.range(LENGTH).map(RunningSum()),
     # The last item of each epoch is one of them.
-    "some are dropped": lambda: rs.range(LENGTH).map(Summing()).filter(lambda total: total % SUM),
+    "some are dropped": lambda: (
+        rs.range(LENGTH).map(RunningSum()).filter(lambda total: total % SUM)
+    ),
 }
 BATCHED: list[dict[str, Any]] = [
     {"batch_size": None},
@@ -210,11 +213,11 @@ def test_after_a_break_too_the_functions_are_as_without_workers(workers: dict[st
     assert rests[0][0] == sum(range(5))
 
 
-class Turning(Summing):
+class Turning(RunningSum):
     """From some sum on, its state cannot be saved."""
 
     def get_state(self) -> Any:
-        return object() if self.total > 20 else self.total
+        return object() if self.total > 20 else super().get_state()
 
 
 def test_an_epoch_after_functions_of_which_nothing_is_known_is_refused() -> None:

@@ -23,8 +23,8 @@ from resumable_torch import (  # noqa: E402
 )
 from resumable_torch.batch_states import BYTES_A_BATCH  # noqa: E402
 from resumable_torch.cursor import KEY  # noqa: E402
+from support.graphs import RunningSum  # noqa: E402
 from support.tiers import examples  # noqa: E402
-from torch_adapter.data import Summing  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.state.merging import merge_owner_states  # noqa: E402
@@ -307,7 +307,7 @@ def add(total: int, number: int) -> tuple[int, int]:
         lambda: partitioned(40, 6).batch(4),
         lambda: partitioned(40, 6).scan(add, 0),
         lambda: partitioned(40, 6).repeat(2),
-        lambda: partitioned(40, 6).map(Summing()),
+        lambda: partitioned(40, 6).map(RunningSum()),
         lambda: partitioned(40, 6).map(abs, on_error="skip"),
         lambda: partitioned(40, 6).batch(2).random_map(lambda pair, rng: rng.random(), seed=1),
         lambda: rs.range(40).partition(4, lambda part: part).shard(1, 3, uneven="pad"),

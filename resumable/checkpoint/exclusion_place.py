@@ -16,7 +16,7 @@ from ..core.stage import Stage
 from ..core.timeline import Continuation
 from ..errors import ResumableError
 from ..stages.dealing import Deals
-from ..stages.exclude import Exclude
+from ..stages.exclude import Exclude, first_record
 from ..stages.part import Part
 from ..stages.partition import Partition
 from .standing import run_standing
@@ -71,7 +71,7 @@ def _behind_which_it_may_stand(
     for number, (one, _) in enumerate(walk(stage)):
         if not any(isinstance(before, not_behind) for before, _ in walk(one)):
             with suppress(ResumableError):
-                Exclude(one, records=[])
+                Exclude(one, records={0: first_record(one)})
                 yield number
 
 

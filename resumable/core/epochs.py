@@ -238,10 +238,19 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
             f"epochs of pipelines must ascend from 0, got {shorten(list(starts))}"
         )
     upstreams = tuple(as_stage(one, f"pipelines[{epoch}]") for epoch, one in pipelines.items())
-    stage = by_epoch(ByEpoch(upstreams, starts))
-    if isinstance(stage, ByEpoch):
-        _check_states_of_functions(stage)
-    return stage
+    return checked_by_epoch(ByEpoch(upstreams, starts))
+
+
+def checked_by_epoch(stage: Stage[Any]) -> Stage[Any]:
+    """`by_epoch` of ``stage``, where a user has written its pipelines.
+
+    Raises:
+      InvalidArgument: if a function that carries state is called again after epochs in which it is not.
+    """
+    split = by_epoch(stage)
+    if isinstance(split, ByEpoch):
+        _check_states_of_functions(split)
+    return split
 
 
 def _check_states_of_functions(stage: ByEpoch[Any]) -> None:

@@ -6,22 +6,22 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from functools import partial
 from itertools import starmap
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..errors import StateMismatch, shorten
 from ..state.nodes import below, node_parts
-from .epochs import ByEpoch
+from .epochs import ByEpoch, checked_by_epoch, one_by_epoch
 from .evidence import UNKNOWN, Evidence
 from .flow import Flow
 from .function_state import CallsFunction
 from .further_inputs import InputsContinuation
-from .graph import walk
+from .graph import walk, with_inputs
 from .identity import IdentityField
 from .layout import LISTS, common_layout
-from .past import Before, Change, InputThen, Noting, Past, ReachOf
+from .past import Before, Change, InputThen, Noting, Past, why_not_built
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -50,7 +50,7 @@ from .saved_epochs import (
     says_what_to_do,
 )
 from .stage import Stage
-from .timeline import UNBOUNDED, Continuation, Timeline
+from .timeline import UNBOUNDED, Continuation, Timeline, changed_from
 from .transform import PassThrough
 
 V = TypeVar("V")
@@ -149,7 +149,8 @@ def explain_mismatch(
         return UNBOUNDED if stage is not None else epochs_of_loop
 
     noting = Noting(note_input, [])
-    first = Past(lambda: 0, note, lambda stage: None, epochs, noting)
+    refused = partial(why_not_built, stage)
+    first = Past(lambda: 0, note, lambda stage: None, epochs, refused, noting)
     if reason := compare(terms._replace(past=first, told=None if told is None else [])):
         return reason
     differs = before.changes or before.inputs or told is not None
@@ -276,14 +277,21 @@ class _Identity(NamedTuple):
         """What the stage says of that argument."""
         return self.timeline({name: value for name, (value, _) in self.fields.items()})
 
-    def continuation(self, saved: Timeline, reach: ReachOf) -> Continuation:
+    def continuation(self, saved: Timeline, past: Past) -> Continuation:
         """How that argument goes on where a run with ``saved`` was left."""
         by_position, present = self.stage._by_position, self.present_timeline
         assert by_position is not None
         assert present is not None
-        reached = reach(self.stage, lambda stage: stage._with_timeline(saved))
+        reached = past.reach(self.stage, lambda stage: stage._with_timeline(saved))
         until = self.stage._followed_until(saved, reached)
-        return Continuation(by_position, saved, present, until)
+        going_on = Continuation(by_position, saved, present, until)
+        if going_on.is_fixed or past.noting:
+            return going_on
+        example = going_on.example
+        return replace(
+            going_on,
+            refused=past.refused(self.stage, lambda stage: stage._with_timeline(example)),
+        )
 
     def further_inputs(self, saved: Sequence[Any], past: Past | None) -> InputsContinuation:
         """How the ``saved`` inputs go on."""
@@ -379,11 +387,19 @@ class _Terms(NamedTuple):
       is_own: as in `explain_mismatch`.
       past: says how much was read, and how many epochs were begun; None if all must agree.
       told: as in `explain_mismatch`.
+      divides: the stage that divides into partitions what is compared, if one does.
     """
 
     is_own: IsOwn
     past: Past | None = None
     told: list[FoundArgument] | None = None
+    divides: Stage[Any] | None = None
+
+    def before(self, repeat: Stage[Any] | None) -> str | None:
+        """Where a `by_epoch` may stand whose epochs ``repeat`` counts."""
+        if repeat is None:
+            return None
+        return f"before {repeat}" + (f", or before {self.divides}" if self.divides else "")
 
 
 def _compare_epochs(
@@ -434,16 +450,23 @@ def _compare_epochs(
     if past is None or (one_each and not problem and told is None):
         return None
     is_known = not problem or problem[0] > 0 or _json(saved[0][1]) in known
+    where = terms.before(counting.repeat)
+    changed = partial(_with_epochs, saved, present, known, counting)
     if past.noting:
         as_then = [
             (first, known.get(_json(node), in_saved_epoch(present, first).stage))
             for first, node in saved
         ]
         past.noting.inputs(counting.stage, InputThen(as_then, is_known))
-        past.noting.reasons.extend([(problem[1], counting.repeat)] if problem else [])
+        if problem:
+            refused = past.refused(counting.stage, partial(changed, 1)) if one_each else None
+            past.noting.reasons.append((problem[1], where if one_each and not refused else None))
         return None
     begun = past.epochs(counting.stage)
-    going_on = _going_on(saved, present, begun, problem, counting)
+    going_on = _going_on(saved, present, begun, problem, counting, where)
+    if not going_on.is_fixed:
+        refused = past.refused(counting.stage, partial(changed, int(begun)))
+        going_on = replace(going_on, refused=refused)
     if problem and going_on.is_fixed and not is_known:
         return problem[1]
     is_told = told is not None and _is_told(theirs, ours, counting)
@@ -461,6 +484,7 @@ def _going_on(
     begun: float,
     problem: tuple[int, str] | None,
     counting: _EpochCount,
+    where: str | None,
 ) -> EpochContinuation:
     """How pipelines by epoch go on, which have a ``problem`` from some epoch on."""
     first, reason = problem or (0, None)
@@ -472,10 +496,32 @@ def _going_on(
         problem=reason,
         differs_from=first,
         repeat=None if counting.stage is None else str(counting.stage),
+        where=where,
         repeats_within=any(
             found.flow is Flow.REPEATED for _, one in present for found, _ in walk(one.stage)
         ),
     )
+
+
+def _with_epochs(
+    saved: Sequence[tuple[int, Any]],
+    present: Sequence[tuple[int, _Identity]],
+    known: Mapping[str, Stage[Any]],
+    counting: _EpochCount,
+    begun: int,
+    stage: Stage[Any],
+) -> Stage[Any]:
+    """A copy of what counts the epochs, over what was ``saved`` before epoch ``begun`` and what is ``present`` from there on.
+
+    A pipeline that is not ``known`` here any more is represented by a copy of the present one of its epoch.
+    """
+    now = tuple((first, one.stage) for first, one in present)
+    then = tuple(
+        (first, known.get(_json(node)) or replace(in_saved_epoch(now, first)))
+        for first, node in saved
+    )
+    split = checked_by_epoch(one_by_epoch(changed_from(then, now, begun)))
+    return split if counting.stage is None else with_inputs(stage, (split,))
 
 
 def _is_told(theirs: Any, ours: _Identity, counting: _EpochCount) -> bool:
@@ -561,7 +607,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
     followed = None if past is None else ours.timeline(fields)
     if past and followed and not (told is None and followed == ours.present_timeline):
-        going_on = ours.continuation(followed, past.reach)
+        going_on = ours.continuation(followed, past)
         if told is not None:
             told.append(FoundArgument(name, path, going_on))
         elif reason := going_on.disagreement:
@@ -621,6 +667,10 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
             f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
+    if ours.stage._own_partitions:
+        terms = terms._replace(divides=ours.stage)
+    elif any(one._deal != ours.stage._deal for one in ours.stage.inputs):
+        terms = terms._replace(divides=None)  # what is dealt out stands before the partitions
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
         inner = below(path, ours.upstreams, number)
         counting = _EpochCount(ours.stage, path)

@@ -21,27 +21,20 @@ INPUTS: Final = Inputs("upstreams", unit="input")
 
 @dataclass(frozen=True)
 class InputsContinuation(Continuation):
-    """Inputs as a run was saved with them and as a pipeline that is to go on has them.
-
-    Args:
-      problem: why none can follow those that were saved; None if they can.
-    """
-
-    problem: str | None = None
+    """Inputs as a run was saved with them and as a pipeline that is to go on has them."""
 
     @classmethod
     def of(
         cls, saved: Sequence[Any], present: Sequence[Any], problem: str | None
     ) -> InputsContinuation:
-        """How the inputs ``saved`` go on with ``present``, which begin with them."""
+        """How the inputs ``saved`` go on with ``present``, which begin with them.
+
+        ``problem`` is why none can follow those that were saved; None if they can.
+        """
         before, after = (
             tuple((number, None) for number in range(len(each))) for each in (saved, present)
         )
         return cls(INPUTS, before, after, UNBOUNDED if problem else len(saved), problem)
-
-    @property
-    def why_fixed(self) -> str:
-        return self.problem or ""
 
     @property
     def may_change(self) -> str:
@@ -53,4 +46,4 @@ class InputsContinuation(Continuation):
     def disagreement(self) -> str | None:
         if self.agrees:
             return None
-        return f"saved with {len(self.saved)} upstreams, this pipeline has {len(self.present)}; {self.problem}"
+        return f"saved with {len(self.saved)} upstreams, this pipeline has {len(self.present)}; {self.refused}"

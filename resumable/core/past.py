@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch
@@ -75,6 +75,7 @@ class Past(NamedTuple):
       reach: how many items of a stage were read.
       then: a stage as it was; None where it is not yet known what has changed.
       epochs: how many epochs of the input of a stage were begun; of the whole pipeline for None.
+      refused: why the pipeline cannot be built with a change of one of its stages; None if it can.
       noting: takes what was different, where nothing of it is known yet.
     """
 
@@ -82,6 +83,7 @@ class Past(NamedTuple):
     reach: ReachOf
     then: Callable[[Stage[Any]], Stage[Any] | None]
     epochs: Callable[[Stage[Any] | None], float]
+    refused: Callable[[Stage[Any] | None, Change], str | None]
     noting: Noting | None = None
 
 
@@ -90,11 +92,11 @@ class Noting(NamedTuple):
 
     Attributes:
       inputs: is called with a stage, None for the loop, and what its input was.
-      reasons: takes why such an input is another one, with the stage.
+      reasons: takes why such an input is another one, with where a `by_epoch` may stand that is not there yet.
     """
 
     inputs: Callable[[Stage[Any] | None, InputThen], None]
-    reasons: list[tuple[str, Stage[Any] | None]]
+    reasons: list[tuple[str, str | None]]
 
 
 def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
@@ -133,7 +135,10 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
 
     @cache
     def known() -> tuple[int, list[Reach]]:
-        return _reaches(was, position)
+        try:
+            return _reaches(was, position)
+        except InvalidArgument as error:
+            raise StateMismatch(f"no run can have been saved here: {error}", stage) from None
 
     @cache
     def unbounded() -> set[int]:
@@ -163,7 +168,26 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
         except StateMismatch:  # it is a state of something else
             return UNBOUNDED
 
-    return Past(lambda: known()[0], reach, then, epochs)
+    return Past(lambda: known()[0], reach, then, epochs, partial(why_not_built, stage))
+
+
+def why_not_built(root: Stage[Any], changed: Stage[Any] | None, change: Change) -> str | None:
+    """Why the pipeline up to ``root`` cannot be built with ``change`` of one of its stages; None if it can.
+
+    Args:
+      root: the last stage.
+      changed: the stage; None for the whole pipeline.
+      change: of it.
+    """
+    present = [found for found, _ in walk(root)]
+    try:
+        if changed is None:
+            change(root)
+        else:
+            rebuilt(root, lambda number, one: change(one) if present[number] is changed else one)
+    except (InvalidArgument, InvalidType) as error:
+        return str(error)
+    return None
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:

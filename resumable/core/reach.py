@@ -62,15 +62,28 @@ def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
 
 
 def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
-    """What is read for the first ``count`` items of ``stage``."""
+    """What is read for the first ``count`` items of ``stage`` in its first epoch.
+
+    `UNBOUNDED` items may be items of any epoch, so no stage before ``stage`` can bound them again.
+    """
+    if count == UNBOUNDED:
+        yield from reached_all(stage)
+        return
     yield Reach(stage, count, stage._epochs_begun(count))
     for upstream, needed in zip(stage.inputs, stage._inputs_reached(count), strict=True):
         yield from reached_by_index(upstream, needed)
 
 
+def reached_in_epoch(stage: Any) -> Iterator[Reach]:
+    """What is read for all items of ``stage`` in its first epoch, whose end was seen."""
+    return reached_by_index(stage, UNBOUNDED if stage.length is None else stage.length + 1)
+
+
 def reached_all(stage: Any) -> Iterator[Reach]:
-    """What is read if ``stage`` may have read everything."""
-    return reached_by_index(stage, UNBOUNDED)
+    """What is read if ``stage`` may have read everything, in any of its epochs."""
+    yield Reach(stage, UNBOUNDED)
+    for upstream in stage.inputs:
+        yield from reached_all(upstream)
 
 
 def reached_by_motion(iterator: Any) -> Iterator[Reach]:

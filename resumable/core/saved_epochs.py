@@ -43,12 +43,17 @@ def concerns_whole_run(reason: str) -> bool:
     return any(one in reason for one in (FIXED_FOR_A_RUN, NOT_OURS, WRITTEN_LATER))
 
 
-def ask_by_epoch(reason: str, repeat: Any) -> str:
-    """``reason``, why a pipeline does not fit, and how to learn from which epoch of ``repeat`` on it may be another one."""
-    if repeat is None or says_what_to_do(reason) or CANNOT_BE_CHANGED in reason:
+def ask_by_epoch(reason: str, where: str | None) -> str:
+    """``reason``, why a pipeline does not fit, and how to learn from which epoch on it may be another one.
+
+    Args:
+      reason: as the comparison says it.
+      where: before which stages a `by_epoch` may stand; None if there is no repeat, or one stands there already.
+    """
+    if where is None or says_what_to_do(reason) or CANNOT_BE_CHANGED in reason:
         return reason
     written = PIPELINES.written(((0, AS_SAVED), (1, AS_HERE)))
-    return f"{reason}; to learn from which epoch on it may be another one, write {written} before {repeat}"
+    return f"{reason}; to learn from which epoch on it may be another one, write {written} {where}"
 
 
 def is_by_epoch(node: Any) -> bool:
@@ -167,6 +172,7 @@ class EpochContinuation(Continuation):
       problem: why the two differ in an epoch that was begun; None if they do not.
       differs_from: the first such epoch.
       repeat: what counts the epochs; None if the loop does.
+      where: before which stages a `by_epoch` may stand; None if the loop counts.
       repeats_within: whether a pipeline repeats something itself, so that a `by_epoch` before that counts
         other epochs.
     """
@@ -174,6 +180,7 @@ class EpochContinuation(Continuation):
     problem: str | None = None
     differs_from: int = 0
     repeat: str | None = None
+    where: str | None = None
     repeats_within: bool = False
 
     def furthest(self, others: Sequence[Continuation]) -> Continuation:
@@ -188,7 +195,7 @@ class EpochContinuation(Continuation):
 
     @property
     def why_fixed(self) -> str:
-        return "a later stage may have begun any of its epochs"
+        return self.refused or "a later stage may have begun any of its epochs"
 
     @property
     def may_change(self) -> str:
@@ -211,6 +218,8 @@ class EpochContinuation(Continuation):
         if self.agrees:
             return None
         wrong = f"{self.problem}; {SO_FROM_EPOCH} {self.differs_from} on, and"
+        if self.refused is not None:
+            return f"{wrong} {self.refused}, {CANNOT_BE_CHANGED}"
         if self.is_fixed:
             return f"{wrong} any epoch may have been begun, {CANNOT_BE_CHANGED}"
         wrong = f"{wrong} epochs before {int(self.reached)} were begun;"
@@ -226,7 +235,8 @@ class EpochContinuation(Continuation):
 
     @property
     def _where(self) -> str:
-        return f" before {self.repeat}" if self.is_not_there or self.repeats_within else ""
+        is_elsewhere = self.is_not_there or self.repeats_within
+        return f" {self.where}" if is_elsewhere and self.where else ""
 
     @property
     def _changed(self) -> str:

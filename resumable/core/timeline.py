@@ -28,12 +28,14 @@ class ByPosition:
         None if they are no timeline of this stage.
       shown: a value as users write it.
       unit: what the positions count.
+      another: another value than the given one, to try whether a stage may change; by default the same.
     """
 
     argument: str
     timeline: Callable[[Mapping[str, Any]], Timeline | None] = lambda fields: None
     shown: Callable[[Any], str] = str
     unit: str = "item"
+    another: Callable[[Any], Any] = lambda value: value
 
     def written(self, timeline: Timeline) -> str:
         """The argument as users write it, with its name."""
@@ -58,12 +60,14 @@ class Continuation:
       present: its value in the pipeline.
       reached: the position before which the two must agree, as it was read; `UNBOUNDED` if they must
         agree everywhere.
+      refused: why no pipeline can be built that changes at ``reached``; None if one can.
     """
 
     argument: ByPosition
     saved: Timeline
     present: Timeline
     reached: float
+    refused: str | None = None
 
     def furthest(self, others: Sequence[Continuation]) -> Continuation:
         """The same where all ``others``, of several ranks, can go on with it."""
@@ -76,8 +80,8 @@ class Continuation:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the argument cannot be changed anywhere, as all may have been read."""
-        return self.reached == UNBOUNDED
+        """Whether the argument cannot be changed anywhere."""
+        return self.reached == UNBOUNDED or self.refused is not None
 
     @property
     def to_write(self) -> str | None:
@@ -86,8 +90,17 @@ class Continuation:
             return self.argument.written(self.present)
         if self.is_fixed:
             return None
-        changed = changed_from(self.saved, self.present, int(self.reached))
-        return self.argument.written(changed)
+        return self.argument.written(self.example)
+
+    @property
+    def example(self) -> Timeline:
+        """A timeline with which the run can go on: what the pipeline has from ``reached`` on, or another value."""
+        position = int(self.reached)
+        if not self.agrees:
+            return changed_from(self.saved, self.present, position)
+        past = until(self.saved, position)
+        last = self.saved[-1][1]
+        return (*past, (position, self.argument.another(last)))
 
     @property
     def may_change(self) -> str:
@@ -99,6 +112,8 @@ class Continuation:
     @property
     def why_fixed(self) -> str:
         """Why nothing can be changed where `is_fixed`."""
+        if self.refused is not None:
+            return self.refused
         unit = self.argument.unit
         return f"a later stage may have read any of its {unit}s, in this epoch or an earlier one"
 

@@ -36,7 +36,7 @@ from ..core.block import concatenate
 from ..core.combine import NAMES
 from ..core.function_state import calling_with_state
 from ..core.left_out import LeftOut, OfInputs
-from ..core.reach import Reach, reached_all, reached_by_index
+from ..core.reach import Reach, reached_by_index, reached_in_epoch
 from ..core.records import Records
 from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
@@ -96,6 +96,8 @@ class Concatenate(Combine[T]):
     def _cannot_join(
         self, count: int, reach: Callable[[Callable[[Any], Any]], float]
     ) -> str | None:
+        if all(one.random_access for one in self.upstreams) and not self.random_access:
+            return f"only the last input can be endless, got {self.upstreams[self.lengths.index(math.inf)]!r}"
         if reason := super()._cannot_join(count, reach):
             return reason
 
@@ -227,7 +229,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         state = self._upstream.get_state()
         # Of its own items it matters only whether the end may have been seen.
         yield Reach(self._stage, 0 if self.skip(1) else UNBOUNDED)
-        yield from chain.from_iterable(map(reached_all, upstreams[:index]))
+        yield from chain.from_iterable(map(reached_in_epoch, upstreams[:index]))
         with closing(upstreams[index].start(self._epoch)) as here:
             here.set_state(state)
             yield from here._reached()

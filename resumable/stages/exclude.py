@@ -32,6 +32,7 @@ from ..core import (
 )
 from ..core.epochs import in_epoch
 from ..core.graph import walk
+from ..core.input_counts import MixesInputs
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
@@ -159,7 +160,8 @@ class Exclude(LookedUp[T], Transform[T]):
         if set(self._by_item) != {0}:
             return (
                 "exclude counts the items of one epoch where other records are left out from some item on, "
-                "so it must stand behind repeat"
+                "so it must stand after repeat; before repeat, leave them out from an epoch on, as "
+                "by_epoch({0: data, 3: data.exclude([12])})"
             )
         if self._varies:
             return (
@@ -286,10 +288,17 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @classmethod
     def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
-        return ByPosition("records", _timeline_of, shown_records)
+        return RECORDS
+
+    @property
+    def _by_position(self) -> ByPosition:
+        first = first_record(self.upstream).known_as
+        return replace(RECORDS, another=lambda left_out: () if left_out else first)
 
     def _with_timeline(self, timeline: Timeline) -> Exclude[T]:
-        own = {value: self._by_item[first] for first, value in self.changes}
+        example = first_record(self.upstream)
+        own = {example.known_as: example}
+        own |= {value: self._by_item[first] for first, value in self.changes}
         # Of many records that are not ours only the digest is known. They come later than what was read,
         # or the timelines do not agree.
         known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
@@ -429,6 +438,14 @@ class _StreamIterator(_TellsOrigin[T]):
         yield Reach(self._stage, max((each.items for each in found), default=UNBOUNDED))
 
 
+def first_record(stage: Stage[Any]) -> Records:
+    """The first record of a source of ``stage``, if it has any, to try whether records can be left out."""
+    if isinstance(stage, MixesInputs) and stage.names:
+        inner = first_record(stage.inputs[0])
+        return Records(named={stage.names[0]: inner}, may_lack=True)
+    return first_record(stage.inputs[0]) if stage.inputs else Records.of([0]).lenient
+
+
 def _records_by_item(given: Any) -> dict[int, Records]:
     """The records that are left out from each item at which they change."""
     by_item = isinstance(given, Mapping) and not any(isinstance(key, str) for key in given)
@@ -459,3 +476,6 @@ def _timeline_of(fields: Mapping[str, Any]) -> Timeline | None:
     if any(value is None for _, value in pairs):
         return None
     return tuple(pairs) or NOTHING_LEFT_OUT
+
+
+RECORDS: Final = ByPosition("records", _timeline_of, shown_records)

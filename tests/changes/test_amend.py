@@ -254,6 +254,14 @@ def streamed():
     return behind("Map", rs.from_iterable(lambda: iter(range(60))).map(str)).batch(2)
 
 
+def repeated_in_parts(rank=0, ranks=1):
+    return source().shuffle(0).partition(4, repeated_part).shard(rank, ranks)
+
+
+def repeated_part(part):
+    return part.repeat().filter(bool)
+
+
 def ordered_anew():
     return source().batch(2).shuffle(0)
 
@@ -316,6 +324,18 @@ def test_where_records_cannot_be_left_out_any_more_it_says_why(folder: Path) -> 
     why = "a later stage may have read any of its items, in this epoch or an earlier one"
     last = f"Records cannot be left out behind Range at pipeline.upstream.upstream: {why}.\n"
     assert asked.stdout.endswith(last)
+
+
+def test_where_partitions_repeat_their_data_it_says_to_leave_records_out_from_an_epoch_on(
+    folder: Path,
+) -> None:
+    (folder / "train.py").write_text(LEAVES_OUT)
+    train(folder, "train(repeated_in_parts)")
+    asked = amend(folder, "run", "train.py:repeated_in_parts")
+    assert "Records cannot be left out behind" in asked.stdout
+    assert "before repeat, leave them out from an epoch on, as by_epoch(" in asked.stdout
+    where = "before Repeat(), or before Partition(count=4)"
+    assert f"as by_epoch({{0: <what is there>, 1: new}}) {where}\n" in asked.stdout
 
 
 def test_what_all_may_have_been_read_of_is_said_to_be_fixed_and_why(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from hypothesis import assume, given, reject  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 from resumable_torch import (  # noqa: E402
     PartitionedState,
     PipelineDataset,
@@ -18,10 +21,12 @@ from resumable_torch import (  # noqa: E402
     ResumableSampler,
 )
 from support.advised import advised  # noqa: E402
+from support.changed_graphs import Graph, Program, changes  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 from torch_adapter.data import Rows, plain, row  # noqa: E402
 
 import resumable as rs  # noqa: E402
+from resumable.testing.comparing import assert_same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -136,3 +141,27 @@ def test_partitions_of_several_ranks_change_together() -> None:
         PartitionedState(loader).load_state_dict(states)
     delivered += chain(*loaders)
     assert sorted(delivered) == sorted(loader_of(late, 0, 1, 0))
+
+
+@given(change=changes(), count=st.integers(0, 20), epoch=st.integers(0, 2))
+def test_a_loader_accepts_a_changed_graph_only_where_it_delivers_what_it_would_from_nothing(
+    change: tuple[Graph, Program, Program], count: int, epoch: int
+) -> None:
+    graph, old, new = change
+
+    def made(program: Program) -> Any:
+        loader = ResumableDataLoader(PipelineDataset(graph.made(program)), batch_size=None)
+        loader.set_epoch(epoch)
+        return loader
+
+    try:
+        assume(len(list(islice(made(old), count + 1))) > count)  # else the next epoch follows
+        passed_loader = made(old)
+        passed = list(islice(passed_loader, count))
+        expected = list(islice(made(new), count + 60))
+    except (rs.InvalidArgument, rs.InvalidType, rs.MalformedItem):
+        reject()
+    changed = made(new)
+    with suppress(rs.StateMismatch):
+        changed.load_state_dict(passed_loader.state_dict())
+        assert_same(passed + list(islice(changed, 60)), expected, str(new))

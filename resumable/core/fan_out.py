@@ -58,7 +58,7 @@ class FansOut(Transform[T]):
         return fanned_out(upstream, self.size, self._expansion(self.size, epoch))
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
-        if self.size is None or count == math.inf:
+        if self.size is None:
             return super()._inputs_reached(count)
         return [-(-count // self.size)]
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, replace
 from functools import partial
 from itertools import starmap
@@ -17,7 +18,6 @@ from .epochs import ByEpoch, checked_by_epoch, one_by_epoch
 from .evidence import UNKNOWN, Evidence
 from .flow import Flow
 from .function_state import CallsFunction
-from .further_inputs import InputsContinuation
 from .graph import walk, with_inputs
 from .identity import IdentityField
 from .layout import LISTS, common_layout
@@ -50,7 +50,7 @@ from .saved_epochs import (
     says_what_to_do,
 )
 from .stage import Stage
-from .timeline import UNBOUNDED, Continuation, Timeline, changed_from
+from .timeline import UNBOUNDED, Continuation, InputsContinuation, Timeline, changed_from
 from .transform import PassThrough
 
 V = TypeVar("V")
@@ -451,12 +451,12 @@ def _compare_epochs(
         return None
     is_known = not problem or problem[0] > 0 or _json(saved[0][1]) in known
     where = terms.before(counting.repeat)
-    changed = partial(_with_epochs, saved, present, known, counting)
+    as_then = [
+        (first, known.get(_json(node), in_saved_epoch(present, first).stage))
+        for first, node in saved
+    ]
+    changed = partial(_with_epochs, as_then, present, counting)
     if past.noting:
-        as_then = [
-            (first, known.get(_json(node), in_saved_epoch(present, first).stage))
-            for first, node in saved
-        ]
         past.noting.inputs(counting.stage, InputThen(as_then, is_known))
         if problem:
             refused = past.refused(counting.stage, partial(changed, 1)) if one_each else None
@@ -504,23 +504,19 @@ def _going_on(
 
 
 def _with_epochs(
-    saved: Sequence[tuple[int, Any]],
+    then: Sequence[tuple[int, Stage[Any]]],
     present: Sequence[tuple[int, _Identity]],
-    known: Mapping[str, Stage[Any]],
     counting: _EpochCount,
     begun: int,
     stage: Stage[Any],
 ) -> Stage[Any]:
-    """A copy of what counts the epochs, over what was ``saved`` before epoch ``begun`` and what is ``present`` from there on.
+    """A copy of ``stage``, which counts epochs, over other pipelines from epoch ``begun`` on.
 
-    A pipeline that is not ``known`` here any more is represented by a copy of the present one of its epoch.
+    What was there ``then`` is copied, so that it differs from what is ``present`` where it is not known any more.
     """
-    now = tuple((first, one.stage) for first, one in present)
-    then = tuple(
-        (first, known.get(_json(node)) or replace(in_saved_epoch(now, first)))
-        for first, node in saved
-    )
-    split = checked_by_epoch(one_by_epoch(changed_from(then, now, begun)))
+    before = tuple((first, copy(one)) for first, one in then)
+    after = tuple((first, one.stage) for first, one in present)
+    split = checked_by_epoch(one_by_epoch(changed_from(before, after, begun)))
     return split if counting.stage is None else with_inputs(stage, (split,))
 
 

@@ -273,8 +273,8 @@ class Exclude(LookedUp[T], Transform[T]):
         return self.upstream._position_in(state, epoch)
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
-        if count in (0, UNBOUNDED):
-            return [count]
+        if not count:
+            return [0]
         if not self.upstream.random_access:
             return [UNBOUNDED]
         remaining = self.remaining_in(0)

@@ -176,7 +176,7 @@ class Mix(LookedUp[T], MixesInputs[T]):
             )
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
-        if count == UNBOUNDED or self.stop == "all":
+        if self.stop == "all":
             return [count] * len(self.upstreams)
         items = self.schedule(0).turns_before(int(count))
         if self.stop != "cycle":

@@ -47,7 +47,7 @@ TESTS: Final = {
     "formats": f"tests/formats {FOR_ITEMS}",
     "file_cache": "tests/file_cache tests/formats/test_file_cache.py",
     "core": f"{FOR_ITEMS} tests/stages tests/sources tests/workers tests/test_work_counts.py "
-    "tests/state tests/test_what_others_get_wrong_about_state.py",
+    "tests/state tests/test_what_others_get_wrong_about_state.py tests/changes/test_changed_graphs.py",
     "state": "tests/state tests/test_laws.py tests/core tests/checkpoint/test_hostile_files.py",
     "order": f"tests/order tests/windows {FOR_ITEMS} tests/stages",
     "windows": f"tests/windows {FOR_ITEMS}",

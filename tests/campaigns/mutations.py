@@ -595,6 +595,14 @@ MUTATIONS: Final = [
         "relied_on if inputs",
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
+    # changed runs
+    Mutation("core/reach.py", "if count == UNBOUNDED:\n        yield", "if False:\n        yield"),
+    Mutation("core/reach.py", "stage.length + 1)", "stage.length)"),
+    Mutation(
+        "core/past.py",
+        "        return str(error)\n    return None",
+        "        pass\n    return None",
+    ),
     # states
     Mutation(VALUE, "    if value < 0:\n", "    if value < -1:\n"),
     Mutation(VALUE, "value > maximum:", "value > maximum + 1:"),

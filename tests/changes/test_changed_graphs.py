@@ -93,8 +93,12 @@ STREAM = rs.from_iterable(Numbers())
         ),
         (STREAM.take(5).repeat(3), STREAM.exclude({0: [], 7: [1]}).take(5).repeat(3)),
         (mixed(FIRST), mixed(rs.by_epoch({0: FIRST, 3: OTHER}))),
+        (
+            FIRST.repeat().take(5).repeat(3).skip(1),
+            rs.by_epoch({0: FIRST, 3: OTHER}).repeat().take(5).repeat(3).skip(1),
+        ),
     ],
-    ids=["by epoch before take", "exclude before take", "by epoch before concatenate"],
+    ids=["by epoch before take", "exclude before take", "by epoch before concatenate", "by index"],
 )
 def test_in_a_later_epoch_nothing_bounds_what_an_earlier_one_may_have_read(
     saved: rs.Pipeline[int], changed: rs.Pipeline[int]
@@ -104,6 +108,22 @@ def test_in_a_later_epoch_nothing_bounds_what_an_earlier_one_may_have_read(
     assert passed != begun(changed, 0, count)[0]
     with pytest.raises(rs.StateMismatch, match=r"may have (been begun|read any)"):
         changed.resume(state)
+
+
+@pytest.mark.parametrize("following", [rs.range(9), STREAM], ids=["by index", "in order"])
+def test_that_an_input_of_a_concatenation_has_ended_is_of_the_past(
+    following: rs.Pipeline[int],
+) -> None:
+    def joined(weights: dict[int, tuple[int, int]]) -> rs.Pipeline[int]:
+        both = rs.mix({"a": rs.range(30, 35), "b": rs.range(50, 90)}, weights=weights)
+        return rs.concatenate(both.exclude({"b": [4]}), following)  # that is its last item
+
+    passed, state = begun(joined({0: (1, 1)}), 0, 13)
+    assert passed[-4:] == [0, 1, 2, 3]
+    with pytest.raises(rs.StateMismatch, match="and items before 11 were read"):
+        joined({0: (1, 1), 10: (0, 1)}).resume(state)
+    changed = joined({0: (1, 1), 11: (0, 1)})
+    assert passed + list(changed.resume(state)) == list(changed)
 
 
 @pytest.mark.parametrize("joining", [rs.range(9), rs.range(9).repeat()])

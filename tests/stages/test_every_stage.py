@@ -120,6 +120,12 @@ def test_a_stage_stands_in_random_graphs(kind: type[Stage[Any]]) -> None:
 
 
 @pytest.mark.parametrize("kind", STAGES)
+def test_a_stage_stands_before_and_after_what_changes_in_a_run(kind: type[Stage[Any]]) -> None:
+    path = "tests/support/changed_graphs.py"
+    assert is_called(kind, path), f"STEPS of {path} needs a step with {kind.__name__}"
+
+
+@pytest.mark.parametrize("kind", STAGES)
 def test_numbers_that_a_stage_takes_are_tried_at_their_extremes(kind: type[Stage[Any]]) -> None:
     numbers = [
         one.name for one in fields(kind) if one.init and re.search(r"\bint\b", str(one.type))

@@ -23,7 +23,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -500,8 +501,7 @@ class ReceivedBatches(Iterator[T]):
         if stopwatch is None:
             self._progress, batches = self._loader._begin_epoch()
         else:
-            with _timed_call(stopwatch):
-                self._progress, batches = self._loader._begin_epoch()
+            self._progress, batches = stopwatch.timed_call(self._loader._begin_epoch)
         self._torch = TorchProgress(batches, self._loader._continues_after_errors)
         self._batches = batches if stopwatch is None else _TimedBatches(batches, stopwatch)
 
@@ -520,16 +520,6 @@ class ReceivedBatches(Iterator[T]):
         return True
 
 
-@contextmanager
-def _timed_call(stopwatch: Stopwatch) -> Iterator[None]:
-    stopwatch.time_next_call()
-    stopwatch.begin_call()
-    try:
-        yield
-    finally:
-        stopwatch.end_call()
-
-
 class _TimedBatches(Iterator[T]):
     """Torch's batches, timed where the loop waits for them."""
 
@@ -538,8 +528,7 @@ class _TimedBatches(Iterator[T]):
         self._stopwatch = stopwatch
 
     def __next__(self) -> T:
-        with _timed_call(self._stopwatch):
-            return next(self._batches)
+        return self._stopwatch.timed_call(partial(next, self._batches))
 
 
 def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:

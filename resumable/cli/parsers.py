@@ -124,22 +124,18 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(*one.names.split(), **one.options)
 
 
-def _value(names: str, metavar: str | None, text: str, **options: Any) -> Argument:
-    """An argument with a value."""
-    return Argument(names, {"metavar": metavar, "help": text} | options)
-
-
-def _count(name: str, minimum: int, text: str, default: int | None = None) -> Argument:
-    """An option that is an integer of at least ``minimum``."""
-    return _value(name, "N", text, type=_at_least(minimum), default=default)
-
-
-def _several(
-    name: str, text: str, parse: Callable[[str], tuple[str, Any]], **options: Any
+def _value(
+    usage: str, text: str, kind: Any = None, default: Any = None, **options: Any
 ) -> Argument:
-    """An option that may be given several times, each time with a name and a value."""
-    options |= {"action": "append", "default": [], "type": parse}
-    return _value(name, "NAME=VALUE", text, **options)
+    """An argument with a value, which has a name for the help if ``usage`` has several words."""
+    names, _, metavar = usage.rpartition(" ")
+    options |= {
+        "metavar": metavar if names else None,
+        "help": text,
+        "type": kind,
+        "default": default,
+    }
+    return Argument(names or metavar, options)
 
 
 def _switch(name: str, text: str) -> Argument:
@@ -196,20 +192,21 @@ def _named(text: str, shown: str) -> tuple[str, str]:
 
 TARGET: Final = (
     _value(
-        "target",
-        "TARGET",
+        "target TARGET",
         "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
         "MODULE or FILE.py alone if it has only one pipeline",
     ),
-    _several(
-        "--arg",
+    _value(
+        "--arg NAME=VALUE",
         "call the function with this argument; may be given for several names. "
         "A VALUE that is no Python literal is a string",
         _argument,
+        [],
+        action="append",
     ),
 )
-RUN: Final = (_value("run", "RUN", "a folder of checkpoints, or its URL"), *TARGET)
-NAME: Final = _value("--name", None, "name of the input, if a folder holds several")
+RUN: Final = (_value("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
+NAME: Final = _value("--name", "name of the input, if a folder holds several")
 JSON: Final = _switch("--json", "print JSON, for programs")
 
 COMMANDS: Final = (
@@ -220,26 +217,25 @@ COMMANDS: Final = (
         """Trains a small language model on lines of text, once without interruption and once killed by SIGKILL
         at random moments. Compares the lines that each has seen, and the weights.""",
         (
-            _count("--kills", 0, "number of kills (default: 5)", 5),
-            _count(
-                "--steps", 1, f"batches of {BATCH_SIZE} lines to train on (default: all lines once)"
-            ),
-            _count("--every", 1, "steps between checkpoints (default: 100)", 100),
-            _count(
-                "--partitions",
-                1,
-                "divide the work into so many partitions, and resume with other numbers of workers",
-            ),
-            _count("--seed", 0, "seed of the order and of the kills (default: 0)", 0),
+            _value("--kills N", "number of kills (default: 5)", _at_least(0), 5),
             _value(
-                "--data",
-                "GLOB",
+                "--steps N",
+                f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
+                _at_least(1),
+            ),
+            _value("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
+            _value(
+                "--partitions N",
+                "divide the work into so many partitions, and resume with other numbers of workers",
+                _at_least(1),
+            ),
+            _value("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
+            _value(
+                "--data GLOB",
                 "text files to train on (default: the .py files of Python's standard library)",
             ),
             _value(
-                "--keep",
-                "DIR",
-                "keep the checkpoints in this empty folder (default: a temporary one)",
+                "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
             ),
         ),
     ),
@@ -260,28 +256,18 @@ COMMANDS: Final = (
         (
             *TARGET,
             _value(
-                "--items",
-                "N",
+                "--items N",
                 "check the first N items (default: all; 10,000 of an endless pipeline)",
-                type=int,
+                int,
             ),
+            _value("--positions N", "number of stops to resume from (default: 24)", int, 24),
             _value(
-                "--positions",
-                "N",
-                "number of stops to resume from (default: 24)",
-                type=int,
-                default=24,
-            ),
-            _value(
-                "--generations",
-                "N",
+                "--generations N",
                 "how many times in a row a run is stopped and resumed (default: 3)",
-                type=int,
-                default=3,
+                int,
+                3,
             ),
-            _value(
-                "--seed", None, "seed of the random positions (default: 0)", type=int, default=0
-            ),
+            _value("--seed", "seed of the random positions (default: 0)", int, 0),
             JSON,
         ),
     ),
@@ -300,17 +286,14 @@ COMMANDS: Final = (
         (
             *TARGET,
             _value(
-                "--seconds",
-                "S",
+                "--seconds S",
                 "the longest time of a run; there are two, and a short one before (default: 5)",
-                type=float,
-                default=5.0,
+                float,
+                5.0,
             ),
-            _value(
-                "--items", "N", "run the first N items (default: all there is time for)", type=int
-            ),
+            _value("--items N", "run the first N items (default: all there is time for)", int),
             JSON,
-            _value("--plot", "FILE.png", "also draw the shares of the stages; needs matplotlib"),
+            _value("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
         ),
     ),
     Command(
@@ -328,14 +311,13 @@ COMMANDS: Final = (
         file cannot be read or written.""",
         (
             *TARGET,
-            _value("-o --output", "FILE.html", "the page; replaced if it is there", required=True),
-            _value("--bench", "FILE.json", "what `resumable bench --json` has printed"),
-            _value("--verify", "FILE.json", "what `resumable verify --json` has printed"),
+            _value("-o --output FILE.html", "the page; replaced if it is there", required=True),
+            _value("--bench FILE.json", "what `resumable bench --json` has printed"),
+            _value("--verify FILE.json", "what `resumable verify --json` has printed"),
             _value(
-                "--seconds",
-                "S",
+                "--seconds S",
                 "the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
-                type=float,
+                float,
             ),
         ),
     ),
@@ -349,7 +331,7 @@ COMMANDS: Final = (
         may change, such as the weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was
         set aside and a valid one is left; 2 if there is nothing to read.""",
         (
-            _value("path", "DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
+            _value("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
             _switch(
                 "--history",
                 "show instead what was changed in the runs of a folder, and at which steps",
@@ -367,12 +349,7 @@ COMMANDS: Final = (
         """Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the
         input NAME if it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if
         one cannot be read.""",
-        (
-            _value("a", "A", "a checkpoint file, or a folder"),
-            _value("b", "B", "another one"),
-            NAME,
-            JSON,
-        ),
+        (_value("a A", "a checkpoint file, or a folder"), _value("b B", "another one"), NAME, JSON),
     ),
     Command(
         "amend",
@@ -407,23 +384,24 @@ COMMANDS: Final = (
         (
             *RUN,
             (
-                _count("--step", 1, "the step, from 1"),
+                _value("--step N", "the step, from 1", _at_least(1)),
                 _value(
-                    "--find",
-                    "RECORD",
+                    "--find RECORD",
                     "a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
                 ),
             ),
-            _count("--rank", 0, "only this rank"),
-            _count("--ranks", 1, "how many ranks there were, if the checkpoints do not tell"),
+            _value("--rank N", "only this rank", _at_least(0)),
             _value(
-                "--place",
-                "PLACE",
+                "--ranks N",
+                "how many ranks there were, if the checkpoints do not tell",
+                _at_least(1),
+            ),
+            _value(
+                "--place PLACE",
                 'only what is at this place in the item of the step, such as "row 3", as the table has it',
             ),
             _value(
-                "--exclude",
-                "FILE",
+                "--exclude FILE",
                 "add the records of the step to this file, which rs.read_exclusions reads",
             ),
             NAME,
@@ -440,15 +418,14 @@ COMMANDS: Final = (
         Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are those since the save
         before. The exit status is 0, or 2 if there is no such folder, or with --once nothing to read.""",
         (
-            _value("run", "RUN", "the folder of checkpoints"),
-            _value("--name", None, "show only the input of this name"),
+            _value("run RUN", "the folder of checkpoints"),
+            _value("--name", "show only the input of this name"),
             _switch("--once", "print the table once, and end"),
             _value(
-                "--interval",
-                "S",
+                "--interval S",
                 "seconds between two looks at the folder (default: 2)",
-                type=_seconds,
-                default=2.0,
+                _seconds,
+                2.0,
             ),
         ),
     ),
@@ -476,22 +453,23 @@ COMMANDS: Final = (
         over them opens at once. Indexes that are there and right are left as they are. The exit status is 1 if
         a file cannot be indexed, 2 if there is none.""",
         (
-            _value("patterns", "PATH", "files or URLs, or patterns in quotes", nargs="+"),
+            _value("patterns PATH", "files or URLs, or patterns in quotes", nargs="+"),
             _value(
                 "--format",
-                None,
                 "of all files (default: by their names; of others, lines)",
                 choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
             ),
-            _value("--index-dir", "DIR", "where to keep the indexes; needed for URLs"),
-            _several(
-                "--storage-option",
+            _value("--index-dir DIR", "where to keep the indexes; needed for URLs"),
+            _value(
+                "--storage-option NAME=VALUE",
                 "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
                 "names. A VALUE that is no JSON is a string",
                 _storage_option,
+                [],
+                action="append",
                 dest="storage_options",
             ),
-            _count("--workers", 1, "files at a time (default: the number of cores)"),
+            _value("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
         ),
     ),
     Command(
@@ -500,9 +478,6 @@ COMMANDS: Final = (
         ("cache /scratch/cache", "cache /scratch/cache --clear"),
         """Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and how
         many processes use it. Removes nothing that a cache has not written.""",
-        (
-            _value("folder", "DIR", "the folder of the cache"),
-            _switch("--clear", "remove all parts"),
-        ),
+        (_value("folder DIR", "the folder of the cache"), _switch("--clear", "remove all parts")),
     ),
 )

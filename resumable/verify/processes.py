@@ -81,6 +81,11 @@ class TaskOutcome(NamedTuple):
         return self.error is not None and self.fingerprint is None
 
 
+def first_error(outcomes: Iterable[TaskOutcome]) -> str | None:
+    """The first error of ``outcomes``, if any."""
+    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+
+
 class TaskProcesses:
     """Runs tasks for one target, each in a process of its own.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
@@ -128,7 +128,7 @@ class _Several:
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        lives = _Lives(self.runs, cut, ranks, every)
+        lives = _Lives(self.runs, cut, ranks, every, self.runs.workers.new_folder())
         # Rank 0 has saved one step more than the other one when it is killed.
         for rank, until in enumerate((2 * every + 1, every + 1)):
             lived = lives.of(rank, until, expected=whole[rank].digests, threads=True)
@@ -160,12 +160,13 @@ class _Several:
         cut = cut or self._comparable
         if not self._is_comparable(cut):
             raise Inconclusive("which items come depends on the number of ranks")
-        saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
+        ranks = RankCount(SAVING, "keep")
+        saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        lives = _Lives(self.runs, cut, RankCount(SAVING, "keep"), every)
+        lives = _Lives(self.runs, cut, ranks, every, self.runs.workers.new_folder())
         for rank, (_, digests) in enumerate(saving):
             lives.of(rank, every + 1 + rank, expected=digests)
-        lives = lives.with_ranks(self._others)
+        lives = replace(lives, ranks=self._others)
         delivered: Counter[bytes] = Counter()
         for rank in range(self._others.count):
             kept = Digests(self.runs.workers.new_file())
@@ -236,12 +237,11 @@ class _Several:
     def _finding(self, experiment: _Experiment, seen: _Wrong) -> Finding:
         cut, wrong = self._first(experiment) or (0, seen)
         stage, path = [*walk(self.stage)][cut]
-        return Finding(
-            reason=wrong.reason.name,
-            stage=str(stage),
-            path=path,
-            evidence=f"{wrong.reason.evidence} {wrong.details}".strip(),
-            hint=wrong.reason.hint,
+        return Finding.of(
+            wrong.reason,
+            stage,
+            path,
+            wrong.details,
             position=wrong.position,
             item=wrong.item,
             expected=wrong.expected,
@@ -250,28 +250,23 @@ class _Several:
 
 
 @final
+@dataclass(frozen=True)
 class _Lives:
     """Lives of ranks that share a store.
 
-    Args:
+    Attributes:
       runs: to lead them.
       cut: the stage after which the pipeline is cut.
       ranks: number of ranks.
       every: the number of items from save to save.
+      folder: the store.
     """
 
-    def __init__(self, runs: RankRuns, cut: int, ranks: RankCount, every: int) -> None:
-        self._runs = runs
-        self._cut = cut
-        self._ranks = ranks
-        self._every = every
-        self._folder = runs.workers.new_folder()
-
-    def with_ranks(self, ranks: RankCount) -> _Lives:
-        """Lives of another number of ranks over the same store."""
-        lives = _Lives(self._runs, self._cut, ranks, self._every)
-        lives._folder = self._folder
-        return lives
+    runs: RankRuns
+    cut: int
+    ranks: RankCount
+    every: int
+    folder: str
 
     def of(
         self,
@@ -284,17 +279,17 @@ class _Lives:
     ) -> Lived:
         """A life of ``rank`` that is killed at item ``until``, or goes on to the end."""
         life = Life(
-            self._folder,
+            self.folder,
             rank,
-            self._ranks.count,
-            self._every,
+            self.ranks.count,
+            self.every,
             until,
-            self._runs.limit,
-            self._runs.workers.new_file(),
+            self.runs.limit,
+            self.runs.workers.new_file(),
             expected,
             keep,
         )
-        return self._runs.live(life, self._cut, self._ranks, threads=threads)
+        return self.runs.live(life, self.cut, self.ranks, threads=threads)
 
 
 def _every(whole: list[Reference]) -> int:

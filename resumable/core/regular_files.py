@@ -51,7 +51,7 @@ def open_regular(
 
 
 @contextmanager
-def replacing(path: str, ending: str) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], ending: str) -> Iterator[BinaryIO]:
     """Write a file under a temporary name with ``ending``, which then takes the place of ``path``.
 
     It is not forced to the disk.

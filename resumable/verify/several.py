@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
 from . import reasons
-from .lives import Life, Lived
+from .lives import Lived
 from .partitions import partitions
 from .processes import TaskProcesses
 from .rank_runs import Inconclusive, RankCount, RankRuns, Reference, deals, each, items_of
@@ -128,15 +129,16 @@ class _Several:
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        lives = _Lives(self.runs, cut, ranks, every, self.runs.workers.new_folder())
+        folder = self.runs.workers.new_folder()
+        live = partial(self.runs.live, cut, ranks, folder=folder, every=every)
         # Rank 0 has saved one step more than the other one when it is killed.
         for rank, until in enumerate((2 * every + 1, every + 1)):
-            lived = lives.of(rank, until, expected=whole[rank].digests, threads=True)
+            lived = live(rank, until, expected=whole[rank].digests, threads=True)
             if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
                 return wrong
         saved = min(_saved(every + 1, run.items, every) for run, _ in whole)
         for rank, (run, digests) in enumerate(whole):
-            lived = lives.of(rank, None, expected=digests)
+            lived = live(rank, None, expected=digests)
             if (wrong := _of_life(lived, saved, rank, run)) is not None:
                 return wrong
         return None
@@ -163,14 +165,14 @@ class _Several:
         ranks = RankCount(SAVING, "keep")
         saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        lives = _Lives(self.runs, cut, ranks, every, self.runs.workers.new_folder())
+        folder = self.runs.workers.new_folder()
+        live = partial(self.runs.live, cut, folder=folder, every=every)
         for rank, (_, digests) in enumerate(saving):
-            lives.of(rank, every + 1 + rank, expected=digests)
-        lives = replace(lives, ranks=self._others)
+            live(ranks, rank, every + 1 + rank, expected=digests)
         delivered: Counter[bytes] = Counter()
         for rank in range(self._others.count):
             kept = Digests(self.runs.workers.new_file())
-            lived = lives.of(rank, None, keep=kept.path)
+            lived = live(self._others, rank, None, keep=kept.path)
             if lived.first != every:
                 return _lost(every, lived.first)
             if lived.run is None or lived.run.error is not None:
@@ -247,49 +249,6 @@ class _Several:
             expected=wrong.expected,
             got=wrong.got,
         )
-
-
-@final
-@dataclass(frozen=True)
-class _Lives:
-    """Lives of ranks that share a store.
-
-    Attributes:
-      runs: to lead them.
-      cut: the stage after which the pipeline is cut.
-      ranks: number of ranks.
-      every: the number of items from save to save.
-      folder: the store.
-    """
-
-    runs: RankRuns
-    cut: int
-    ranks: RankCount
-    every: int
-    folder: str
-
-    def of(
-        self,
-        rank: int,
-        until: int | None,
-        *,
-        expected: Digests | None = None,
-        keep: str | None = None,
-        threads: bool = False,
-    ) -> Lived:
-        """A life of ``rank`` that is killed at item ``until``, or goes on to the end."""
-        life = Life(
-            self.folder,
-            rank,
-            self.ranks.count,
-            self.every,
-            until,
-            self.runs.limit,
-            self.runs.workers.new_file(),
-            expected,
-            keep,
-        )
-        return self.runs.live(life, self.cut, self.ranks, threads=threads)
 
 
 def _every(whole: list[Reference]) -> int:

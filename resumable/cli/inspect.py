@@ -236,7 +236,7 @@ def explain(error: Exception) -> str:
     """The message of ``error``; one of the operating system loses its number."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return str(error) or type(error).__name__
 
 
 def show_time(seconds: float) -> str:

@@ -578,16 +578,6 @@ def _remote_cache(found: Published) -> str:
     )
 
 
-def _stats(found: Published) -> str:
-    every = found.raw("stats", "found")
-    worst = max(spread([each[1] for each in runs])[0] for runs in every.values())
-    noise = max(abs(spread([each[2] for each in runs])[0] - 1) for runs in every.values())
-    return (
-        f"The [stats](guides/waiting.md) of a loop add at most {100 * (worst - 1):.1f} % to a step, where two loops "
-        f"without them differ by up to {100 * noise:.1f} %."
-    )
-
-
 def _origins(found: Published) -> str:
     ahead, behind = (
         with_quartiles(spread([1e3 * each for each in found.raw("origins", key)]))
@@ -630,7 +620,6 @@ def _times(taken: dict[str, list[float]], way: str) -> tuple[float, float, float
 
 MORE: Final[dict[str, Callable[[Published], str]]] = {
     "remote_cache": _remote_cache,
-    "stats": _stats,
     "origins": _origins,
     "device_prefetch": _device_prefetch,
     "ray_data": _ray_data,

@@ -24,8 +24,7 @@ from ray.exceptions import RayActorError, RayError
 from resumable.workers.answers import Job
 from resumable.workers.threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit, when_gone
 
-from .slot import ActorSlot
-from .task import Lane, Task
+from .task import ActorSlot, Lane, Task
 from .worker_actor import ActorLost, PoolBroken, as_error
 
 

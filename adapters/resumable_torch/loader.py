@@ -23,7 +23,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -435,7 +436,7 @@ class ReceivedBatches(Iterator[T]):
         self._loader = loader
         self._ends_epoch = ends_epoch
         self._progress = EpochProgress()
-        self._batches: Iterator[T] | None = None
+        self._take: Callable[[], T] | None = None  # the next of torch's batches
         self._order_check = SameOrderCheck()
         self._torch: TorchProgress | None = None
         # Number of batches that could not be made. With a map-style data set, they count as skipped
@@ -450,9 +451,9 @@ class ReceivedBatches(Iterator[T]):
     def __next__(self) -> T:
         if self._ended:  # or each further call would end another epoch
             raise StopIteration
-        if self._batches is None or self._torch is None:
+        if self._take is None or self._torch is None:
             self._begin()
-            assert self._batches is not None
+            assert self._take is not None
             assert self._torch is not None
         if self._broken:
             raise rs.WorkerError(
@@ -462,7 +463,7 @@ class ReceivedBatches(Iterator[T]):
         self._torch.note_before_next()
         self._broken = True
         try:
-            batch: Any = next(self._batches)
+            batch: Any = self._take()
         except StopIteration:
             self._ended = True
             if self._ends_epoch:
@@ -497,13 +498,11 @@ class ReceivedBatches(Iterator[T]):
 
     def _begin(self) -> None:
         stopwatch = self._loader._stopwatch
-        if stopwatch is None:
-            self._progress, batches = self._loader._begin_epoch()
-        else:
-            with _timed_call(stopwatch):
-                self._progress, batches = self._loader._begin_epoch()
+        begin = self._loader._begin_epoch
+        self._progress, batches = begin() if stopwatch is None else stopwatch.timed_call(begin)
         self._torch = TorchProgress(batches, self._loader._continues_after_errors)
-        self._batches = batches if stopwatch is None else _TimedBatches(batches, stopwatch)
+        take = batches.__next__
+        self._take = take if stopwatch is None else partial(stopwatch.timed_call, take)
 
     def _continues(self, torch_progress: TorchProgress, error: BaseException) -> bool:
         """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
@@ -518,28 +517,6 @@ class ReceivedBatches(Iterator[T]):
             return False
         self._failed += 1
         return True
-
-
-@contextmanager
-def _timed_call(stopwatch: Stopwatch) -> Iterator[None]:
-    stopwatch.time_next_call()
-    stopwatch.begin_call()
-    try:
-        yield
-    finally:
-        stopwatch.end_call()
-
-
-class _TimedBatches(Iterator[T]):
-    """Torch's batches, timed where the loop waits for them."""
-
-    def __init__(self, batches: Iterator[T], stopwatch: Stopwatch) -> None:
-        self._batches = batches
-        self._stopwatch = stopwatch
-
-    def __next__(self) -> T:
-        with _timed_call(self._stopwatch):
-            return next(self._batches)
 
 
 def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:

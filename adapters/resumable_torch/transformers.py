@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 import resumable as rs
 from resumable.checkpoint.envelope import encode
@@ -59,11 +59,7 @@ class ResumeInput(TrainerCallback):
         self._missing = 0.0, 0.0
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, *_: Any, **kwargs: Any
     ) -> None:
         loader = self._loader
         if kwargs.get("train_dataloader", loader) is not loader:
@@ -79,21 +75,11 @@ class ResumeInput(TrainerCallback):
         if state.global_step:
             self._resume(args, state, length)
 
-    def on_epoch_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_epoch_begin(self, *_: Any, **kwargs: Any) -> None:
         self._epochs_begun += 1
 
     def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, *_: Any, **kwargs: Any
     ) -> None:
         if state.epoch is not None:
             state.epoch += self._missing[self._epochs_begun > 1]
@@ -167,13 +153,7 @@ class ResumeInput(TrainerCallback):
     def _owns_partitions(self) -> bool:
         return has_partitions(self._loader.cursor.pipeline.stage)
 
-    def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, *_: Any, **kwargs: Any) -> None:
         own = self._loader.state_dict()
         whole = gathered(own) if self._owns_partitions else own
         if state.is_world_process_zero:

@@ -11,9 +11,7 @@ from typing import Any, Final
 
 from ..bench import BenchReport, brief, check_plot, draw, measure, percent
 from ..bench.report import StageTime
-from ..errors import ResumableError
 from ..pipeline import Pipeline
-from ..verify import TargetError
 from ..views.table import table_lines
 from .progress import progress_bar
 from .target import target_of
@@ -25,22 +23,16 @@ UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 def run(options: argparse.Namespace) -> int:
     """Measure the pipeline and print the outcome; returns the exit status."""
-    try:
-        if options.plot is not None:
-            check_plot(options.plot)
-        pipeline, target = loaded(options)
-        report = measured(pipeline, target, options.seconds, options.items)
-        if options.json:
-            print(json.dumps(report.as_json(), indent=2))
-        else:
-            print("\n".join(_lines(report)))
-        if options.plot is not None:
-            draw(report, options.plot)
-    except (TargetError, ResumableError, OSError) as error:
-        print(f"resumable bench: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    if options.plot is not None:
+        check_plot(options.plot)
+    pipeline, target = loaded(options)
+    report = measured(pipeline, target, options.seconds, options.items)
+    if options.json:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        print("\n".join(_lines(report)))
+    if options.plot is not None:
+        draw(report, options.plot)
     return 0
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 
+from ..errors import InvalidArgument
 from ..file_cache.contents import clear, kept_files, users
 from ..views.table import table_lines
-from .inspect import explain, why_no_folder
+from .inspect import why_no_folder
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,16 +17,11 @@ def run(options: argparse.Namespace) -> int:
     folder = os.path.abspath(options.folder)
     if not os.path.isdir(folder):
         wrong = f"{options.folder}{why_no_folder(options.folder)}"
-        print(f"resumable cache: DIR must be the folder of a cache, got {wrong}", file=sys.stderr)
-        return 2
-    try:
-        if options.clear:
-            print(f"{clear(folder):,} bytes removed from {folder}")
-        else:
-            _show(folder)
-    except OSError as error:
-        print(f"resumable cache: {explain(error)}", file=sys.stderr)
-        return 2
+        raise InvalidArgument(f"DIR must be the folder of a cache, got {wrong}")
+    if options.clear:
+        print(f"{clear(folder):,} bytes removed from {folder}")
+    else:
+        _show(folder)
     return 0
 
 

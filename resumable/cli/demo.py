@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from .. import from_files
 from .. import pipeline as rs
+from ..errors import InvalidArgument, ResumableError
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
 from .inspect import explain
@@ -38,30 +39,23 @@ def run(options: argparse.Namespace) -> int:
     """Run the demo; returns 0 only if nothing was lost or repeated and the weights agree."""
     files = _files(options.data)
     if not files:
-        missing = f"no text file found: {options.data or 'name some with --data'}"
-        print(f"resumable demo: {missing}", file=sys.stderr)
-        return 2
+        raise InvalidArgument(f"no text file found: {options.data or 'name some with --data'}")
     folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             empty = not any(folder.iterdir())
         except OSError as error:
-            print(f"resumable demo: --keep cannot be used: {explain(error)}", file=sys.stderr)
-            return 2
+            raise InvalidArgument(f"--keep cannot be used: {explain(error)}") from error
         if not empty:
-            print(f"resumable demo: --keep must be an empty folder, got {folder}", file=sys.stderr)
-            return 2
+            raise InvalidArgument(f"--keep must be an empty folder, got {folder}")
         return _compare(options, files, folder)
-    except TrainingFailed as error:
-        print(f"resumable demo: the training process failed:\n{error}", file=sys.stderr)
-        return 2
     finally:
         if options.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class TrainingFailed(Exception):
+class TrainingFailed(ResumableError):
     """The training process ended by itself with an error."""
 
 
@@ -95,8 +89,7 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     index_dir = str(folder / "index")
     lines = len(from_files.lines(files, encoding=None, index_dir=index_dir))
     if not lines:
-        print("resumable demo: the text files hold no line", file=sys.stderr)
-        return 2
+        raise InvalidArgument("the text files hold no line")
     settings = Settings(
         files=files,
         folder=str(folder / "uninterrupted"),
@@ -153,7 +146,10 @@ def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
             for event in _events(process):
                 _record(report, event, bar)
         if not killed:
-            raise TrainingFailed(f"it ended with status {process.returncode} at step {report.step}")
+            raise TrainingFailed(
+                "the training process failed:\n"
+                f"it ended with status {process.returncode} at step {report.step}"
+            )
         pending.pop(0)
         report.killed_at.append(report.step)
         bar.set_description(f"killed at step {report.step}")

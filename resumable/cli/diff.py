@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
-from ..errors import shorten
+from ..errors import ResumableError, shorten
 from ..state.encoding import dumps
 from ..views.column import Column, listed
 from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
-from .inspect import explain, show_age, show_time
+from .inspect import show_age, show_time
 
 ABSENT: Final = object()
 """Stands for a position that only the other checkpoint has."""
@@ -23,12 +22,8 @@ ABSENT: Final = object()
 
 def run(options: argparse.Namespace) -> int:
     """Print the differences; returns the exit status."""
-    try:
-        first = _read(Path(options.a), options.name)
-        second = _read(Path(options.b), options.name)
-    except (OSError, _Unreadable) as error:
-        print(f"resumable diff: {explain(error)}", file=sys.stderr)
-        return 2
+    first = _read(Path(options.a), options.name)
+    second = _read(Path(options.b), options.name)
     one, other = _checkpoint(first), _checkpoint(second)
     differences = _differences(one, other)
     same_pipeline = one.state.get("fingerprint") == other.state.get("fingerprint")
@@ -47,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if differences or not same_pipeline else 0
 
 
-class _Unreadable(Exception):
+class _Unreadable(ResumableError):
     """A path on the command line has no valid checkpoint."""
 
 

@@ -43,12 +43,8 @@ class IndexGroup(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
-    try:
-        storage_options = dict(options.storage_options)
-        found = _found(options.patterns, options.index_dir, storage_options)
-    except (ResumableError, OSError) as error:
-        print(f"resumable index: {explain(error)}", file=sys.stderr)
-        return 2
+    storage_options = dict(options.storage_options)
+    found = _found(options.patterns, options.index_dir, storage_options)
     records, failed = dict.fromkeys(OPENED_BY, 0), False
     groups = list(_groups(found, options.format))
     with (

@@ -18,7 +18,7 @@ from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
 from ..core.saved_arguments import SavedArgument, saved_arguments
-from ..errors import InvalidArgument, ResumableError, shorten
+from ..errors import InvalidArgument, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -26,25 +26,21 @@ from .progress import progress_bar
 
 def run(options: argparse.Namespace) -> int:
     """Print what is at ``options.path``; returns the exit status."""
-    try:
-        if "://" in options.path and not options.history:
-            return _show_remote(options.path, as_program=options.json)
-        path = Path(options.path)
-        if options.history and not path.is_dir():
-            raise InvalidArgument(
-                "--history needs a folder of checkpoints on this machine, got "
-                f"{options.path}{why_no_folder(options.path)}"
-            )
-        if options.history:
-            return _show_history(path, as_program=options.json)
-        if path.is_dir():
-            return _show_folder(path, str(path), as_program=options.json)
-        if not os.path.lexists(path):
-            raise InvalidArgument(f"there is no folder or file {path}")
-        return _show_file(examine(path), as_program=options.json)
-    except (OSError, ResumableError) as error:
-        print(f"resumable inspect: {explain(error)}", file=sys.stderr)
-        return 2
+    if "://" in options.path and not options.history:
+        return _show_remote(options.path, as_program=options.json)
+    path = Path(options.path)
+    if options.history and not path.is_dir():
+        raise InvalidArgument(
+            "--history needs a folder of checkpoints on this machine, got "
+            f"{options.path}{why_no_folder(options.path)}"
+        )
+    if options.history:
+        return _show_history(path, as_program=options.json)
+    if path.is_dir():
+        return _show_folder(path, str(path), as_program=options.json)
+    if not os.path.lexists(path):
+        raise InvalidArgument(f"there is no folder or file {path}")
+    return _show_file(examine(path), as_program=options.json)
 
 
 def _show_remote(url: str, *, as_program: bool) -> int:
@@ -238,9 +234,9 @@ def _describe(file: FoundFile, place: str) -> dict[str, Any]:
 
 def explain(error: Exception) -> str:
     """The message of ``error``; one of the operating system loses its number."""
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return str(error) or type(error).__name__
 
 
 def show_time(seconds: float) -> str:

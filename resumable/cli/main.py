@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 
@@ -34,12 +35,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = Output(sys.stdout)
     try:
         with redirect_stdout(output):
-            status: int = run(options)
+            status = _status(run, options)
             output.flush()
     except ReaderEnded:
         output.drop()
         return CLOSED_PIPE
     return status
+
+
+def _status(run: Callable[[Namespace], int], options: Namespace) -> int:
+    """The exit status of a command, whose error is told in a line."""
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        # Only now, so that a command without errors and its help load nothing for them.
+        from ..errors import ResumableError
+        from .inspect import explain
+
+        if not isinstance(error, (ResumableError, OSError)):
+            raise
+        print(f"resumable {options.command}: {explain(error)}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 BATCH_SIZE: Final = 256
 """Lines in a step of the demo."""
@@ -73,466 +73,74 @@ class CommandParser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
 
+class Argument(NamedTuple):
+    """An argument of a command.
+
+    Attributes:
+      names: of the argument or option, as one text.
+      options: of `add_argument`.
+    """
+
+    names: str
+    options: dict[str, Any]
+
+
+OneOf: TypeAlias = "tuple[Argument, ...]"
+"""Arguments of which exactly one must be given."""
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+      name: as it is typed.
+      summary: a line for the help of all commands.
+      examples: command lines, without the name of the program.
+      description: the text of its help.
+      arguments: in the order of its help.
+    """
+
+    name: str
+    summary: str
+    examples: tuple[str, ...]
+    description: str
+    arguments: tuple[Argument | OneOf, ...]
+
+
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
-    commands = parser.add_subparsers(
+    parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
-    for add in (
-        *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
-        *(_add_trace, _add_top, _add_show, _add_index, _add_cache),
-    ):
-        add(commands)
+    for name, summary, examples, description, arguments in COMMANDS:
+        lines = [f"resumable {example}" for example in examples]
+        added = parsers.add_parser(name, help=summary, examples=lines, description=description)
+        for argument in arguments:
+            if isinstance(argument, Argument):
+                added.add_argument(*argument.names.split(), **argument.options)
+                continue
+            group = added.add_mutually_exclusive_group(required=True)
+            for one in argument:
+                group.add_argument(*one.names.split(), **one.options)
 
 
-def _add_demo(commands: Any) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="train on real text, kill the training at random, and check that nothing is lost",
-        examples=(
-            "resumable demo",
-            "resumable demo --kills 20 --steps 200",
-            "resumable demo --partitions 8 --keep run",
-        ),
-        description=(
-            "Trains a small language model on lines of text, once without interruption and once "
-            "killed by SIGKILL at random moments. Compares the lines that each has seen, and the "
-            "weights."
-        ),
-    )
-    parser.add_argument(
-        "--kills", type=_at_least(0), default=5, metavar="N", help="number of kills (default: 5)"
-    )
-    parser.add_argument(
-        "--steps",
-        type=_at_least(1),
-        metavar="N",
-        help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
-    )
-    parser.add_argument(
-        "--every",
-        type=_at_least(1),
-        default=100,
-        metavar="N",
-        help="steps between checkpoints (default: 100)",
-    )
-    parser.add_argument(
-        "--partitions",
-        type=_at_least(1),
-        metavar="N",
-        help="divide the work into so many partitions, and resume with other numbers of workers",
-    )
-    parser.add_argument(
-        "--seed",
-        type=_at_least(0),
-        default=0,
-        metavar="N",
-        help="seed of the order and of the kills (default: 0)",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="GLOB",
-        help="text files to train on (default: the .py files of Python's standard library)",
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="DIR",
-        help="keep the checkpoints in this empty folder (default: a temporary one)",
-    )
+def _value(
+    usage: str, text: str, kind: Any = None, default: Any = None, **options: Any
+) -> Argument:
+    """An argument with a value, which has a name for the help if ``usage`` has several words."""
+    names, _, metavar = usage.rpartition(" ")
+    options |= {
+        "metavar": metavar if names else None,
+        "help": text,
+        "type": kind,
+        "default": default,
+    }
+    return Argument(names or metavar, options)
 
 
-def _add_verify(commands: Any) -> None:
-    parser = commands.add_parser(
-        "verify",
-        help="check that a pipeline resumes exactly, and find out why if it does not",
-        examples=(
-            "resumable verify train.py",
-            "resumable verify train.py:pipeline --items 1000",
-            "resumable verify train:make_pipeline --arg seed=1 --positions 6 --json",
-        ),
-        description=(
-            "Runs a pipeline for reference and stops it at random positions. Resumes it from "
-            "checkpoint files in fresh processes, and stops and resumes it there again, also with "
-            "other numbers of workers and ranks and other prefetch depths, where it has them. "
-            "What is dealt out to ranks is run as two that save one checkpoint together. "
-            "Compares every item; if one differs, finds the first stage at fault and says why. "
-            "The file or module is executed many times. "
-            "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
-            "loaded or run."
-        ),
-    )
-    _add_target(parser)
-    parser.add_argument(
-        "--items",
-        type=int,
-        metavar="N",
-        help="check the first N items (default: all; 10,000 of an endless pipeline)",
-    )
-    parser.add_argument(
-        "--positions",
-        type=int,
-        default=24,
-        metavar="N",
-        help="number of stops to resume from (default: 24)",
-    )
-    parser.add_argument(
-        "--generations",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how many times in a row a run is stopped and resumed (default: 3)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random positions (default: 0)"
-    )
-    _add_json(parser)
-
-
-def _add_bench(commands: Any) -> None:
-    parser = commands.add_parser(
-        "bench",
-        help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
-        examples=(
-            "resumable bench train.py",
-            "resumable bench train.py:pipeline --seconds 20 --plot stages.png",
-            "resumable bench train:make_pipeline --arg workers=4 --json > bench.json",
-        ),
-        description=(
-            "Runs a pipeline as fast as possible, first unchanged, then with each stage timed. "
-            "Then saves and resumes it in the middle of the items measured. The share of a stage is "
-            "the part of the loop's time in which the loop waits for it; while prefetch waits for "
-            "its thread, the stage at work there counts. The file or module is executed. "
-            "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
-        ),
-    )
-    _add_target(parser)
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=5.0,
-        metavar="S",
-        help="the longest time of a run; there are two, and a short one before (default: 5)",
-    )
-    parser.add_argument(
-        "--items",
-        type=int,
-        metavar="N",
-        help="run the first N items (default: all there is time for)",
-    )
-    _add_json(parser)
-    parser.add_argument(
-        "--plot", metavar="FILE.png", help="also draw the shares of the stages; needs matplotlib"
-    )
-
-
-def _add_report(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="write a page with a pipeline's graph, its time, its state and its verdict",
-        examples=(
-            "resumable report train.py -o report.html",
-            "resumable verify train.py --json > verify.json",
-            "resumable report train.py -o report.html --verify verify.json",
-        ),
-        description=(
-            "Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage "
-            "saves, the shares of the stages of the time, the size of the state and the cost of a save, "
-            "and the verdict of `resumable verify` if it is given. The pipeline is measured, unless "
-            "--bench gives a measurement. The file or module is executed. "
-            "The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be "
-            "read or written."
-        ),
-    )
-    _add_target(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.html",
-        required=True,
-        help="the page; replaced if it is there",
-    )
-    parser.add_argument(
-        "--bench", metavar="FILE.json", help="what `resumable bench --json` has printed"
-    )
-    parser.add_argument(
-        "--verify", metavar="FILE.json", help="what `resumable verify --json` has printed"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        metavar="S",
-        help="the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
-    )
-
-
-def _add_inspect(commands: Any) -> None:
-    parser = commands.add_parser(
-        "inspect",
-        help="show the checkpoints of a folder, or what one of them holds",
-        examples=(
-            "resumable inspect run",
-            "resumable inspect run/input-000000001200.ckpt",
-            "resumable inspect run --history",
-        ),
-        description=(
-            "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
-            "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
-            "For each stage it prints what was saved: mostly the position, in items; and from which "
-            "position on each value of an argument holds that may change, such as the weights of a mix. "
-            "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
-            "one is left; 2 if there is nothing to read."
-        ),
-    )
-    parser.add_argument(
-        "path", metavar="DIR|FILE|URL", help="a folder of checkpoints, or one file; or its URL"
-    )
-    parser.add_argument(
-        "--history",
-        action="store_true",
-        help="show instead what was changed in the runs of a folder, and at which steps",
-    )
-    _add_json(parser)
-
-
-def _add_diff(commands: Any) -> None:
-    parser = commands.add_parser(
-        "diff",
-        help="show what moved between two checkpoints",
-        examples=(
-            "resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt",
-            "resumable diff run-a run-b --name valid",
-        ),
-        description=(
-            "Compares two checkpoints stage by stage. A folder stands for its newest valid "
-            "checkpoint, of the input NAME if it holds several. The exit status is 0 if both hold "
-            "the same state, 1 if they differ, 2 if one cannot be read."
-        ),
-    )
-    parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
-    parser.add_argument("b", metavar="B", help="another one")
-    _add_name(parser)
-    _add_json(parser)
-
-
-def _add_amend(commands: Any) -> None:
-    parser = commands.add_parser(
-        "amend",
-        help="say what to write so that a run goes on with changed arguments",
-        examples=(
-            "resumable amend run train.py",
-            "resumable amend run train.py:pipeline --json",
-            "resumable amend s3://bucket/run train:make_pipeline --arg seed=1",
-        ),
-        description=(
-            "Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from "
-            "where on what may change: the weights of a mix, the records that are left out, the "
-            "pipelines by epoch, and the inputs of a concatenation. For each that the code has "
-            "changed, prints what to write, with the position filled in. Nothing is changed. The "
-            "file or module is executed. "
-            "The exit status is 0 if the run can go on with the code as it is, 1 if something must be "
-            "written first, 2 if the run or the pipeline cannot be read, or they differ in more."
-        ),
-    )
-    _add_run(parser)
-    _add_name(parser)
-    _add_json(parser)
-
-
-def _add_trace(commands: Any) -> None:
-    parser = commands.add_parser(
-        "trace",
-        help="say which records a step was made of, or which steps a record was in",
-        examples=(
-            "resumable trace run train.py --step 41317",
-            'resumable trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json',
-            "resumable trace run train.py --find books.jsonl:812",
-        ),
-        description=(
-            "Prints a row for each record that the item of a step was made of, on all ranks: where it is in "
-            "the item, the input, the file and the number of the record, and how it begins. With --find, "
-            "prints the steps, ranks and places that a record was in, up to the newest checkpoint and in the "
-            "rest of its epoch. Ranks are those of that time, by the checkpoints, which are only read. "
-            "The file or module is executed. "
-            "The exit status is 0 if something was found, 1 if nothing was, 2 if the run or the pipeline "
-            "cannot be read."
-        ),
-    )
-    _add_run(parser)
-    chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--step", type=_at_least(1), metavar="N", help="the step, from 1")
-    chosen.add_argument(
-        "--find",
-        metavar="RECORD",
-        help="a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
-    )
-    parser.add_argument("--rank", type=_at_least(0), metavar="N", help="only this rank")
-    parser.add_argument(
-        "--ranks",
-        type=_at_least(1),
-        metavar="N",
-        help="how many ranks there were, if the checkpoints do not tell",
-    )
-    parser.add_argument(
-        "--place",
-        metavar="PLACE",
-        help='only what is at this place in the item of the step, such as "row 3", as the table has it',
-    )
-    parser.add_argument(
-        "--exclude",
-        metavar="FILE",
-        help="add the records of the step to this file, which rs.read_exclusions reads",
-    )
-    _add_name(parser)
-    _add_json(parser)
-
-
-def _add_top(commands: Any) -> None:
-    parser = commands.add_parser(
-        "top",
-        help="show how each rank of a run is doing, while it runs",
-        examples=(
-            "resumable top run",
-            "resumable top run --once",
-            "resumable top run --name train --interval 10",
-        ),
-        description=(
-            "Shows for each rank of a run its step, its speed, how much of the time it waits for items, how "
-            "many items were skipped, and when it saved last. Reads the folder of the run only, again and "
-            "again until it is interrupted. All but the step and the save is known if the run was started "
-            "with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are those "
-            "since the save before. "
-            "The exit status is 0, or 2 if there is no such folder, or with --once nothing to read."
-        ),
-    )
-    parser.add_argument("run", metavar="RUN", help="the folder of checkpoints")
-    parser.add_argument("--name", help="show only the input of this name")
-    parser.add_argument("--once", action="store_true", help="print the table once, and end")
-    parser.add_argument(
-        "--interval",
-        type=_seconds,
-        default=2.0,
-        metavar="S",
-        help="seconds between two looks at the folder (default: 2)",
-    )
-
-
-def _add_show(commands: Any) -> None:
-    parser = commands.add_parser(
-        "show",
-        help="show a pipeline as a tree of its stages",
-        examples=(
-            "resumable show train.py",
-            "resumable show train.py:pipeline --mermaid",
-            "resumable show train:make_pipeline --arg seed=1",
-        ),
-        description=(
-            "Prints each stage of a pipeline with its arguments, the number of its items, whether "
-            "it has random access, and what it adds to the state. The file or module is executed."
-        ),
-    )
-    _add_target(parser)
-    parser.add_argument("--mermaid", action="store_true", help="print a graph for Mermaid instead")
-
-
-def _add_cache(commands: Any) -> None:
-    parser = commands.add_parser(
-        "cache",
-        help="show what a cache of remote files holds, or empty it",
-        examples=(
-            "resumable cache /scratch/cache",
-            "resumable cache /scratch/cache --clear",
-        ),
-        description=(
-            "Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and "
-            "how many processes use it. Removes nothing that a cache has not written."
-        ),
-    )
-    parser.add_argument("folder", metavar="DIR", help="the folder of the cache")
-    parser.add_argument("--clear", action="store_true", help="remove all parts")
-
-
-def _add_index(commands: Any) -> None:
-    parser = commands.add_parser(
-        "index",
-        help="build the indexes of files before they are needed",
-        examples=(
-            'resumable index "data/*.jsonl"',
-            'resumable index "data/*.tar" --index-dir indexes --workers 4',
-            'resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
-        ),
-        description=(
-            "Finds where the records of files end, and keeps that next to them or in a folder, so that a "
-            "pipeline over them opens at once. Indexes that are there and right are left as they are. "
-            "The exit status is 1 if a file cannot be indexed, 2 if there is none."
-        ),
-    )
-    parser.add_argument(
-        "patterns", metavar="PATH", nargs="+", help="files or URLs, or patterns in quotes"
-    )
-    parser.add_argument(
-        "--format",
-        choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
-        help="of all files (default: by their names; of others, lines)",
-    )
-    parser.add_argument(
-        "--index-dir", metavar="DIR", help="where to keep the indexes; needed for URLs"
-    )
-    parser.add_argument(
-        "--storage-option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        dest="storage_options",
-        type=_storage_option,
-        help=(
-            "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
-            "names. A VALUE that is no JSON is a string"
-        ),
-    )
-    parser.add_argument(
-        "--workers",
-        type=_at_least(1),
-        metavar="N",
-        help="files at a time (default: the number of cores)",
-    )
-
-
-def _add_target(parser: Any) -> None:
-    """Add TARGET and ``--arg`` to the options of a command."""
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        help=(
-            "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
-            "MODULE or FILE.py alone if it has only one pipeline"
-        ),
-    )
-    parser.add_argument(
-        "--arg",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=_argument,
-        help=(
-            "call the function with this argument; may be given for several names. "
-            "A VALUE that is no Python literal is a string"
-        ),
-    )
-
-
-def _add_run(parser: Any) -> None:
-    """Add RUN and TARGET to the options of a command about a run and its code."""
-    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
-    _add_target(parser)
-
-
-def _add_name(parser: Any) -> None:
-    """Add ``--name`` to the options of a command about one input."""
-    parser.add_argument("--name", help="name of the input, if a folder holds several")
-
-
-def _add_json(parser: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+def _switch(name: str, text: str) -> Argument:
+    """An option without a value."""
+    return Argument(name, {"action": "store_true", "help": text})
 
 
 def _at_least(minimum: int) -> Callable[[str], int]:
@@ -580,3 +188,292 @@ def _named(text: str, shown: str) -> tuple[str, str]:
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {shown!r}")
     return name, value
+
+
+TARGET: Final = (
+    _value(
+        "target TARGET",
+        "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
+        "MODULE or FILE.py alone if it has only one pipeline",
+    ),
+    _value(
+        "--arg NAME=VALUE",
+        "call the function with this argument; may be given for several names. "
+        "A VALUE that is no Python literal is a string",
+        _argument,
+        [],
+        action="append",
+    ),
+)
+RUN: Final = (_value("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
+NAME: Final = _value("--name", "name of the input, if a folder holds several")
+JSON: Final = _switch("--json", "print JSON, for programs")
+
+COMMANDS: Final = (
+    Command(
+        "demo",
+        "train on real text, kill the training at random, and check that nothing is lost",
+        ("demo", "demo --kills 20 --steps 200", "demo --partitions 8 --keep run"),
+        """Trains a small language model on lines of text, once without interruption and once killed by SIGKILL at
+        random moments. Compares the lines that each has seen, and the weights.""",
+        (
+            _value("--kills N", "number of kills (default: 5)", _at_least(0), 5),
+            _value(
+                "--steps N",
+                f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
+                _at_least(1),
+            ),
+            _value("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
+            _value(
+                "--partitions N",
+                "divide the work into so many partitions, and resume with other numbers of workers",
+                _at_least(1),
+            ),
+            _value("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
+            _value(
+                "--data GLOB",
+                "text files to train on (default: the .py files of Python's standard library)",
+            ),
+            _value(
+                "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
+            ),
+        ),
+    ),
+    Command(
+        "verify",
+        "check that a pipeline resumes exactly, and find out why if it does not",
+        (
+            "verify train.py",
+            "verify train.py:pipeline --items 1000",
+            "verify train:make_pipeline --arg seed=1 --positions 6 --json",
+        ),
+        """Runs a pipeline for reference and stops it at random positions. Resumes it from checkpoint files in fresh
+        processes, and stops and resumes it there again, also with other numbers of workers and ranks and other prefetch
+        depths, where it has them. What is dealt out to ranks is run as two that save one checkpoint together. Compares
+        every item; if one differs, finds the first stage at fault and says why. The file or module is executed many
+        times. The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be loaded or run.""",
+        (
+            *TARGET,
+            _value(
+                "--items N",
+                "check the first N items (default: all; 10,000 of an endless pipeline)",
+                int,
+            ),
+            _value("--positions N", "number of stops to resume from (default: 24)", int, 24),
+            _value(
+                "--generations N",
+                "how many times in a row a run is stopped and resumed (default: 3)",
+                int,
+                3,
+            ),
+            _value("--seed", "seed of the random positions (default: 0)", int, 0),
+            JSON,
+        ),
+    ),
+    Command(
+        "bench",
+        "measure how fast a pipeline is, which stage slows it down, and what a save costs",
+        (
+            "bench train.py",
+            "bench train.py:pipeline --seconds 20 --plot stages.png",
+            "bench train:make_pipeline --arg workers=4 --json > bench.json",
+        ),
+        """Runs a pipeline as fast as possible, first unchanged, then with each stage timed. Then saves and resumes it
+        in the middle of the items measured. The share of a stage is the part of the loop's time in which the loop waits
+        for it; while prefetch waits for its thread, the stage at work there counts. The file or module is executed. The
+        exit status is 0, or 2 if the pipeline cannot be loaded or run.""",
+        (
+            *TARGET,
+            _value(
+                "--seconds S",
+                "the longest time of a run; there are two, and a short one before (default: 5)",
+                float,
+                5.0,
+            ),
+            _value("--items N", "run the first N items (default: all there is time for)", int),
+            JSON,
+            _value("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
+        ),
+    ),
+    Command(
+        "report",
+        "write a page with a pipeline's graph, its time, its state and its verdict",
+        (
+            "report train.py -o report.html",
+            "verify train.py --json > verify.json",
+            "report train.py -o report.html --verify verify.json",
+        ),
+        """Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage saves, the shares
+        of the stages of the time, the size of the state and the cost of a save, and the verdict of `resumable verify`
+        if it is given. The pipeline is measured, unless --bench gives a measurement. The file or module is executed.
+        The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be read or written.""",
+        (
+            *TARGET,
+            _value("-o --output FILE.html", "the page; replaced if it is there", required=True),
+            _value("--bench FILE.json", "what `resumable bench --json` has printed"),
+            _value("--verify FILE.json", "what `resumable verify --json` has printed"),
+            _value(
+                "--seconds S",
+                "the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
+                float,
+            ),
+        ),
+    ),
+    Command(
+        "inspect",
+        "show the checkpoints of a folder, or what one of them holds",
+        ("inspect run", "inspect run/input-000000001200.ckpt", "inspect run --history"),
+        """Lists every checkpoint of a folder with its step, age, size and whether it is valid, or shows the state in
+        one file as the tree of its pipeline. Nothing is changed. For each stage it prints what was saved: mostly the
+        position, in items; and from which position on each value of an argument holds that may change, such as the
+        weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid one is
+        left; 2 if there is nothing to read.""",
+        (
+            _value("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
+            _switch(
+                "--history",
+                "show instead what was changed in the runs of a folder, and at which steps",
+            ),
+            JSON,
+        ),
+    ),
+    Command(
+        "diff",
+        "show what moved between two checkpoints",
+        (
+            "diff run/input-000000001200.ckpt run/input-000000001300.ckpt",
+            "diff run-a run-b --name valid",
+        ),
+        """Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the input NAME
+        if it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one cannot be
+        read.""",
+        (_value("a A", "a checkpoint file, or a folder"), _value("b B", "another one"), NAME, JSON),
+    ),
+    Command(
+        "amend",
+        "say what to write so that a run goes on with changed arguments",
+        (
+            "amend run train.py",
+            "amend run train.py:pipeline --json",
+            "amend s3://bucket/run train:make_pipeline --arg seed=1",
+        ),
+        """Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from where on what may
+        change: the weights of a mix, the records that are left out, the pipelines by epoch, and the inputs of a
+        concatenation. For each that the code has changed, prints what to write, with the position filled in. Nothing is
+        changed. The file or module is executed. The exit status is 0 if the run can go on with the code as it is, 1 if
+        something must be written first, 2 if the run or the pipeline cannot be read, or they differ in more.""",
+        (*RUN, NAME, JSON),
+    ),
+    Command(
+        "trace",
+        "say which records a step was made of, or which steps a record was in",
+        (
+            "trace run train.py --step 41317",
+            'trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json',
+            "trace run train.py --find books.jsonl:812",
+        ),
+        """Prints a row for each record that the item of a step was made of, on all ranks: where it is in the item, the
+        input, the file and the number of the record, and how it begins. With --find, prints the steps, ranks and places
+        that a record was in, up to the newest checkpoint and in the rest of its epoch. Ranks are those of that time, by
+        the checkpoints, which are only read. The file or module is executed. The exit status is 0 if something was
+        found, 1 if nothing was, 2 if the run or the pipeline cannot be read.""",
+        (
+            *RUN,
+            (
+                _value("--step N", "the step, from 1", _at_least(1)),
+                _value(
+                    "--find RECORD",
+                    "a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
+                ),
+            ),
+            _value("--rank N", "only this rank", _at_least(0)),
+            _value(
+                "--ranks N",
+                "how many ranks there were, if the checkpoints do not tell",
+                _at_least(1),
+            ),
+            _value(
+                "--place PLACE",
+                'only what is at this place in the item of the step, such as "row 3", as the table has it',
+            ),
+            _value(
+                "--exclude FILE",
+                "add the records of the step to this file, which rs.read_exclusions reads",
+            ),
+            NAME,
+            JSON,
+        ),
+    ),
+    Command(
+        "top",
+        "show how each rank of a run is doing, while it runs",
+        ("top run", "top run --once", "top run --name train --interval 10"),
+        """Shows for each rank of a run its step, its speed, how much of the time it waits for items, how many items
+        were skipped, and when it saved last. Reads the folder of the run only, again and again until it is interrupted.
+        All but the step and the save is known if the run was started with Checkpointer(..., stats=True), which notes it
+        at each save. Speed and waiting are those since the save before. The exit status is 0, or 2 if there is no such
+        folder, or with --once nothing to read.""",
+        (
+            _value("run RUN", "the folder of checkpoints"),
+            _value("--name", "show only the input of this name"),
+            _switch("--once", "print the table once, and end"),
+            _value(
+                "--interval S",
+                "seconds between two looks at the folder (default: 2)",
+                _seconds,
+                2.0,
+            ),
+        ),
+    ),
+    Command(
+        "show",
+        "show a pipeline as a tree of its stages",
+        (
+            "show train.py",
+            "show train.py:pipeline --mermaid",
+            "show train:make_pipeline --arg seed=1",
+        ),
+        """Prints each stage of a pipeline with its arguments, the number of its items, whether it has random access,
+        and what it adds to the state. The file or module is executed.""",
+        (*TARGET, _switch("--mermaid", "print a graph for Mermaid instead")),
+    ),
+    Command(
+        "index",
+        "build the indexes of files before they are needed",
+        (
+            'index "data/*.jsonl"',
+            'index "data/*.tar" --index-dir indexes --workers 4',
+            'index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
+        ),
+        """Finds where the records of files end, and keeps that next to them or in a folder, so that a pipeline over
+        them opens at once. Indexes that are there and right are left as they are. The exit status is 1 if a file cannot
+        be indexed, 2 if there is none.""",
+        (
+            _value("patterns PATH", "files or URLs, or patterns in quotes", nargs="+"),
+            _value(
+                "--format",
+                "of all files (default: by their names; of others, lines)",
+                choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
+            ),
+            _value("--index-dir DIR", "where to keep the indexes; needed for URLs"),
+            _value(
+                "--storage-option NAME=VALUE",
+                "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
+                "names. A VALUE that is no JSON is a string",
+                _storage_option,
+                [],
+                action="append",
+                dest="storage_options",
+            ),
+            _value("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
+        ),
+    ),
+    Command(
+        "cache",
+        "show what a cache of remote files holds, or empty it",
+        ("cache /scratch/cache", "cache /scratch/cache --clear"),
+        """Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and how many
+        processes use it. Removes nothing that a cache has not written.""",
+        (_value("folder DIR", "the folder of the cache"), _switch("--clear", "remove all parts")),
+    ),
+)

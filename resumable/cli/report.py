@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Final
 
 from ..bench import BenchReport, check_writable
-from ..errors import InvalidArgument, ResumableError
-from ..verify import Report, TargetError
+from ..errors import InvalidArgument
+from ..verify import Report
 from .bench import loaded, measured
-from .inspect import explain
 from .report_files import read_json_report
 from .report_graph import check_same_stages, report_stages
 from .report_page import PipelineReport
@@ -21,21 +19,15 @@ SECONDS: Final = 2.0
 
 def run(options: argparse.Namespace) -> int:
     """Write the page; returns the exit status."""
-    try:
-        if options.bench is not None and options.seconds is not None:
-            raise InvalidArgument(
-                f"--seconds is for a measurement that --bench replaces, got both --seconds "
-                f"{options.seconds:g} and --bench {options.bench}"
-            )
-        check_writable(options.output)
-        page = _reported(options).html()
-        with open(options.output, "w", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-    except (TargetError, ResumableError, OSError) as error:
-        print(f"resumable report: {explain(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    if options.bench is not None and options.seconds is not None:
+        raise InvalidArgument(
+            f"--seconds is for a measurement that --bench replaces, got both --seconds "
+            f"{options.seconds:g} and --bench {options.bench}"
+        )
+    check_writable(options.output)
+    page = _reported(options).html()
+    with open(options.output, "w", encoding="utf-8", newline="\n") as file:
+        file.write(page)
     return 0
 
 

@@ -27,9 +27,6 @@ def run(options: argparse.Namespace) -> int:
             _watch(folder, options.name, options.interval)
         else:
             _print_again_and_again(folder, options.name, options.interval)
-    except (ResumableError, OSError) as error:
-        print(f"resumable top: {explain(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         pass  # the way to end it
     return 0

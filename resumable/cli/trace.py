@@ -10,23 +10,21 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ..checkpoint.memory import Memory
 from ..checkpoint.store import Store
 from ..checkpoint.tracing import StageOfRanks, TracedStep, steps_of_run, traced_step
 from ..core.origin import Origin
+from ..core.regular_files import replacing
 from ..core.stage import Stage
 from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
 from ..formats.named_files import is_named
 from ..formats.record import LocatedRecord
 from ..shadows.record_item import is_file_of_record, item_of_record
 from ..stages.exclude import exclusions_in, is_by_item
-from ..verify import TargetError
 from ..views.origin_rows import OriginRow, origin_rows
 from ..views.table import table_lines
-from .inspect import explain
 from .run_store import store_at
 from .target import target_of
 
@@ -39,19 +37,14 @@ def run(options: argparse.Namespace) -> int:
     """Print what was found; returns the exit status."""
     for option in ("exclude", "place"):
         if getattr(options, option) and options.find is not None:
-            print(f"resumable trace: --{option} needs --step", file=sys.stderr)
-            return 2
-    try:
-        # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-        with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            store = _run_at(options.run, options.name)
-            target = target_of(options)
-            stage_of = cache(lambda ranks: target.load(ranks).stage)
-            found = (_of_step if options.find is None else _with_record)(store, stage_of, options)
-    except (TargetError, ResumableError, OSError) as error:
-        print(f"resumable trace: {explain(error)}", file=sys.stderr)
-        return 2
+            raise InvalidArgument(f"--{option} needs --step")
+    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
+    with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        store = _run_at(options.run, options.name)
+        target = target_of(options)
+        stage_of = cache(lambda ranks: target.load(ranks).stage)
+        found = (_of_step if options.find is None else _with_record)(store, stage_of, options)
     for message in dict.fromkeys(str(warning.message) for warning in told):
         print(f"resumable trace: {message}", file=sys.stderr)
     if not found:
@@ -194,10 +187,8 @@ def _add_exclusions(stage: Stage[Any], path: str, rows: Sequence[OriginRow]) -> 
         kept = _with(stage, kept, _input_names(record), record, path)
     if is_by_item(kept):  # names that are digits, which would be taken for items
         kept = {"0": kept}
-    text = json.dumps(kept if kept is not None else [], indent=1) + "\n"
-    unfinished = Path(f"{path}.tmp-{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    with replacing(path, ".tmp") as file:
+        file.write(json.dumps(kept if kept is not None else [], indent=1).encode() + b"\n")
 
 
 def _kept_in(path: str) -> Any:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ..errors import InvalidArgument, InvalidType
-from ..verify import CannotRun, Estimate, Finding, Report, TargetError, verify
+from ..verify import Estimate, Finding, Report, verify
 from ..views.table import table_lines
 from .inspect import show_age
 from .progress import progress_bar
@@ -27,22 +26,16 @@ def run(options: argparse.Namespace) -> int:
     """Verify the pipeline and print the outcome; returns the exit status."""
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        report = verify(
-            target_of(options),
-            items=options.items,
-            positions=options.positions,
-            generations=options.generations,
-            seed=options.seed,
-            processes=min(os.cpu_count() or 1, MOST_PROCESSES),
-            bars=_bar,
-            tell=_tell,
-        )
-    except (TargetError, CannotRun, InvalidArgument, InvalidType) as error:
-        print(f"resumable verify: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    report = verify(
+        target_of(options),
+        items=options.items,
+        positions=options.positions,
+        generations=options.generations,
+        seed=options.seed,
+        processes=min(os.cpu_count() or 1, MOST_PROCESSES),
+        bars=_bar,
+        tell=_tell,
+    )
     if options.json:
         print(json.dumps(report.as_json(), indent=2))
     else:

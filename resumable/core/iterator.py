@@ -17,12 +17,10 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import cache, partial
-from itertools import islice, repeat
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
@@ -53,7 +51,7 @@ from .savers import refuses_savers
 from .skipped import iterators, skipped_items
 from .stage import Stage
 from .stage_iterator import SourceIterator, StageIterator
-from .stopwatch import NO_COST, Stopwatch, TimingCost, timed_items
+from .stopwatch import Stopwatch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,10 +60,6 @@ R = TypeVar("R")
 # SNAPSHOT_SHARE times as long as taking a state.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
-
-# How the cost of timing is measured.
-TRIALS = 5
-TIMED = 200
 
 NOTHING_COUNTED = RunCounters()
 
@@ -405,9 +399,7 @@ class PipelineIterator(StageIterator[T]):
         """Time the calls of `next`, `pull` and `skip` from now on, for `stats`.
 
         An iterator that does not measure has no code for it in its item loop. One that does reads the clock
-        twice a call, at about half a microsecond; where that would be more than about 0.1 % of the time, only
-        some calls are timed, drawn at random, and stand for the others. A loop whose steps take 2 ms or
-        more is timed call by call. Memory is constant. It may be called again, and then does nothing.
+        twice a call, at some 0.3 microseconds. Memory is constant. It may be called again, and then does nothing.
 
         Args:
           clock: seconds, never going back; replaced in tests.
@@ -422,8 +414,7 @@ class PipelineIterator(StageIterator[T]):
         items = self._items
         if items is IN_USE:
             raise _entered_twice()
-        cost = _timing_cost(clock) if clock is perf_counter else NO_COST
-        self._stopwatch = Stopwatch(clock, self._counted_before, cost)
+        self._stopwatch = Stopwatch(clock, self._counted_before)
         if items is not BROKEN:
             # Items that were prepared are prepared again, with timing; none of them has been taken.
             self._running.prepared = min(self._running.prepared, self.step)
@@ -432,7 +423,7 @@ class PipelineIterator(StageIterator[T]):
     def stats(self) -> dict[str, Any]:
         """How the run is doing, as a new dict of numbers; what is not known is left out.
 
-        It may be called at any time, also from another thread, and costs some 0.1 ms.
+        It may be called at any time, also from another thread, and takes up to 0.3 ms.
         The keys:
 
         - ``steps``: `step`, the items handed out since the very first start of the run.
@@ -551,20 +542,6 @@ class PipelineIterator(StageIterator[T]):
     ) -> R:
         """Move the root by ``move`` and return the result, in which ``length`` counts the items."""
         count = check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
-        if self._stopwatch is None:
-            return self._moved_untimed(move, count, length)
-        if self._items is IN_USE:
-            raise _entered_twice()
-        self._stopwatch.time_next_call()
-        self._stopwatch.begin_call()
-        try:
-            return self._moved_untimed(move, count, length)
-        finally:
-            self._stopwatch.end_call()
-
-    def _moved_untimed(
-        self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
-    ) -> R:
         items = self._items
         self._items = IN_USE
         try:
@@ -572,10 +549,14 @@ class PipelineIterator(StageIterator[T]):
         except BaseException:
             if self._items is IN_USE:
                 self._items = items
+            if self._stopwatch is not None and items is not IN_USE:
+                self._stopwatch.end_call()
             raise
         try:
             result = move(here.root, count)
             moved = length(result)
+            if self._stopwatch is not None:
+                self._stopwatch.end_call()
         except BaseException as error:
             self._items = BROKEN
             if isinstance(error, StopIteration):
@@ -593,9 +574,6 @@ class PipelineIterator(StageIterator[T]):
         Raises:
           StopIteration: at the end of the epoch.
         """
-        stopwatch = self._stopwatch
-        if stopwatch is not None and items is not IN_USE:
-            stopwatch.begin_call()
         here = self._made_ready(items)
         if here.source is None:
             self._items = BROKEN  # in case this is interrupted
@@ -606,10 +584,12 @@ class PipelineIterator(StageIterator[T]):
             # Before Python 3.11, an interrupt during an exception may bypass the handler in
             # `__next__`, which does this too.
             self._items = items
+            if self._stopwatch is not None:
+                self._stopwatch.end_call()
             raise StopIteration
         source, last = here.source, here.due
-        if stopwatch is not None:
-            source, count = stopwatch.next_calls(source, last - self.step)
+        if self._stopwatch is not None:
+            source, count = self._stopwatch.timed_items(source, last - self.step)
             last = self.step + count
         steps = range(self.step + 1, last + 1)
         prepared = zip(steps, source)  # noqa: B905  # the first to end is enough
@@ -617,13 +597,15 @@ class PipelineIterator(StageIterator[T]):
         self._items = prepared
 
     def _made_ready(self, items: Numbered) -> _RunningRoot[T]:
-        """The running root, recovered if a call failed, with a new snapshot if one is due.
+        """The running root for a call that begins, recovered if a call failed, with a new snapshot if one is due.
 
         Args:
           items: what stood in ``_items`` before `IN_USE`.
         """
         if items is IN_USE:
             raise _entered_twice()
+        if self._stopwatch is not None:
+            self._stopwatch.begin_call()
         self._check_open()
         if items is BROKEN:
             self._recover()
@@ -695,29 +677,6 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
-
-
-@cache
-def _timing_cost(clock: Callable[[], float]) -> TimingCost:
-    """What a call costs with and without timing; 1 ms, once a process."""
-
-    def an_item(source: Iterator[None]) -> float:
-        bare: PipelineIterator[None] = object.__new__(PipelineIterator)
-        bare.step, bare._items = 0, zip(range(TIMED), source)  # noqa: B905  # the first to end
-        began = clock()
-        deque(islice(bare, TIMED), maxlen=0)
-        return (clock() - began) / TIMED
-
-    found = []
-    for _ in range(TRIALS):
-        readings: list[float] = []
-        call = an_item(repeat(None))
-        an_item(timed_items(repeat(None), clock, readings.append))
-        pairs = list(zip(readings[::2], readings[1::2], readings[2::2]))  # noqa: B905  # but the last
-        waited = sum(end - begin for begin, end, _ in pairs) / len(pairs)
-        looped = sum(following - end for _, end, following in pairs) / len(pairs)
-        found.append(TimingCost(call, waited, looped))
-    return min(found, key=sum)
 
 
 def _pulled(root: StageIterator[Any], count: int) -> Block:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -238,8 +238,3 @@ class UnknownOrigin(ItemOrigin):
 
     def to_json(self) -> dict[str, Any]:
         return {"unknown": self.why, "parts": [part.to_json() for part in self.parts]}
-
-
-def whole_of(origins: Sequence[ItemOrigin]) -> ItemOrigin:
-    """The origin of what is made of items with ``origins``: the only one, or `BatchOrigin`."""
-    return origins[0] if len(origins) == 1 else BatchOrigin(tuple(origins))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, Final, final
 
-from .call_sums import CallSums, added
 from .wait_histogram import WaitHistogram
 
 COUNTS: Final = ("items", "bytes_read", "requests", "worker_restarts", "cache_hits", "cache_misses")
+IN_0_3: Final = 8
+"""How many sums over a sample of the calls the versions up to 0.3 saved."""
 
 
 @final
@@ -20,25 +23,25 @@ class RunCounters:
 
     Attributes:
       counts: ``items`` and the counts of the process, by name.
-      elapsed: seconds since the first call, without the time between two processes.
-      sums: of the calls that were timed.
-      waits: how long these waited.
+      wait_seconds: how long the caller was blocked in calls.
+      loop_seconds: how long it was elsewhere since the first call, without the time between two processes.
+      waits: how long the calls took.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    elapsed: float = 0.0
-    sums: CallSums = field(default_factory=CallSums)
+    wait_seconds: float = 0.0
+    loop_seconds: float = 0.0
     waits: WaitHistogram = field(default_factory=WaitHistogram)
 
     @property
     def wait_share(self) -> float | None:
         """The part of the time in which the caller was blocked; None if no time was taken."""
-        return self.sums.wait_share if self.elapsed > 0 else None
+        seconds = self.wait_seconds + self.loop_seconds
+        return self.wait_seconds / seconds if seconds > 0 else None
 
     def to_value(self) -> dict[str, Any]:
         """A value that can be saved, for `from_value`."""
-        # What timing costs is taken off, so that a sum may lie a little below 0.
-        seconds = [max(float(value), 0.0) for value in (self.elapsed, *self.sums)]
+        seconds = [max(self.wait_seconds, 0.0), max(self.loop_seconds, 0.0)]
         return {"counts": dict(self.counts), "seconds": seconds, "waits": self.waits.to_value()}
 
     @classmethod
@@ -50,25 +53,35 @@ class RunCounters:
         waits = WaitHistogram.from_value(value.get("waits"))
         if not isinstance(counts, dict) or not isinstance(seconds, list) or waits is None:
             return None
-        if len(seconds) != 1 + len(CallSums._fields) or not all(map(_is_sum, seconds)):
+        if len(seconds) not in (2, IN_0_3) or not all(map(_is_sum, seconds)):
             return None
         if not all(type(count) is int and count >= 0 for count in counts.values()):
             return None
         # A later version may count more.
         known = {name: counts[name] for name in COUNTS if name in counts}
-        return cls(known, seconds[0], CallSums(*seconds[1:]), waits)
+        waited, looped = seconds if len(seconds) == 2 else _wait_and_loop_in_0_3(*seconds[:4])
+        return cls(known, waited, looped, waits)
 
 
 def joined(counters: Iterable[RunCounters]) -> RunCounters:
     """The counters of several ranks, at least one, added."""
     every = list(counters)
     names = sorted({name for each in every for name in each.counts})
-    waits = WaitHistogram()
-    for each in every:
-        waits.merge(each.waits)
     counts = {name: sum(each.counts.get(name, 0) for each in every) for name in names}
-    elapsed = math.fsum(each.elapsed for each in every)
-    return RunCounters(counts, elapsed, added(each.sums for each in every), waits)
+    return RunCounters(
+        counts,
+        math.fsum(each.wait_seconds for each in every),
+        math.fsum(each.loop_seconds for each in every),
+        reduce(add, (each.waits for each in every)),
+    )
+
+
+def _wait_and_loop_in_0_3(
+    elapsed: float, _calls: float, waited: float, looped: float
+) -> tuple[float, float]:
+    """All of ``elapsed``, divided as the times of the calls that were sampled."""
+    share = waited / (waited + looped) if waited + looped else 0.0
+    return share * elapsed, elapsed - share * elapsed
 
 
 def _is_sum(value: Any) -> bool:

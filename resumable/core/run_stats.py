@@ -30,8 +30,8 @@ def described(
     stats: dict[str, Any] = {"steps": step, "items": counts.pop("items")}
     share = counters.wait_share
     if share is not None:
-        stats["wait_seconds"] = share * counters.elapsed
-        stats["loop_seconds"] = counters.elapsed - stats["wait_seconds"]
+        stats["wait_seconds"] = counters.wait_seconds
+        stats["loop_seconds"] = counters.loop_seconds
         stats["wait_share"] = share
         for percent in PERCENTILES:
             seconds = counters.waits.percentile(percent)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from .notes import write_note
+from ..core.regular_files import replacing
 from .parts import CachedFile
 from .plan import PLANS, plans_of_others
 from .room import IN_USE, KeptPart, kept_parts, part_folders
@@ -47,7 +47,8 @@ def note_file(folder: str, file: CachedFile) -> None:
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    write_note(path, {"url": _shown_url(file.path), "size": file.size})
+    with replacing(path, ".tmp") as note:
+        note.write(json.dumps({"url": _shown_url(file.path), "size": file.size}).encode())
 
 
 def kept_files(folder: str) -> list[KeptFile]:

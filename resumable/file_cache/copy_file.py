@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import BinaryIO, Final, NamedTuple
 from zlib import crc32
 
-from .notes import write_note
+from ..core.regular_files import replacing
 from .part_file import ForeignFile, Identity, identity_of
 
 COPY: Final = ".copy"
@@ -47,7 +47,8 @@ class CopyNote(NamedTuple):
         Raises:
           OSError: if that fails.
         """
-        write_note(_note_path(path), self)
+        with replacing(_note_path(path), ".tmp") as file:
+            file.write(json.dumps(self).encode())
 
 
 def note_of(path: str) -> CopyNote | None:

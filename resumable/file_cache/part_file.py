@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import struct
 import time
 from contextlib import suppress
@@ -12,7 +11,7 @@ from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 from zlib import crc32
 
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, READ
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, READ, open_regular
 from .buffers import buffer_of
 
 MAGIC: Final = b"resumable part 1"
@@ -138,9 +137,9 @@ class PartFile:
       identity: tells whether another file, or another content, is there the next time.
     """
 
-    def __init__(self, path: str, descriptor: int, status: os.stat_result) -> None:
+    def __init__(self, path: str, file: FileIO, status: os.stat_result) -> None:
         self._path = path
-        self._file = FileIO(descriptor)
+        self._file = file
         self._used_ns = status.st_atime_ns
         self.identity = identity_of(status)
 
@@ -153,24 +152,20 @@ class PartFile:
           OSError: if it cannot be opened.
         """
         try:
-            descriptor = os.open(path, READ | NO_FOLLOW)
+            opened = open_regular(path, READ | NO_FOLLOW)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            if os.path.islink(path) or os.path.isdir(path):
-                raise ForeignFile(path) from error
-            raise
+        if opened is None:
+            raise ForeignFile(path)
+        file, status = opened
         try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise ForeignFile(path)
             # An empty file may be what is left of a part; there is nothing in it to lose.
-            if status.st_size and os.read(descriptor, len(MAGIC)) != MAGIC:
+            if status.st_size and file.read(len(MAGIC)) != MAGIC:
                 raise ForeignFile(path)
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
-        return cls(path, descriptor, status)
+        return cls(path, file, status)
 
     @classmethod
     def is_foreign(cls, path: str) -> bool:

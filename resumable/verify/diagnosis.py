@@ -311,12 +311,12 @@ class Diagnosis:
 
     def _finding(self, number: int, seen: Seen, reason: Reason) -> Finding:
         stage, path = [*walk(self.stage)][number]
-        return Finding(
-            reason=reason.name,
-            stage=str(stage),
-            path=path,
-            evidence=f"{reason.evidence} {_sentence(seen.text)}".strip(),
-            hint=hint_for(reason, stage),
+        return Finding.of(
+            reason,
+            stage,
+            path,
+            _sentence(seen.text),
+            hint_for(reason, stage),
             position=seen.position,
             item=seen.number,
             expected=seen.expected,

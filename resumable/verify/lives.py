@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from ..checkpoint.checkpointer import Checkpointer
 from ..core.ended import ended_runs_expected
+from ..core.regular_files import replacing
 from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..triggers import EverySteps
@@ -83,9 +84,8 @@ class Life(Work):
         checkpointer.close()
 
     def _tell(self, account: Lived) -> None:
-        part = Path(f"{self.account}.part")
-        part.write_bytes(pickle.dumps(account))
-        part.replace(self.account)
+        with replacing(self.account, ".part") as file:
+            pickle.dump(account, file)
 
 
 def lived_in(life: Life) -> Lived | None:

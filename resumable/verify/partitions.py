@@ -18,7 +18,7 @@ from ..state.encoding import dumps, loads
 from ..state.merging import PARTITIONS, merge_states
 from ..state.value import State
 from .digest import item_digest
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import ProcessTask, TaskProcesses, first_error
 from .reasons import RANKS_DIFFER
 from .report import Finding
 from .runs import Watch
@@ -60,29 +60,16 @@ def check_partitions(
     alone = workers.run(ProcessTask(Alone(most), number))
     steps = max(len(range(0, found.count, saving)) * most // 2, 1)
     saved = workers.run(ProcessTask(JoinRankStates(saving, steps), number))
-    if (failure := _failure([alone, saved])) is not None:
+    if (failure := first_error([alone, saved])) is not None:
         return failure
     work = [Continued(saved.result, count, alone.result, most) for count in others]
     outcomes = [workers.run(ProcessTask(one, number)) for one in work]
-    if (failure := _failure([outcome for outcome in outcomes if outcome.died])) is not None:
+    if (failure := first_error([outcome for outcome in outcomes if outcome.died])) is not None:
         return failure
     told = [outcome.error or outcome.result for outcome in outcomes]
     if not any(told):
         return None
-    return Finding(
-        reason=RANKS_DIFFER.name,
-        stage=str(found),
-        path=path,
-        evidence=" ".join([RANKS_DIFFER.evidence, *list(filter(None, told))[:1]]),
-        hint=RANKS_DIFFER.hint,
-        position=None,
-        item=None,
-    )
-
-
-def _failure(outcomes: Sequence[TaskOutcome]) -> str | None:
-    """The first error."""
-    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+    return Finding.of(RANKS_DIFFER, found, path, next(filter(None, told)))
 
 
 def _of_rank(stage: Stage[Any], index: int, ranks: int) -> Pipeline[Any]:

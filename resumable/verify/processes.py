@@ -23,11 +23,12 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 
 from ..checkpoint.directory import Directory
 from ..core.graph import Tuning, cut_after, tuned
+from ..core.regular_files import replacing
 from ..errors import ResumableError
 from ..pipeline import Pipeline
 from .conditions import Conditions
 from .fork_server import CAN_FORK, Forked, ForkServer, ready
-from .target import Target, TargetError
+from .target import Target
 from .work import Work
 
 T = TypeVar("T")
@@ -79,6 +80,11 @@ class TaskOutcome(NamedTuple):
     def died(self) -> bool:
         """Whether the process did nothing with the pipeline: it ended, or could not load it."""
         return self.error is not None and self.fingerprint is None
+
+
+def first_error(outcomes: Iterable[TaskOutcome]) -> str | None:
+    """The first error of ``outcomes``, if any."""
+    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
 
 class TaskProcesses:
@@ -257,10 +263,10 @@ def main(folder: str | bytes) -> None:
         outcome = TaskOutcome(fingerprint, result, seconds=seconds, loading=began - starts)
     except Exception as error:
         kind = type(error).__name__
-        known = isinstance(error, (ResumableError, TargetError))
+        known = isinstance(error, ResumableError)
         outcome = TaskOutcome(fingerprint, None, str(error) if known else f"{kind}: {error}", kind)
-    (place / "outcome.part").write_bytes(pickle.dumps(outcome))
-    os.replace(place / "outcome.part", place / "outcome")
+    with replacing(place / "outcome", ".part") as file:
+        file.write(pickle.dumps(outcome))
 
 
 def _end_with_parent(end: int) -> None:
@@ -286,7 +292,6 @@ class _Teller:
 
     def __call__(self, count: int) -> None:
         if time.monotonic() >= self._due:
-            part = self._path.with_suffix(".part")
-            part.write_text(str(count))
-            os.replace(part, self._path)
+            with replacing(self._path, ".part") as file:
+                file.write(b"%d" % count)
             self._due = time.monotonic() + POLL

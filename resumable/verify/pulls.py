@@ -41,16 +41,8 @@ def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Finding | str | No
         return outcome.error
     seen: Unlike = outcome.result
     found, path = stages[seen.stage]
-    reason = reasons.DEPENDS_ON_PULLS
-    return Finding(
-        reason.name,
-        str(found),
-        path,
-        reason.evidence,
-        reason.hint,
-        item=seen.item,
-        expected=seen.singly,
-        got=seen.pulled,
+    return Finding.of(
+        reasons.DEPENDS_ON_PULLS, found, path, item=seen.item, expected=seen.singly, got=seen.pulled
     )
 
 

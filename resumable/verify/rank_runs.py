@@ -99,13 +99,27 @@ class RankRuns:
             self._known[key] = Reference(run, digests)
         return self._known[key]
 
-    def live(self, life: Life, cut: int, ranks: RankCount, *, threads: bool = False) -> Lived:
-        """A life of a rank.
+    def live(
+        self,
+        cut: int,
+        ranks: RankCount,
+        rank: int,
+        until: int | None,
+        *,
+        folder: str,
+        every: int,
+        expected: Digests | None = None,
+        keep: str | None = None,
+        threads: bool = False,
+    ) -> Lived:
+        """A `Life` of ``rank`` that is killed at item ``until``, or goes on to the end.
 
         Raises:
           Inconclusive: if its resume is refused, or its process could not do it.
         """
-        outcome = self.run(life, cut, life.rank, ranks, threads=threads)
+        account = self.workers.new_file()
+        life = Life(folder, rank, ranks.count, every, until, self.limit, account, expected, keep)
+        outcome = self.run(life, cut, rank, ranks, threads=threads)
         lived = lived_in(life)
         if lived is None:
             raise Inconclusive(outcome.error or "nothing is known of it")

@@ -15,7 +15,7 @@ from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..stages.shard import Shard
 from .digest import DIGEST_BYTES, item_digest
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import ProcessTask, TaskProcesses, first_error
 from .reasons import RANKS_DIFFER
 from .report import Finding
 from .runs import Digests, Watch
@@ -56,7 +56,7 @@ def check_ranks(
         workers.run(ProcessTask(WholeRuns(limit, order.path), number + 1)),
         workers.run(ProcessTask(WholeRuns(limit, own.path), number)),
     ]
-    if (failure := _failure(plain)) is not None:
+    if (failure := first_error(plain)) is not None:
         return failure
     rounds = len(order) // shard.count // 2
     position = rounds * shard.count
@@ -64,26 +64,14 @@ def check_ranks(
     work = [ResumeOnRanks(folder, count, order.after(position)) for count in counts]
     outcomes = [workers.run(ProcessTask(one, number)) for one in work]
     # An error of a resume is a finding, unless its process died.
-    if (failure := _failure([saved, *(one for one in outcomes if one.died)])) is not None:
+    if (failure := first_error([saved, *(one for one in outcomes if one.died)])) is not None:
         return failure
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     different = [out.result for out in outcomes if isinstance(out.result, RanksDiffer)]
     if not errors and not different:
         return None
-    return Finding(
-        reason=RANKS_DIFFER.name,
-        stage=str(shard),
-        path=path,
-        evidence=" ".join([RANKS_DIFFER.evidence, *errors[:1]]),
-        hint=RANKS_DIFFER.hint,
-        position=position,
-        item=position + different[0].number if different else None,
-    )
-
-
-def _failure(outcomes: Sequence[TaskOutcome]) -> str | None:
-    """The first error."""
-    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+    item = position + different[0].number if different else None
+    return Finding.of(RANKS_DIFFER, shard, path, *errors[:1], position=position, item=item)
 
 
 @final

@@ -18,13 +18,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
 from . import reasons
-from .lives import Life, Lived
+from .lives import Lived
 from .partitions import partitions
 from .processes import TaskProcesses
 from .rank_runs import Inconclusive, RankCount, RankRuns, Reference, deals, each, items_of
@@ -128,15 +129,16 @@ class _Several:
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        lives = _Lives(self.runs, cut, ranks, every)
+        folder = self.runs.workers.new_folder()
+        live = partial(self.runs.live, cut, ranks, folder=folder, every=every)
         # Rank 0 has saved one step more than the other one when it is killed.
         for rank, until in enumerate((2 * every + 1, every + 1)):
-            lived = lives.of(rank, until, expected=whole[rank].digests, threads=True)
+            lived = live(rank, until, expected=whole[rank].digests, threads=True)
             if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
                 return wrong
         saved = min(_saved(every + 1, run.items, every) for run, _ in whole)
         for rank, (run, digests) in enumerate(whole):
-            lived = lives.of(rank, None, expected=digests)
+            lived = live(rank, None, expected=digests)
             if (wrong := _of_life(lived, saved, rank, run)) is not None:
                 return wrong
         return None
@@ -160,16 +162,17 @@ class _Several:
         cut = cut or self._comparable
         if not self._is_comparable(cut):
             raise Inconclusive("which items come depends on the number of ranks")
-        saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
+        ranks = RankCount(SAVING, "keep")
+        saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        lives = _Lives(self.runs, cut, RankCount(SAVING, "keep"), every)
+        folder = self.runs.workers.new_folder()
+        live = partial(self.runs.live, cut, folder=folder, every=every)
         for rank, (_, digests) in enumerate(saving):
-            lives.of(rank, every + 1 + rank, expected=digests)
-        lives = lives.with_ranks(self._others)
+            live(ranks, rank, every + 1 + rank, expected=digests)
         delivered: Counter[bytes] = Counter()
         for rank in range(self._others.count):
             kept = Digests(self.runs.workers.new_file())
-            lived = lives.of(rank, None, keep=kept.path)
+            lived = live(self._others, rank, None, keep=kept.path)
             if lived.first != every:
                 return _lost(every, lived.first)
             if lived.run is None or lived.run.error is not None:
@@ -236,65 +239,16 @@ class _Several:
     def _finding(self, experiment: _Experiment, seen: _Wrong) -> Finding:
         cut, wrong = self._first(experiment) or (0, seen)
         stage, path = [*walk(self.stage)][cut]
-        return Finding(
-            reason=wrong.reason.name,
-            stage=str(stage),
-            path=path,
-            evidence=f"{wrong.reason.evidence} {wrong.details}".strip(),
-            hint=wrong.reason.hint,
+        return Finding.of(
+            wrong.reason,
+            stage,
+            path,
+            wrong.details,
             position=wrong.position,
             item=wrong.item,
             expected=wrong.expected,
             got=wrong.got,
         )
-
-
-@final
-class _Lives:
-    """Lives of ranks that share a store.
-
-    Args:
-      runs: to lead them.
-      cut: the stage after which the pipeline is cut.
-      ranks: number of ranks.
-      every: the number of items from save to save.
-    """
-
-    def __init__(self, runs: RankRuns, cut: int, ranks: RankCount, every: int) -> None:
-        self._runs = runs
-        self._cut = cut
-        self._ranks = ranks
-        self._every = every
-        self._folder = runs.workers.new_folder()
-
-    def with_ranks(self, ranks: RankCount) -> _Lives:
-        """Lives of another number of ranks over the same store."""
-        lives = _Lives(self._runs, self._cut, ranks, self._every)
-        lives._folder = self._folder
-        return lives
-
-    def of(
-        self,
-        rank: int,
-        until: int | None,
-        *,
-        expected: Digests | None = None,
-        keep: str | None = None,
-        threads: bool = False,
-    ) -> Lived:
-        """A life of ``rank`` that is killed at item ``until``, or goes on to the end."""
-        life = Life(
-            self._folder,
-            rank,
-            self._ranks.count,
-            self._every,
-            until,
-            self._runs.limit,
-            self._runs.workers.new_file(),
-            expected,
-            keep,
-        )
-        return self._runs.live(life, self._cut, self._ranks, threads=threads)
 
 
 def _every(whole: list[Reference]) -> int:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from ..core.stage import Stage
-from ..errors import shorten
+from ..errors import ResumableError, shorten
 from ..pipeline import Pipeline
 
 NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -25,7 +25,7 @@ FORMS: Final = "a pipeline is named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE"
 LIBRARY: Final = str(Path(__file__).parents[1])
 
 
-class TargetError(Exception):
+class TargetError(ResumableError):
     """The target is not a pipeline, or cannot be loaded."""
 
 

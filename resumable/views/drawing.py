@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 N = TypeVar("N")
@@ -18,21 +18,12 @@ def draw_tree(
       inner: the nodes below a node.
       row: the cells of a node, the first one its label.
     """
-    return list(_rows(root, inner, row, "", ""))
-
-
-def _rows(
-    node: N,
-    inner: Callable[[N], Sequence[N]],
-    row: Callable[[N], tuple[str, ...]],
-    first: str,
-    rest: str,
-) -> Iterator[tuple[str, ...]]:
-    label, *cells = row(node)
-    yield (first + label, *cells)
-    below = inner(node)
-    for number, child in enumerate(below, start=1):
-        last = number == len(below)
-        yield from _rows(
-            child, inner, row, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
-        )
+    label, *cells = row(root)
+    rows = [(label, *cells)]
+    below = inner(root)
+    for number, node in enumerate(below, start=1):
+        first, rest = ("└─ ", "   ") if number == len(below) else ("├─ ", "│  ")
+        for line in draw_tree(node, inner, row):
+            rows.append((first + line[0], *line[1:]))
+            first = rest
+    return rows

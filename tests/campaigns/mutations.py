@@ -279,7 +279,7 @@ MUTATIONS: Final = [
     Mutation("file_cache/part_file.py", "data if len(data) == stop - start else None", "data"),
     Mutation(
         "file_cache/part_file.py",
-        "if status.st_size and os.read(descriptor, len(MAGIC)) != MAGIC:",
+        "if status.st_size and file.read(len(MAGIC)) != MAGIC:",
         "if False:",
     ),
     Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
@@ -369,9 +369,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/io/stored_files.py", "os.register_at_fork(after_in_child=_reading.clear)", "pass"
     ),
-    Mutation(
-        "formats/io/local_copies.py", "            os.unlink(unfinished)\n", "            pass\n"
-    ),
+    Mutation("core/regular_files.py", "            os.unlink(temporary)\n", "            pass\n"),
     Mutation("formats/io/fetching_process.py", "with _starts:", "if True:"),
     Mutation(
         "formats/io/fetching_process.py",
@@ -726,7 +724,7 @@ MUTATIONS: Final = [
     Mutation(FILES, "if named is not None and file_identity(new) == named:", "if False:"),
     Mutation(FILES, "if named is None or file_identity(new) != named:", "if True:"),
     Mutation(FILES, "        if file_identity(new) is not None:\n", "        if False:\n"),
-    Mutation(FILES, "            if file.read(len(data) + 1) != data:", "            if False:"),
+    Mutation(FILES, "        if file.read(len(data) + 1) != data:", "        if False:"),
     Mutation(LOCKING, "        _, descriptor = _descriptors.popitem()", "        return"),
     Mutation(LOCKING, "        if error.errno in NO_LOCKS:", "        if False:"),
     Mutation(CHECKPOINTER, "            if lock.is_held:\n", "            if True:\n"),

@@ -14,6 +14,8 @@ import pytest
 from support.command import ROOT, call_command, run_python
 
 import resumable as rs
+from resumable.cli import show
+from resumable.cli.main import main
 from resumable.cli.parsers import CommandParser, add_commands
 
 LOADED = """
@@ -127,10 +129,34 @@ def test_a_reader_that_ends_early_is_no_error(unbuffered: str, tmp_path: Path) -
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_another_broken_pipe_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(options: object) -> int:
-        raise BrokenPipeError
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (rs.InvalidArgument("no"), 2, "resumable show: no\n"),
+        (FileNotFoundError(2, "not there", "a"), 2, "resumable show: a: not there\n"),
+        (OSError("broken"), 2, "resumable show: broken\n"),
+        (BrokenPipeError(), 2, "resumable show: BrokenPipeError\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_what_a_command_raises_is_told_in_a_line_and_a_status(
+    error: BaseException,
+    status: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(options: object) -> int:
+        raise error
 
-    monkeypatch.setattr("resumable.cli.inspect.run", fails)
-    with pytest.raises(BrokenPipeError):
-        call_command(ROOT, "inspect", ".")
+    monkeypatch.setattr(show, "run", run)
+    assert main(["show", "a:b"]) == status
+    assert capsys.readouterr().err == told
+
+
+def test_an_error_of_the_program_itself_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(show, "run", lambda options: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["show", "a:b"])

@@ -8,25 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clocks import Clock
 from support.interrupting import interrupters
 
 import resumable as rs
-from resumable.core.call_sums import CallSums
+from resumable.core import stopwatch
+from resumable.core.iterator import PipelineIterator
 from resumable.core.run_counters import RunCounters, joined
-from resumable.core.sampled_calls import (
-    CALLS_IN_RUN,
-    MOST_PASSED_OVER,
-    SECONDS_OF_RUN,
-    SHARE,
-    SampledCalls,
-)
 from resumable.core.skipped import iterators
-from resumable.core.stopwatch import Stopwatch
 from resumable.core.wait_histogram import WaitHistogram
 from resumable.stages.partition_iterator import PartitionIterator
 
@@ -60,9 +52,12 @@ class Input:
         return item
 
 
-def take_all(items: Iterator[int], seen: list[int]) -> None:
-    for item in items:
-        seen.append(item)
+def take_all(iterator: PipelineIterator[int], taken: list[int], size: int) -> None:
+    """Take all items, in blocks of ``size`` if it is not 0."""
+    while size and iterator.step < 40:
+        taken += iterator.pull(size)
+    for item in iterator:
+        taken.append(item)
 
 
 def unchanged(item: int) -> int:
@@ -206,62 +201,68 @@ def test_without_measuring_there_are_counts_and_no_times() -> None:
     assert "wait_share" not in iterator.stats(), "no time has gone by"
 
 
-def test_quick_items_are_sampled_and_the_share_is_still_right() -> None:
-    """Long waits that come seldom count as often as they come."""
-    clock = Clock()
-    rng = np.random.default_rng(0)
-    waits = np.where(rng.random(400_000) < 0.01, 1e-4, 1e-7)
+SECONDS = st.integers(0, 1 << 20).map(float)
+
+
+@pytest.fixture
+def few_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the stopwatch book its readings after every three calls."""
+    monkeypatch.setattr(stopwatch, "MOST_READINGS", 6)
+
+
+@pytest.mark.usefixtures("few_readings")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(SECONDS, SECONDS, st.integers(0, 3)), max_size=30))
+def test_the_times_of_all_calls_are_counted(calls: list[tuple[float, float, int]]) -> None:
+    """Each is a wait, a time in the loop, and 0 for `next`, or of how many items a block is."""
+    clock, waits = Clock(7.0), WaitHistogram()
 
     def read(item: int) -> int:
-        clock.now += float(waits[item])
+        clock.now += wait
         return item
 
-    iterator = iter(rs.range(len(waits)).map(read))
+    iterator = iter(rs.range(100).map(read))
+    iterator.measure(clock)
+    waited = looped = 0.0
+    for wait, step, size in calls:
+        if size:
+            iterator.pull(size)
+        else:
+            next(iterator)
+        clock.now += step
+        waited += wait * max(size, 1)
+        looped += step
+        waits = waits.with_waits([wait * max(size, 1)])
+        counters = iterator.counters()
+        assert (counters.wait_seconds, counters.loop_seconds) == (waited, looped)
+        assert counters.waits == waits
+
+
+@pytest.mark.usefixtures("few_readings")
+def test_another_thread_may_ask_at_each_reading_of_the_clock() -> None:
+    now, asking, found = 0.0, False, [(0.0, 0.0)]
+
+    def clock() -> float:
+        nonlocal now, asking
+        now += 1.0
+        if not asking:
+            asking = True
+            counters = iterator.counters()
+            found.append((counters.wait_seconds, counters.loop_seconds))
+            asking = False
+        return now
+
+    iterator = iter(rs.range(40))
     iterator.measure(clock)
     for _ in iterator:
-        clock.now += 1e-6
-    stats = iterator.stats()
-    total = float(waits.sum())
-    assert stats["wait_seconds"] + stats["loop_seconds"] == pytest.approx(total + 0.4)
-    assert stats["wait_share"] == pytest.approx(total / (total + 0.4), abs=0.02)
-    assert stats["wait_p50"] == pytest.approx(1e-7, rel=0.032)
-
-
-@given(st.lists(st.floats(1e-7, 10.0), min_size=1, max_size=20), st.integers(1, 100))
-def test_the_calls_that_are_timed_stand_for_all(times: list[float], most: int) -> None:
-    clock = Clock()
-    stopwatch = Stopwatch(clock, RunCounters())
-    source, total = itertools.count(), 0
-    for seconds in itertools.islice(itertools.cycle(times), 300):
-        stopwatch.begin_call()
-        items, count = stopwatch.next_calls(source, most)
-        assert 0 < count <= most
-        assert list(itertools.islice(items, count)) == list(range(total, total + count))
-        total += count
-        clock.now += count * seconds
-    stopwatch.time_next_call()
-    stood_for = stopwatch.counters({}).sums.calls
-    left = stopwatch._to_pass_over + CALLS_IN_RUN * stopwatch._weight + most
-    assert total - left <= stood_for <= total + left
-
-
-@given(st.floats(1e-8, 1.0))
-def test_timing_takes_a_small_part_of_the_time(seconds: float) -> None:
-    now = 0.0
-    samples, calls = SampledCalls(now), CALLS_IN_RUN
-    for _ in range(30):
-        now += calls * seconds
-        passed_over, weight = samples.choose(now)
-        assert weight == 1 + passed_over / CALLS_IN_RUN
-        calls = passed_over + CALLS_IN_RUN
-    if passed_over < MOST_PASSED_OVER / 2:
-        assert calls * seconds * 2 / SHARE >= SECONDS_OF_RUN
+        pass
+    assert all(a <= b for before, after in itertools.pairwise(found) for a, b in zip(before, after))  # noqa: B905
+    assert sum(found[-1]) > now - 4.0
 
 
 @given(st.lists(st.floats(1e-8, 1e6), min_size=1, max_size=200), st.sampled_from([50, 95, 99]))
 def test_a_percentile_is_within_its_error(times: list[float], percent: int) -> None:
-    waits = WaitHistogram()
-    waits.add(times)
+    waits = WaitHistogram().with_waits(times)
     exact = sorted(times)[max(-(-len(times) * percent // 100), 1) - 1]
     assert waits.percentile(percent) == pytest.approx(exact, rel=1 / 32)
     assert WaitHistogram.from_value(waits.to_value()) == waits
@@ -269,14 +270,35 @@ def test_a_percentile_is_within_its_error(times: list[float], percent: int) -> N
 
 
 def test_counters_of_ranks_add_up() -> None:
-    waits = WaitHistogram()
-    waits.add([0.5, 1.0])
-    sums = CallSums().with_calls([1.0, 1.0], [0.5, 0.5], 1.0, 3.0)
-    one = RunCounters({"items": 3, "requests": 1}, 4.0, sums, waits)
-    both = joined([one, RunCounters({"items": 2}, 2.0, sums, waits)])
+    waits = WaitHistogram().with_waits([0.5, 1.0])
+    one = RunCounters({"items": 3, "requests": 1}, 1.5, 4.0, waits)
+    both = joined([one, RunCounters({"items": 2}, 1.5, 2.0, waits)])
     assert both.counts == {"items": 5, "requests": 1}
-    assert (both.elapsed, both.sums.waited, both.sums.looped) == (6.0, 4.0, 2.0)
+    assert (both.wait_seconds, both.loop_seconds, both.wait_share) == (3.0, 6.0, 1 / 3)
+    assert both.waits == WaitHistogram().with_waits([0.5, 0.5, 1.0, 1.0])
     assert RunCounters.from_value(both.to_value()) == both
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        # All calls were timed.
+        ([16.0, 5.0, 12.0, 4.0, 36.0, 4.0, 12.0, 16.0], (12.0, 4.0)),
+        # A sample of them was.
+        ([2.0, 19514.0, 1.46355, 0.48785, 1.1e-4, 1.2e-5, 3.7e-5, 1.9514], (1.5, 0.5)),
+        # None was.
+        ([0.0] * 8, (0.0, 0.0)),
+    ],
+)
+def test_counters_that_version_0_3_saved_are_read(
+    seconds: list[float], expected: tuple[float, float]
+) -> None:
+    value = {"counts": {"items": 4, "requests": 2}, "seconds": seconds, "waits": [[504, 4]]}
+    counters = RunCounters.from_value(value)
+    assert counters is not None
+    assert counters.counts == {"items": 4, "requests": 2}
+    assert (counters.wait_seconds, counters.loop_seconds) == pytest.approx(expected)
+    assert counters.waits.percentile(50) == pytest.approx(3.0, rel=1 / 32)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +307,8 @@ def test_counters_of_ranks_add_up() -> None:
         {"counts": {"items": -1}},
         {"counts": {"items": True}},
         {"counts": []},
-        {"seconds": [1.0, 2.0]},
+        {"seconds": [1.0]},
+        {"seconds": [1.0, -1.0]},
         {"seconds": [1.0] * 7 + [-1.0]},
         {"seconds": [1.0] * 7 + [float("nan")]},
         {"seconds": [1.0] * 7 + [3]},
@@ -448,16 +471,21 @@ def test_an_iterator_can_begin_to_measure_at_any_item() -> None:
 
 # What is raised in a finalizer goes no further.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_costs_no_item_while_time_is_taken() -> None:
+@pytest.mark.usefixtures("few_readings")
+@pytest.mark.parametrize("size", [0, 3])
+def test_an_interrupt_costs_no_item_and_what_follows_it_is_no_waiting(size: int) -> None:
     expected = list(range(40))
     for interrupt in interrupters():
+        clock = Clock()
         iterator = iter(rs.range(40).map(unchanged))
-        iterator.measure()
+        iterator.measure(clock)
         items: list[int] = []
-        interrupt(partial(take_all, iterator, items))
+        interrupt(partial(take_all, iterator, items, size))
         assert iterator.step == len(items)
+        clock.now += 1.0
         assert items + list(iterator) == expected
-        assert iterator.stats()["items"] == 40
+        stats = iterator.stats()
+        assert (stats["items"], stats.get("wait_seconds", 0.0)) == (40, 0.0)
 
 
 def test_measuring_is_refused_where_it_cannot_begin() -> None:

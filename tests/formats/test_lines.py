@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.core.regular_files import open_regular
 from resumable.formats import line_file, line_scan, record_file, record_files
 from resumable.formats.index import record_index, scanning
 from resumable.formats.index.record_index import SMALLEST_CACHED
@@ -398,7 +399,7 @@ def test_a_file_is_closed_once_whatever_a_signal_handler_raises(
     monkeypatch.setattr(os, "close", closed.append)
     monkeypatch.setattr(os, "fstat", interrupted)
     with pytest.raises(TimeoutError, match="late"):
-        open_files.open_regular(str(tmp_path / "lines"))
+        open_regular(str(tmp_path / "lines"))
     assert not closed
     monkeypatch.undo()
-    assert open_files.open_regular(str(tmp_path)) is None
+    assert open_regular(str(tmp_path)) is None

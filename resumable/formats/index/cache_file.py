@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from io import FileIO
 from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
 from ...core.block import Indices
-from ...core.regular_files import NO_FOLLOW, READ
+from ...core.regular_files import NO_FOLLOW, READ, open_regular, replacing
 from ..contents import DIGEST, digest_of_index
 from ..data_files import AnyFile
-from ..io.open_files import open_regular
 from ..record import Format, FoundRecords
 from .names import SUFFIX
 from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
@@ -130,34 +128,13 @@ def write_index(path: str, data: AnyFile, format: Format) -> None:
       MalformedItem: if ``data`` has changed since it was found.
       OSError: if ``data`` cannot be read, or the cache cannot be written.
     """
-    with replacing(path) as file:
+    with replacing(path, SUFFIX) as file:
         file.write(bytes(NUMBERS))
         writer = NumberWriter(file)
         counts = writer.write(scanned(data, format))
         writer.close()
         file.seek(0)
         file.write(header_of(data, *counts, digest_of_index(writer.digests, data)))
-
-
-@contextmanager
-def replacing(path: str) -> Iterator[BinaryIO]:
-    """Write a file under a temporary name, which then takes the place of ``path``.
-
-    It is not forced to the disk: its digests show what a power cut took away.
-
-    Raises:
-      OSError: if it cannot be written.
-    """
-    folder = os.path.dirname(path)
-    temporary = os.path.join(folder, f".tmp-{os.urandom(8).hex()}{SUFFIX}")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 class NumberWriter:

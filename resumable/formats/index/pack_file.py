@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...core.block import Indices
+from ...core.regular_files import replacing
 from ..contents import digest_of_index
 from ..data_files import AnyFile
 from ..io.open_files import DataFile
@@ -33,8 +34,8 @@ from .cache_file import (
     NumberWriter,
     is_believed,
     open_cache,
-    replacing,
 )
+from .names import SUFFIX
 from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of, page_digests
 
 MAGIC: Final = b"RSMPACK2"
@@ -193,7 +194,7 @@ def write_pack(path: str, files: Iterable[PackEntry]) -> None:
     """
     names = bytearray()
     rows: list[tuple[int, ...]] = []
-    with replacing(path) as file:
+    with replacing(path, SUFFIX) as file:
         file.write(bytes(BEGIN))
         writer = NumberWriter(file)
         for data, found, content in files:

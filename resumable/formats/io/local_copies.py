@@ -10,11 +10,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock, RLock
 from typing import BinaryIO, Final, NamedTuple
 
+from ...core.regular_files import replacing
 from ...file_cache.local import reader_of
 from .remote import RemoteFile
 from .remote_content import LARGEST_RANGE, Span, read_uncached
@@ -89,20 +90,9 @@ def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
     path = os.path.join(folder.path, hashlib.blake2b(known.encode(), digest_size=16).hexdigest())
     with folder.locks.setdefault(path, Lock()):
         if not os.path.exists(path):
-            _copy(file, path)
+            with replacing(path, ".tmp") as opened:
+                _write(file, opened)
     yield LocalCopy(path, is_beyond_cache=cache is not None)
-
-
-def _copy(file: RemoteFile, path: str) -> None:
-    descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path))
-    try:
-        with open(descriptor, "wb") as opened:
-            _write(file, opened)
-        os.rename(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
 
 
 def _write(file: RemoteFile, opened: BinaryIO) -> None:

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 
-from ...core.regular_files import NOT_A_FILE, READ
+from ...core.regular_files import open_regular
 from ...errors import InvalidArgument, MalformedItem, ReadError
 from .clock_cache import ClockCache, Shelved
 from .maps import MOST_MAPS, FileMap, map_file
@@ -80,35 +79,6 @@ class DataFile(NamedTuple):
             file.close()
             raise
         return file
-
-
-def open_regular(path: str, flags: int = READ) -> tuple[FileIO, os.stat_result] | None:
-    """Open what is at ``path`` for reading; None if it is not a regular file.
-
-    Raises:
-      OSError: if it cannot be opened.
-    """
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        if error.errno in NOT_A_FILE:
-            return None
-        raise
-    try:
-        # It alone closes the descriptor: if a signal handler raises here, that must not be done twice.
-        file = FileIO(descriptor)
-    except IsADirectoryError:
-        os.close(descriptor)
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode):
-            return file, status
-    except BaseException:
-        file.close()
-        raise
-    file.close()
-    return None
 
 
 def found_file(path: str) -> DataFile:

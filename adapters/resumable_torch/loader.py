@@ -35,6 +35,7 @@ from resumable.core.arguments import check_bool, check_callable, check_choice
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
+from resumable.core.harmless import Harmless
 from resumable.core.run_counters import RunCounters
 from resumable.core.run_stats import described
 from resumable.core.stopwatch import Stopwatch
@@ -192,6 +193,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         self._received_in_all = 0
         self._epochs_before = 0  # those that the loop does not count in `set_epoch`
         self._stopwatch: Stopwatch | None = None
+        self._harmless = Harmless("stats are")
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return ReceivedBatches(self)
@@ -221,14 +223,19 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         """
         counts = {"items": self._received_in_all}
         counters = RunCounters(counts)
-        if self._stopwatch is not None:
-            counters = self._stopwatch.counters(counts)
-        inputs: dict[str, int] = {}
+        if (stopwatch := self._stopwatch) is not None:
+            counters = self._harmless(lambda: stopwatch.counters(counts), counters)
+        of_inputs = self._harmless(self._of_inputs, {})
+        return described(self._received_in_all, counters, {}, {}) | of_inputs
+
+    def _of_inputs(self) -> dict[str, Any]:
+        """What the inputs of mixtures have given to the loop, as far as that is known here."""
         pipeline = self.cursor.pipeline
-        if pipeline.random_access:
-            with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
-                inputs = iterator.stats()["inputs"]
-        return described(self._received_in_all, counters, inputs, {})
+        if not pipeline.random_access:
+            return {}
+        with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
+            found = iterator.stats()
+        return {name: found[name] for name in ("inputs", "passes") if name in found}
 
     @property
     def received(self) -> int:

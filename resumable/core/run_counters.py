@@ -10,6 +10,8 @@ from typing import Any, Final, final
 from .call_sums import CallSums, added
 from .wait_histogram import WaitHistogram
 
+TOKENS: Final = "tokens/"
+"""Before the name of an input, in a name of a count."""
 COUNTS: Final = ("items", "bytes_read", "requests", "worker_restarts", "cache_hits", "cache_misses")
 
 
@@ -55,7 +57,11 @@ class RunCounters:
         if not all(type(count) is int and count >= 0 for count in counts.values()):
             return None
         # A later version may count more.
-        known = {name: counts[name] for name in COUNTS if name in counts}
+        known = {
+            name: count
+            for name, count in counts.items()
+            if name in COUNTS or name.startswith(TOKENS)
+        }
         return cls(known, seconds[0], CallSums(*seconds[1:]), waits)
 
 

@@ -284,6 +284,10 @@ class Exclude(LookedUp[T], Transform[T]):
             + (count > remaining.length)
         ]
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        count = self.remaining_in(epoch).index_of(items - 1) + 1 if items else 0
+        return [(self.upstream, count, epoch)]
+
     @classmethod
     def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
         return ByPosition("records", _timeline_of, shown_records)

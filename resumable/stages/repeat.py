@@ -263,6 +263,12 @@ class Repeat(Transform[T]):
         length = self.split.length
         return [count if length is not None and count <= length else UNBOUNDED]
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        runs = self.runs(epoch)
+        number = runs.epoch_with(max(items - 1, 0)) if runs.known else 0
+        inner, its_epoch = self.in_pass(epoch, number), self.epoch_of(epoch, number)
+        return [(inner, items - runs.items_before(number), its_epoch)]
+
     def _epochs_begun(self, count: float) -> float:
         runs = self.runs(0)
         if not count and not self._first_epoch:

@@ -26,6 +26,8 @@ UNKNOWN: Final = re.compile(r"unrecognized arguments: (?P<given>--?\w[\w-]*)")
 MISSING: Final = "the following arguments are required: COMMAND"
 
 EXAMPLES: Final = "examples:\n"
+NO_HELP: Final = "\n\n\n\n"
+"""In place of a docstring that Python has left out, as with ``-OO``."""
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -73,33 +75,37 @@ class CommandParser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
-    commands = parser.add_subparsers(
+def add_commands(root: argparse.ArgumentParser) -> None:
+    """Add every command to ``root``; the parsed options have the chosen one as ``command``."""
+    commands = root.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
     for add in (
-        *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
-        *(_add_trace, _add_top, _add_show, _add_index, _add_cache),
+        *(_demo, _verify, _bench, _report, _inspect, _diff, _amend),
+        *(_trace, _top, _show, _index, _cache),
     ):
-        add(commands)
+        # Its docstring is its help: what it does in a line, then at length, and examples.
+        parts = (add.__doc__ or NO_HELP).split("\n\n")
+        summary, description, examples = (part.strip() for part in parts)
+        parser = commands.add_parser(
+            add.__name__[1:],
+            help=summary[:1].lower() + summary[1:-1],
+            description=description,
+            examples=[line.strip() for line in examples.splitlines()],
+        )
+        add(parser)
 
 
-def _add_demo(commands: Any) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="train on real text, kill the training at random, and check that nothing is lost",
-        examples=(
-            "resumable demo",
-            "resumable demo --kills 20 --steps 200",
-            "resumable demo --partitions 8 --keep run",
-        ),
-        description=(
-            "Trains a small language model on lines of text, once without interruption and once "
-            "killed by SIGKILL at random moments. Compares the lines that each has seen, and the "
-            "weights."
-        ),
-    )
+def _demo(parser: Any) -> None:
+    """Train on real text, kill the training at random, and check that nothing is lost.
+
+    Trains a small language model on lines of text, once without interruption and once killed by
+    SIGKILL at random moments. Compares the lines that each has seen, and the weights.
+
+    resumable demo
+    resumable demo --kills 20 --steps 200
+    resumable demo --partitions 8 --keep run
+    """
     parser.add_argument(
         "--kills", type=_at_least(0), default=5, metavar="N", help="number of kills (default: 5)"
     )
@@ -141,26 +147,20 @@ def _add_demo(commands: Any) -> None:
     )
 
 
-def _add_verify(commands: Any) -> None:
-    parser = commands.add_parser(
-        "verify",
-        help="check that a pipeline resumes exactly, and find out why if it does not",
-        examples=(
-            "resumable verify train.py",
-            "resumable verify train.py:pipeline --items 1000",
-            "resumable verify train:make_pipeline --arg seed=1 --positions 6 --json",
-        ),
-        description=(
-            "Runs a pipeline for reference and stops it at random positions. Resumes it from "
-            "checkpoint files in fresh processes, and stops and resumes it there again, also with "
-            "other numbers of workers and ranks and other prefetch depths, where it has them. "
-            "What is dealt out to ranks is run as two that save one checkpoint together. "
-            "Compares every item; if one differs, finds the first stage at fault and says why. "
-            "The file or module is executed many times. "
-            "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
-            "loaded or run."
-        ),
-    )
+def _verify(parser: Any) -> None:
+    """Check that a pipeline resumes exactly, and find out why if it does not.
+
+    Runs a pipeline for reference and stops it at random positions. Resumes it from checkpoint
+    files in fresh processes, and stops and resumes it there again, also with other numbers of
+    workers and ranks and other prefetch depths, where it has them. What is dealt out to ranks
+    is run as two that save one checkpoint together. Compares every item; if one differs, finds
+    the first stage at fault and says why. The file or module is executed many times. The exit
+    status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be loaded or run.
+
+    resumable verify train.py
+    resumable verify train.py:pipeline --items 1000
+    resumable verify train:make_pipeline --arg seed=1 --positions 6 --json
+    """
     _add_target(parser)
     parser.add_argument(
         "--items",
@@ -188,23 +188,19 @@ def _add_verify(commands: Any) -> None:
     _add_json(parser)
 
 
-def _add_bench(commands: Any) -> None:
-    parser = commands.add_parser(
-        "bench",
-        help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
-        examples=(
-            "resumable bench train.py",
-            "resumable bench train.py:pipeline --seconds 20 --plot stages.png",
-            "resumable bench train:make_pipeline --arg workers=4 --json > bench.json",
-        ),
-        description=(
-            "Runs a pipeline as fast as possible, first unchanged, then with each stage timed. "
-            "Then saves and resumes it in the middle of the items measured. The share of a stage is "
-            "the part of the loop's time in which the loop waits for it; while prefetch waits for "
-            "its thread, the stage at work there counts. The file or module is executed. "
-            "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
-        ),
-    )
+def _bench(parser: Any) -> None:
+    """Measure how fast a pipeline is, which stage slows it down, and what a save costs.
+
+    Runs a pipeline as fast as possible, first unchanged, then with each stage timed. Then saves
+    and resumes it in the middle of the items measured. The share of a stage is the part of the
+    loop's time in which the loop waits for it; while prefetch waits for its thread, the stage
+    at work there counts. The file or module is executed. The exit status is 0, or 2 if the
+    pipeline cannot be loaded or run.
+
+    resumable bench train.py
+    resumable bench train.py:pipeline --seconds 20 --plot stages.png
+    resumable bench train:make_pipeline --arg workers=4 --json > bench.json
+    """
     _add_target(parser)
     parser.add_argument(
         "--seconds",
@@ -225,24 +221,19 @@ def _add_bench(commands: Any) -> None:
     )
 
 
-def _add_report(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="write a page with a pipeline's graph, its time, its state and its verdict",
-        examples=(
-            "resumable report train.py -o report.html",
-            "resumable verify train.py --json > verify.json",
-            "resumable report train.py -o report.html --verify verify.json",
-        ),
-        description=(
-            "Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage "
-            "saves, the shares of the stages of the time, the size of the state and the cost of a save, "
-            "and the verdict of `resumable verify` if it is given. The pipeline is measured, unless "
-            "--bench gives a measurement. The file or module is executed. "
-            "The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be "
-            "read or written."
-        ),
-    )
+def _report(parser: Any) -> None:
+    """Write a page with a pipeline's graph, its time, its state and its verdict.
+
+    Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage
+    saves, the shares of the stages of the time, the size of the state and the cost of a save,
+    and the verdict of `resumable verify` if it is given. The pipeline is measured, unless
+    --bench gives a measurement. The file or module is executed. The exit status is 0, or 2 if
+    the pipeline cannot be loaded or run, or a file cannot be read or written.
+
+    resumable report train.py -o report.html
+    resumable verify train.py --json > verify.json
+    resumable report train.py -o report.html --verify verify.json
+    """
     _add_target(parser)
     parser.add_argument(
         "-o",
@@ -265,24 +256,20 @@ def _add_report(commands: Any) -> None:
     )
 
 
-def _add_inspect(commands: Any) -> None:
-    parser = commands.add_parser(
-        "inspect",
-        help="show the checkpoints of a folder, or what one of them holds",
-        examples=(
-            "resumable inspect run",
-            "resumable inspect run/input-000000001200.ckpt",
-            "resumable inspect run --history",
-        ),
-        description=(
-            "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
-            "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
-            "For each stage it prints what was saved: mostly the position, in items; and from which "
-            "position on each value of an argument holds that may change, such as the weights of a mix. "
-            "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
-            "one is left; 2 if there is nothing to read."
-        ),
-    )
+def _inspect(parser: Any) -> None:
+    """Show the checkpoints of a folder, or what one of them holds.
+
+    Lists every checkpoint of a folder with its step, age, size and whether it is valid, or
+    shows the state in one file as the tree of its pipeline. Nothing is changed. For each stage
+    it prints what was saved: mostly the position, in items; and from which position on each
+    value of an argument holds that may change, such as the weights of a mix. The exit status is
+    1 if a checkpoint is damaged, unless it was set aside and a valid one is left; 2 if there is
+    nothing to read.
+
+    resumable inspect run
+    resumable inspect run/input-000000001200.ckpt
+    resumable inspect run --history
+    """
     parser.add_argument(
         "path", metavar="DIR|FILE|URL", help="a folder of checkpoints, or one file; or its URL"
     )
@@ -294,69 +281,55 @@ def _add_inspect(commands: Any) -> None:
     _add_json(parser)
 
 
-def _add_diff(commands: Any) -> None:
-    parser = commands.add_parser(
-        "diff",
-        help="show what moved between two checkpoints",
-        examples=(
-            "resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt",
-            "resumable diff run-a run-b --name valid",
-        ),
-        description=(
-            "Compares two checkpoints stage by stage. A folder stands for its newest valid "
-            "checkpoint, of the input NAME if it holds several. The exit status is 0 if both hold "
-            "the same state, 1 if they differ, 2 if one cannot be read."
-        ),
-    )
+def _diff(parser: Any) -> None:
+    """Show what moved between two checkpoints.
+
+    Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of
+    the input NAME if it holds several. The exit status is 0 if both hold the same state, 1 if
+    they differ, 2 if one cannot be read.
+
+    resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt
+    resumable diff run-a run-b --name valid
+    """
     parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
     parser.add_argument("b", metavar="B", help="another one")
     _add_name(parser)
     _add_json(parser)
 
 
-def _add_amend(commands: Any) -> None:
-    parser = commands.add_parser(
-        "amend",
-        help="say what to write so that a run goes on with changed arguments",
-        examples=(
-            "resumable amend run train.py",
-            "resumable amend run train.py:pipeline --json",
-            "resumable amend s3://bucket/run train:make_pipeline --arg seed=1",
-        ),
-        description=(
-            "Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from "
-            "where on what may change: the weights of a mix, the records that are left out, the "
-            "pipelines by epoch, and the inputs of a concatenation. For each that the code has "
-            "changed, prints what to write, with the position filled in. Nothing is changed. The "
-            "file or module is executed. "
-            "The exit status is 0 if the run can go on with the code as it is, 1 if something must be "
-            "written first, 2 if the run or the pipeline cannot be read, or they differ in more."
-        ),
-    )
+def _amend(parser: Any) -> None:
+    """Say what to write so that a run goes on with changed arguments.
+
+    Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from
+    where on what may change: the weights of a mix, the records that are left out, the pipelines
+    by epoch, and the inputs of a concatenation. For each that the code has changed, prints what
+    to write, with the position filled in. Nothing is changed. The file or module is executed.
+    The exit status is 0 if the run can go on with the code as it is, 1 if something must be
+    written first, 2 if the run or the pipeline cannot be read, or they differ in more.
+
+    resumable amend run train.py
+    resumable amend run train.py:pipeline --json
+    resumable amend s3://bucket/run train:make_pipeline --arg seed=1
+    """
     _add_run(parser)
     _add_name(parser)
     _add_json(parser)
 
 
-def _add_trace(commands: Any) -> None:
-    parser = commands.add_parser(
-        "trace",
-        help="say which records a step was made of, or which steps a record was in",
-        examples=(
-            "resumable trace run train.py --step 41317",
-            'resumable trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json',
-            "resumable trace run train.py --find books.jsonl:812",
-        ),
-        description=(
-            "Prints a row for each record that the item of a step was made of, on all ranks: where it is in "
-            "the item, the input, the file and the number of the record, and how it begins. With --find, "
-            "prints the steps, ranks and places that a record was in, up to the newest checkpoint and in the "
-            "rest of its epoch. Ranks are those of that time, by the checkpoints, which are only read. "
-            "The file or module is executed. "
-            "The exit status is 0 if something was found, 1 if nothing was, 2 if the run or the pipeline "
-            "cannot be read."
-        ),
-    )
+def _trace(parser: Any) -> None:
+    """Say which records a step was made of, or which steps a record was in.
+
+    Prints a row for each record that the item of a step was made of, on all ranks: where it is
+    in the item, the input, the file and the number of the record, and how it begins. With
+    --find, prints the steps, ranks and places that a record was in, up to the newest checkpoint
+    and in the rest of its epoch. Ranks are those of that time, by the checkpoints, which are
+    only read. The file or module is executed. The exit status is 0 if something was found, 1 if
+    nothing was, 2 if the run or the pipeline cannot be read.
+
+    resumable trace run train.py --step 41317
+    resumable trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json
+    resumable trace run train.py --find books.jsonl:812
+    """
     _add_run(parser)
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--step", type=_at_least(1), metavar="N", help="the step, from 1")
@@ -386,24 +359,20 @@ def _add_trace(commands: Any) -> None:
     _add_json(parser)
 
 
-def _add_top(commands: Any) -> None:
-    parser = commands.add_parser(
-        "top",
-        help="show how each rank of a run is doing, while it runs",
-        examples=(
-            "resumable top run",
-            "resumable top run --once",
-            "resumable top run --name train --interval 10",
-        ),
-        description=(
-            "Shows for each rank of a run its step, its speed, how much of the time it waits for items, how "
-            "many items were skipped, and when it saved last. Reads the folder of the run only, again and "
-            "again until it is interrupted. All but the step and the save is known if the run was started "
-            "with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are those "
-            "since the save before. "
-            "The exit status is 0, or 2 if there is no such folder, or with --once nothing to read."
-        ),
-    )
+def _top(parser: Any) -> None:
+    """Show how each rank of a run is doing, while it runs.
+
+    Shows for each rank of a run its step, its speed, how much of the time it waits for items,
+    how many items were skipped, and when it saved last. Reads the folder of the run only, again
+    and again until it is interrupted. All but the step and the save is known if the run was
+    started with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting
+    are those since the save before. The exit status is 0, or 2 if there is no such folder, or
+    with --once nothing to read.
+
+    resumable top run
+    resumable top run --once
+    resumable top run --name train --interval 10
+    """
     parser.add_argument("run", metavar="RUN", help="the folder of checkpoints")
     parser.add_argument("--name", help="show only the input of this name")
     parser.add_argument("--once", action="store_true", help="print the table once, and end")
@@ -416,56 +385,44 @@ def _add_top(commands: Any) -> None:
     )
 
 
-def _add_show(commands: Any) -> None:
-    parser = commands.add_parser(
-        "show",
-        help="show a pipeline as a tree of its stages",
-        examples=(
-            "resumable show train.py",
-            "resumable show train.py:pipeline --mermaid",
-            "resumable show train:make_pipeline --arg seed=1",
-        ),
-        description=(
-            "Prints each stage of a pipeline with its arguments, the number of its items, whether "
-            "it has random access, and what it adds to the state. The file or module is executed."
-        ),
-    )
+def _show(parser: Any) -> None:
+    """Show a pipeline as a tree of its stages.
+
+    Prints each stage of a pipeline with its arguments, the number of its items, whether it has
+    random access, and what it adds to the state. The file or module is executed.
+
+    resumable show train.py
+    resumable show train.py:pipeline --mermaid
+    resumable show train:make_pipeline --arg seed=1
+    """
     _add_target(parser)
     parser.add_argument("--mermaid", action="store_true", help="print a graph for Mermaid instead")
 
 
-def _add_cache(commands: Any) -> None:
-    parser = commands.add_parser(
-        "cache",
-        help="show what a cache of remote files holds, or empty it",
-        examples=(
-            "resumable cache /scratch/cache",
-            "resumable cache /scratch/cache --clear",
-        ),
-        description=(
-            "Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and "
-            "how many processes use it. Removes nothing that a cache has not written."
-        ),
-    )
+def _cache(parser: Any) -> None:
+    """Show what a cache of remote files holds, or empty it.
+
+    Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each,
+    and how many processes use it. Removes nothing that a cache has not written.
+
+    resumable cache /scratch/cache
+    resumable cache /scratch/cache --clear
+    """
     parser.add_argument("folder", metavar="DIR", help="the folder of the cache")
     parser.add_argument("--clear", action="store_true", help="remove all parts")
 
 
-def _add_index(commands: Any) -> None:
-    parser = commands.add_parser(
-        "index",
-        help="build the indexes of files before they are needed",
-        examples=(
-            'resumable index "data/*.jsonl"',
-            'resumable index "data/*.tar" --index-dir indexes --workers 4',
-            'resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
-        ),
-        description=(
-            "Finds where the records of files end, and keeps that next to them or in a folder, so that a "
-            "pipeline over them opens at once. Indexes that are there and right are left as they are. "
-            "The exit status is 1 if a file cannot be indexed, 2 if there is none."
-        ),
-    )
+def _index(parser: Any) -> None:
+    """Build the indexes of files before they are needed.
+
+    Finds where the records of files end, and keeps that next to them or in a folder, so that a
+    pipeline over them opens at once. Indexes that are there and right are left as they are. The
+    exit status is 1 if a file cannot be indexed, 2 if there is none.
+
+    resumable index "data/*.jsonl"
+    resumable index "data/*.tar" --index-dir indexes --workers 4
+    resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true
+    """
     parser.add_argument(
         "patterns", metavar="PATH", nargs="+", help="files or URLs, or patterns in quotes"
     )

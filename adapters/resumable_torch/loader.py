@@ -219,14 +219,16 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         ``steps`` and ``items`` are the batches that they have received, a batch being one item. After `measure`, the
         times are those of the loop: workers are waited for where `next` is called. The time between two epochs is
         time of the loop. ``inputs`` is there if the order has random access. Nothing of what workers count is known
-        here. A state holds no counters, so all begin with 0 in each process.
+        here. A state holds no counters, so all begin with 0 in each process. Like that of an iterator, it raises
+        nothing.
         """
         counts = {"items": self._received_in_all}
         counters = RunCounters(counts)
         if (stopwatch := self._stopwatch) is not None:
             counters = self._harmless(lambda: stopwatch.counters(counts), counters)
-        of_inputs = self._harmless(self._of_inputs, {})
-        return described(self._received_in_all, counters, {}, {}) | of_inputs
+        known: dict[str, Any] = {"steps": self._received_in_all}
+        stats = self._harmless(lambda: described(known["steps"], counters, {}, {}), known)
+        return stats | self._harmless(self._of_inputs, {})
 
     def _of_inputs(self) -> dict[str, Any]:
         """What the inputs of mixtures have given to the loop, as far as that is known here."""
@@ -234,6 +236,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if not pipeline.random_access:
             return {}
         with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
+            iterator._harmless = self._harmless  # which warns once
             found = iterator.stats()
         return {name: found[name] for name in ("inputs", "passes") if name in found}
 

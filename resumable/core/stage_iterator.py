@@ -185,10 +185,9 @@ class StageIterator(ABC, Generic[T]):
     @property
     def _given(self) -> int | None:
         """How many items it has handed out in its epoch; None if that does not follow from its state."""
-        stage = self._stage
-        if stage.random_access and not stage._changes:
-            return stage._position_in(self.get_state(), self.epoch)  # type: ignore[no-any-return]
-        return self.inputs[0]._given if stage.flow.one_for_each and self.inputs else None
+        if (place := self._place_by_index()) is not None:
+            return place[2] if place[0] is self._stage else None
+        return self.inputs[0]._given if self._stage.flow.one_for_each and self.inputs else None
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""

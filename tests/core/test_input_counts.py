@@ -16,13 +16,19 @@ from support.graphs import catalogue
 from support.tiers import thinned
 
 import resumable as rs
-from resumable.core.graph import has_threads
+from resumable.core.harmless import Harmless
 from resumable.testing.samples import stream
 
 Build = Callable[[], rs.Pipeline[Any]]
 Tail = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
 WEB, MATH = 5, 11
 NAMES = list(catalogue(Path()))
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a counter raises is raised here, and not left out."""
+    monkeypatch.setattr(Harmless, "__call__", lambda _, call, default: call())
 
 
 def named(name: str, number: Any) -> tuple[str, Any]:
@@ -76,6 +82,7 @@ TAILS: dict[str, Tail] = {
     "shuffle": lambda mixed: mixed.shuffle(1, window=5),
     "cache": lambda mixed: mixed.cache().repeat(2),
 }
+HOW = ("first", "all", "concatenate", "interleave")
 UNKNOWN = {"window", "shuffle", "cache"}
 HELD = {"unbatch", "flat_map", "pack"}  # known only if the length of the mixture is
 
@@ -186,25 +193,37 @@ def make(request: pytest.FixtureRequest, catalogue_data: Path) -> Build:
     return catalogue(catalogue_data)[request.param]
 
 
-def with_catalogue(made: rs.Pipeline[Any], workers: int, parts: int) -> rs.Pipeline[Any]:
-    """A mixture of ``made`` and another input, in workers or in ``parts``."""
-    math = rs.range(40)
-    if parts:
-        return rs.partition({"web": made, "math": math}, parts, mixed_parts, workers=workers)
-    return mixed_parts(made, math).map(tuple, workers=workers)
+def joined(made: rs.Pipeline[Any], how: str) -> rs.Pipeline[Any]:
+    """``made`` and another input, which begin together if they do not follow each other."""
+    both = inputs(made, rs.range(40))
+    if how == "concatenate":
+        return rs.concatenate({"more": rs.range(3).map(partial(named, "more")), **both})
+    return rs.interleave(both) if how == "interleave" else rs.mix(both, stop=how, weights=[3, 1])
 
 
-@pytest.mark.parametrize("make", thinned(NAMES, 16, "counts of inputs"), indirect=True)
+def partitioned(made: rs.Pipeline[Any], workers: int) -> rs.Pipeline[Any]:
+    sources = {"web": made, "math": rs.range(40)}
+    return rs.partition(sources, 3, mixed_parts, workers=workers)
+
+
+@pytest.mark.parametrize("make", thinned(NAMES, 20, "counts of inputs"), indirect=True)
 def test_any_pipeline_can_be_counted_as_an_input(make: Build) -> None:
     with iter(make()) as iterator:
         for step, _ in enumerate(islice(iterator, 6), 1):
             stats = iterator.stats()
             assert (stats["steps"], stats["items"]) == (step, step)
-    for workers, parts in ((0, 0), (1, 0), (2, 0), (0, 3), (1, 3), (2, 3)):
-        if has_threads(make().stage) if make().random_access else parts:
-            continue  # a mixture and a partition look items up by index
+    builds: list[Build] = [
+        *(lambda how=how: joined(make(), how) for how in HOW),
+        lambda: mixed_parts(make(), rs.range(40)).map(tuple, workers=2),
+        *(lambda workers=workers: partitioned(make(), workers) for workers in (0, 1, 2)),
+    ]
+    for build in builds:
+        try:
+            iterator = iter(build())
+        except (rs.InvalidArgument, rs.InvalidType):
+            continue  # not every pipeline can be every input
         hand: Counter[str] = Counter(web=0, math=0)
-        with iter(with_catalogue(make(), workers, parts)) as iterator:
+        with iterator:
             for name, _ in islice(iterator, 16):
                 hand[name] += 1
                 assert of_inputs(iterator.stats()).items() <= hand.items()

@@ -455,7 +455,8 @@ class PipelineIterator(StageIterator[T]):
           name or number; those of all ranks behind a `shard`, and those of this rank's partitions in a
           `partition`. A mixture within another one has the name of that input and a slash before its names. An
           input is left out if its number does not follow from the state: before a ``shuffle``, a ``window`` and a
-          ``cache``, and where items of a mixture are dealt out to partitions.
+          ``cache``, before ``pack``, ``bucket`` and ``flat_map`` if the length of the mixture is unknown, and where
+          items of a mixture are dealt out to partitions.
         - ``passes``: how often each of these inputs was gone through in that epoch, such as 1.37, if its
           length is known.
         - ``tokens``: the tokens of each input that `count_tokens` was told of.

@@ -36,6 +36,7 @@ from resumable.core.arguments import check_bool, check_callable, check_choice
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
+from resumable.core.harmless import Harmless
 from resumable.core.run_counters import RunCounters
 from resumable.core.run_stats import described
 from resumable.core.stopwatch import Stopwatch
@@ -193,6 +194,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         self._received_in_all = 0
         self._epochs_before = 0  # those that the loop does not count in `set_epoch`
         self._stopwatch: Stopwatch | None = None
+        self._harmless = Harmless("stats are")
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return ReceivedBatches(self)
@@ -218,18 +220,26 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         ``steps`` and ``items`` are the batches that they have received, a batch being one item. After `measure`, the
         times are those of the loop: workers are waited for where `next` is called. The time between two epochs is
         time of the loop. ``inputs`` is there if the order has random access. Nothing of what workers count is known
-        here. A state holds no counters, so all begin with 0 in each process.
+        here. A state holds no counters, so all begin with 0 in each process. Like that of an iterator, it raises
+        nothing.
         """
         counts = {"items": self._received_in_all}
         counters = RunCounters(counts)
-        if self._stopwatch is not None:
-            counters = self._stopwatch.counters(counts)
-        inputs: dict[str, int] = {}
+        if (stopwatch := self._stopwatch) is not None:
+            counters = self._harmless(lambda: stopwatch.counters(counts), counters)
+        known: dict[str, Any] = {"steps": self._received_in_all}
+        stats = self._harmless(lambda: described(known["steps"], counters, {}, {}), known)
+        return stats | self._harmless(self._of_inputs, {})
+
+    def _of_inputs(self) -> dict[str, Any]:
+        """What the inputs of mixtures have given to the loop, as far as that is known here."""
         pipeline = self.cursor.pipeline
-        if pipeline.random_access:
-            with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
-                inputs = iterator.stats()["inputs"]
-        return described(self._received_in_all, counters, inputs, {})
+        if not pipeline.random_access:
+            return {}
+        with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
+            iterator._harmless = self._harmless  # which warns once
+            found = iterator.stats()
+        return {name: found[name] for name in ("inputs", "passes") if name in found}
 
     @property
     def received(self) -> int:

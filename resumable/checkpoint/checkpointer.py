@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_bool, check_callable, check_int
+from ..core.harmless import Harmless
 from ..core.iterator import PipelineIterator
 from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
@@ -208,7 +209,8 @@ class Checkpointer:
             if self._stats:
                 if checkpoint is not None and checkpoint.counters is not None:
                     iterator.count_from(checkpoint.counters)
-                iterator.measure(perf_counter if self._clock is time.monotonic else self._clock)
+                clock = perf_counter if self._clock is time.monotonic else self._clock
+                Harmless("times are")(partial(iterator.measure, clock), None)
             bar = self._bar_of(pipeline, iterator) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
@@ -368,7 +370,7 @@ class Checkpointer:
             clock = SteadyClock(clock)
         log = None
         if self._stats:
-            log = StatsLog(self._steps, iterator.stats, self.rank, self.ranks)
+            log = StatsLog(self._steps, iterator.noted_stats, self.rank, self.ranks)
         policy = self._policy
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))

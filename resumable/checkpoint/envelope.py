@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from ..core.harmless import Harmless
 from ..core.run_counters import RunCounters
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
@@ -25,6 +26,7 @@ DIGEST_BYTES: Final = 32
 LARGEST: Final = 1 << 32
 SMALL: Final = 1 << 20
 CHUNK: Final = 1 << 23
+COUNTERS: Final = Harmless("counters of checkpoints are")
 WRONG_DIGEST: Final = "its digest does not match its content"
 
 
@@ -66,8 +68,10 @@ def encode(checkpoint: Checkpoint) -> bytes:
     content: State = {"step": checkpoint.step, "time": checkpoint.time, "state": checkpoint.state}
     if part != WHOLE:
         content |= {"rank": part.rank, "ranks": part.ranks, "run": part.run}
-    if checkpoint.counters is not None:
-        content["counters"] = checkpoint.counters.to_value()
+    counters = checkpoint.counters
+    value = None if counters is None else COUNTERS(counters.to_value, None)
+    if value is not None:
+        content["counters"] = value
     body = dumps(content)
     if len(body) > LARGEST - HEADER.size - DIGEST_BYTES:
         raise UnencodableState(f"a checkpoint has at most {LARGEST} bytes, got {len(body)}")
@@ -141,12 +145,8 @@ def decode(data: bytes) -> Checkpoint:
     if problem := _problem(step, time, state, part):
         raise CorruptCheckpoint(problem)
     assert part is not None
-    counters = None
-    if "counters" in body:
-        counters = RunCounters.from_value(body["counters"])
-        if counters is None:
-            raise CorruptCheckpoint("its counters are none that a run can have")
-    return Checkpoint(step, time, state, part, counters)
+    # Counters that no run can have are left out: a run need not end because of them.
+    return Checkpoint(step, time, state, part, RunCounters.from_value(body.get("counters")))
 
 
 def _problem(step: Any, time: Any, state: Any, part: RankPart | None) -> str | None:

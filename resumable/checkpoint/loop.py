@@ -135,6 +135,10 @@ class ResumedLoop(Generic[T]):
         """
         return self.iterator.stats()
 
+    def count_tokens(self, tokens: Mapping[str, int]) -> None:
+        """Add to the ``tokens`` of each input in `stats`, as `PipelineIterator.count_tokens` does."""
+        self.iterator.count_tokens(tokens)
+
     @property
     def signals(self) -> frozenset[int]:
         """Numbers of the trigger's signals that were received since the resume."""

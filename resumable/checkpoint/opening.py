@@ -150,7 +150,7 @@ def take_checkpoint(
     get_state: Callable[[], State],
     wall_clock: Callable[[], float],
     part: RankPart,
-    get_counters: Callable[[], RunCounters] | None,
+    get_counters: Callable[[], RunCounters | None] | None,
     step: int,
 ) -> Checkpoint:
     """A checkpoint of the state that ``get_state`` returns now, at ``step``.

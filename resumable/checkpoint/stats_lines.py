@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
@@ -19,6 +19,7 @@ PATIENCE: Final = 60.0
 MOST_MISSING: Final = 64
 """So many ranks more than those that have saved are shown as missing; a file name may say any number."""
 
+Numbers: TypeAlias = Mapping[str, "float | None"]
 Group: TypeAlias = tuple[str, int]
 """The name of an input, and how many ranks save it."""
 
@@ -37,6 +38,10 @@ class StatsLine:
       wait_seconds: those of them in which it waited for items.
       wait_p99: so many seconds or fewer were waited in 99 % of the calls.
       skipped: items that were dropped in this epoch.
+      inputs: what the inputs of mixtures have given, by their names.
+      passes: how often each of them was gone through.
+      tokens: those of each input that the loop has counted.
+      of_rank: the inputs that count the items of this rank alone, with their lengths.
     """
 
     step: int
@@ -47,6 +52,10 @@ class StatsLine:
     wait_seconds: float | None = None
     wait_p99: float | None = None
     skipped: int | None = None
+    inputs: Numbers = field(default_factory=dict)
+    passes: Numbers = field(default_factory=dict)
+    tokens: Numbers = field(default_factory=dict)
+    of_rank: Numbers = field(default_factory=dict)
 
 
 @final
@@ -125,6 +134,25 @@ def run_progress(folder: Path, now: float) -> list[RankProgress]:
     return [one for ranks in newest.values() for one in _all_ranks(ranks)]
 
 
+def inputs_of_ranks(found: Sequence[RankProgress]) -> Iterator[tuple[str, Sequence[float | None]]]:
+    """The items, passes and tokens of each input of a mixture, over all ranks; None if some rank does not tell."""
+    lines = [one.last for one in found if one.last is not None]
+    newest = max(lines, key=lambda line: line.step, default=None)
+    if newest is None:
+        return
+
+    def added(group: str, name: str, default: float | None = None) -> float | None:
+        values = [getattr(line, group).get(name, default) for line in lines]
+        return None if None in values or len(values) < len(found) else sum(values)
+
+    for name in dict.fromkeys([*newest.inputs, *newest.tokens]):
+        items, passes = newest.inputs.get(name), newest.passes.get(name)
+        if name in newest.of_rank:
+            items = added("inputs", name)
+            passes = _ratio(items, added("of_rank", name))
+        yield name, (items, passes, added("tokens", name, 0 if newest.tokens else None))
+
+
 def parse_stats_line(line: bytes) -> StatsLine | None:
     """What a line says; None if it is none of `Checkpointer`."""
     try:
@@ -148,6 +176,7 @@ def parse_stats_line(line: bytes) -> StatsLine | None:
         wait_seconds,
         _number(found.get("wait_p99")),
         _sum(found.get("skipped")),
+        **{name: _numbers(found.get(name)) for name in ("inputs", "passes", "tokens", "of_rank")},
     )
 
 
@@ -222,6 +251,11 @@ def _number(value: Any) -> float | None:
     if type(value) not in (int, float) or not -MOST < value < MOST:
         return None
     return float(value)
+
+
+def _numbers(value: Any) -> Numbers:
+    found = value if isinstance(value, dict) else {}
+    return {name: _number(each) for name, each in found.items()}
 
 
 def _sum(value: Any) -> int | None:

@@ -10,8 +10,10 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, final
 
+from ..core.harmless import Harmless
 from ..core.run_counters import RunCounters
 from .store import Store
 
@@ -35,15 +37,18 @@ class StatsLog:
         self._rank = rank
         self._ranks = ranks
         self._noted: Mapping[str, Any] = {}
-        self._has_failed = False
+        self._harmless = Harmless(f"in {store!r}, how the run is doing is")
 
-    def note(self, get_counters: Callable[[], RunCounters]) -> RunCounters:
-        """The counters for the checkpoint that is being taken, whose line is noted too."""
-        self._noted = self._stats()
-        return get_counters()
+    def note(self, get_counters: Callable[[], RunCounters]) -> RunCounters | None:
+        """The counters for the checkpoint that is being taken, whose line is noted too; None if they fail."""
+        self._noted = self._harmless(self._stats, {})
+        return self._harmless(get_counters, None)
 
-    def write(self, step: int, time: float) -> str | None:
-        """Append the line of ``step``, saved at ``time``; returns what failed, the first time."""
+    def write(self, step: int, time: float) -> None:
+        """Append the line of ``step``, saved at ``time``."""
+        self._harmless(partial(self._append, step, time), None)
+
+    def _append(self, step: int, time: float) -> None:
         line = {
             "step": step,
             "time": time,
@@ -53,11 +58,4 @@ class StatsLog:
             "pid": os.getpid(),
             **self._noted,
         }
-        try:
-            self._store.append_stats(json.dumps(line).encode() + b"\n")
-        except Exception as error:  # a run need not end because of its stats
-            if self._has_failed:
-                return None
-            self._has_failed = True
-            return f"in {self._store!r}, how the run is doing could not be noted: {error}"
-        return None
+        self._store.append_stats(json.dumps(line).encode() + b"\n")

@@ -409,10 +409,11 @@ COMMANDS: Final = (
         "show how each rank of a run is doing, while it runs",
         ("top run", "top run --once", "top run --name train --interval 10"),
         """Shows for each rank of a run its step, its speed, how much of the time it waits for items, how many items
-        were skipped, and when it saved last. Reads the folder of the run only, again and again until it is interrupted.
-        All but the step and the save is known if the run was started with Checkpointer(..., stats=True), which notes it
-        at each save. Speed and waiting are those since the save before. The exit status is 0, or 2 if there is no such
-        folder, or with --once nothing to read.""",
+        were skipped, and when it saved last; and for each input of a mixture the items, passes and tokens of all ranks.
+        Reads the folder of the run only, again and again until it is interrupted. All but the step and the save is known
+        if the run was started with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are
+        those since the save before. The exit status is 0, or 2 if there is no such folder, or with --once nothing to
+        read.""",
         (
             _value("run RUN", "the folder of checkpoints"),
             _value("--name", "show only the input of this name"),

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ..checkpoint.stats_lines import RankProgress
+from ..checkpoint.stats_lines import RankProgress, inputs_of_ranks
+from ..views.table import table_lines
 from .bench import show_duration
 from .inspect import show_age
 
@@ -23,6 +24,7 @@ HEADINGS: Final = (
     "saved",
     "age",
 )
+OF_INPUTS: Final = ("of", "items", "passes", "tokens")
 ALIGNMENT: Final = "<>>>>>>>"
 UNKNOWN: Final = "-"
 WHOLE: Final = 1000
@@ -38,7 +40,7 @@ class RunTable(NamedTuple):
     Attributes:
       rows: the headings first.
       alignment: of the columns, as for `table_lines`.
-      notes: sentences below the table.
+      notes: lines below the table: the inputs of mixtures, and sentences.
     """
 
     rows: list[tuple[str, ...]]
@@ -54,30 +56,18 @@ def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
     rows: list[tuple[str, ...]] = [HEADINGS]
     for ranks in by_name.values():
         if len(ranks) > 1:
-            rows.append(_row_of_all(ranks, now))
-        rows += [_row(one, now) for one in ranks]
+            rows.append(_row("all", ranks, now))
+        rows += [_row(str(one.rank), [one], now) for one in ranks]
     several = len(by_name) > 1
     shown = rows if several else [row[1:] for row in rows]
-    return RunTable(shown, ALIGNMENT if several else ALIGNMENT[1:], [*_notes(found, now)])
+    notes = [*_notes(found, now)]
+    if inputs := [row for ranks in by_name.values() for row in _rows_of_inputs(ranks, several)]:
+        notes = [*table_lines([OF_INPUTS, *inputs], "<>>>"), *[""] * bool(notes), *notes]
+    return RunTable(shown, ALIGNMENT if several else ALIGNMENT[1:], notes)
 
 
-def _row(one: RankProgress, now: float) -> tuple[str, ...]:
-    last = one.last
-    return (
-        one.name,
-        str(one.rank),
-        _shown(one.step, str),
-        _shown(one.rate, _rate),
-        _shown(one.wait_share, _share),
-        _shown(last and last.wait_p99, show_duration),
-        _shown(last and last.skipped, "{:,}".format),
-        _shown(one.time, _clock_time),
-        _shown(one.time, lambda saved: show_age(now - saved)),
-    )
-
-
-def _row_of_all(ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
-    """All ranks in one row: what they do together, and the worst of what each does by itself."""
+def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
+    """Ranks in one row: what they do together, and the worst of what each does by itself."""
     steps = _known(one.step for one in ranks)
     times = _known(one.time for one in ranks)
     lines = [one.last for one in ranks if one.last is not None]
@@ -85,7 +75,7 @@ def _row_of_all(ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
     waits, skipped = _known(one.wait_p99 for one in lines), _known(one.skipped for one in lines)
     return (
         ranks[0].name,
-        "all",
+        label,
         _shown(steps, lambda found: str(min(found)) if len({*found}) == 1 else f"{min(found)}..{max(found)}"),
         _shown(rates, lambda found: _rate(sum(found))),
         _shown(shares, lambda found: _share(max(found))),
@@ -94,6 +84,14 @@ def _row_of_all(ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
         _shown(times, lambda found: _clock_time(min(found))),
         _shown(times, lambda found: show_age(now - min(found))),
     )  # fmt: skip
+
+
+def _rows_of_inputs(ranks: Sequence[RankProgress], several: bool) -> Iterator[tuple[str, ...]]:
+    """What each input of a mixture has given to all ranks."""
+    for name, (items, passes, tokens) in inputs_of_ranks(ranks):
+        counts = [_shown(value, "{:,.0f}".format) for value in (items, tokens)]
+        label = f"{ranks[0].name}: {name}" if several else name
+        yield label, counts[0], _shown(passes, "{:,.2f}".format), counts[1]
 
 
 def _notes(found: Sequence[RankProgress], now: float) -> Iterator[str]:

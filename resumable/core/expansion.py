@@ -182,6 +182,10 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._upstream.skip(self._place > 0)
         return self._upstream._reached()
 
+    @property
+    def _read_again(self) -> int:
+        return int(self._place > 0)
+
     def get_state(self) -> State:
         before = self._before
         upstream = self._upstream.get_state() if before is None else before()

@@ -1,108 +1,130 @@
 """How many items each input of a mixture has given, by the state of a pipeline."""
 
+# How many items a stage has read and how many its inputs have given are two numbers: an end that was seen
+# is read, and not given. So a number that may count an end is cut at the length of the input.
+
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from .combine import Combine
-from .stage import Stage
+from .epochs import in_epoch
+from .flow import Flow
+from .skipped import MovesCopies
+from .stage import Stage, known_length
 from .stage_iterator import StageIterator
 from .timeline import UNBOUNDED
 
-T = TypeVar("T")
+PLAIN: Final = (Flow.SAME, Flow.ONE_TO_ONE, Flow.GROUPED)
+"""What so many further items are made of does not depend on those before."""
+OF_ALL: Final = (Flow.REORDERED, Flow.REPEATED)
 
 
-class MixesInputs(Combine[T]):
-    """A stage that takes its items from one input or another."""
+class InputCount(NamedTuple):
+    """What one input of a mixture has given.
 
-    @abstractmethod
-    def items_of_inputs(self, items: int, epoch: int) -> Sequence[float] | None:
-        """How many of its first ``items`` items in ``epoch`` are of each input; None if unknown."""
+    Attributes:
+      items: in the epoch of the mixture.
+      length: items in a pass over the input; None if it is unknown or endless.
+      of_rank: whether they are those of this rank alone, and not of all ranks.
+    """
 
-
-class CountsInputs(StageIterator[T]):
-    """Motion of a stage that `MixesInputs`."""
-
-    @property
-    @abstractmethod
-    def items_of_inputs(self) -> Sequence[float] | None:
-        """How many items of each input were handed out in this epoch; None if unknown."""
+    items: int
+    length: int | None
+    of_rank: bool
 
 
-class DealsInput(StageIterator[T]):
-    """Motion of a stage that deals the items of its input out to ranks."""
-
-    @property
-    @abstractmethod
-    def items_of_input(self) -> int:
-        """How many items of the input all ranks have handed out in this epoch."""
+Counts: TypeAlias = "Iterator[tuple[str, InputCount]]"
 
 
-def input_counts(root: StageIterator[Any]) -> dict[str, int]:
-    """How many items the inputs of mixtures have given in their epoch, by name or number.
+def input_counts(root: StageIterator[Any]) -> dict[str, InputCount]:
+    """What the inputs of `mix`, `concatenate` and `interleave` have given, by name or number.
 
     Of a mixture that is an input of another one, or of another stage with several inputs, names are joined
-    by a slash. A mixture is left out if that is unknown: before a `shuffle` that looks items up, within a
-    `partition`, or where its epoch has ended.
+    by a slash. An input is left out if its number does not follow from the state.
 
     Args:
       root: an iterator without threads that stands at a state.
     """
-    return dict(_by_motion(root, ""))
+    return dict(_by_motion(root, 0, ""))
 
 
-def _by_motion(iterator: StageIterator[Any], prefix: str) -> Iterator[tuple[str, int]]:
-    stage = iterator._stage
-    if not isinstance(stage, Stage):
+def passes_over(counts: Mapping[str, InputCount]) -> dict[str, float]:
+    """How often each input was gone through, where its length is known."""
+    return {name: one.items / one.length for name, one in counts.items() if one.length}
+
+
+def _by_motion(iterator: StageIterator[Any], ahead: float, prefix: str) -> Counts:
+    """The counts where ``iterator`` has handed out ``ahead`` items more than its state says."""
+    stage, again = iterator._stage, iterator._read_again
+    if not isinstance(stage, Stage) or again is None or ahead == UNBOUNDED:
         return
-    if isinstance(iterator, DealsInput):
-        (dealt,) = stage.inputs
-        yield from _by_index(dealt, iterator.items_of_input, iterator.epoch, prefix)
+    if isinstance(iterator, MovesCopies):
+        if not ahead:
+            yield from _added([dict(_by_motion(one, 0, prefix)) for one in iterator.inputs])
         return
-    if stage.random_access and (state := iterator.get_state()).keys() == {"position"}:
-        items = stage._position_in(state, iterator.epoch)
-        yield from _by_index(stage, items, iterator.epoch, prefix)
+    reached = stage._inputs_reached(ahead) if ahead and stage.flow in PLAIN else None
+    if (found := iterator._place_by_index()) is not None:
+        indexed, epoch, items = found
+        is_own = indexed is stage
+        further = ahead if is_own or not ahead else (reached or [UNBOUNDED])[0]
+        yield from _by_index(indexed, items + further, epoch, prefix, is_own)
         return
-    if isinstance(iterator, CountsInputs):
-        yield from _named(stage, iterator.items_of_inputs, prefix)
-    for place, upstream in enumerate(iterator.inputs):
-        yield from _by_motion(upstream, prefix + _part(stage, iterator, place))
+    if _is_mixture(stage):
+        yield from _named(stage, iterator._given_by_inputs(int(ahead)), prefix, True)
+    for number, upstream in enumerate(iterator.inputs[: len(stage.inputs)]):
+        place = iterator._first_input + number
+        further = reached[place] if reached else UNBOUNDED if ahead else 0
+        yield from _by_motion(upstream, again + further, prefix + _part(stage, place))
 
 
-def _by_index(
-    stage: Stage[Any], items: float, epoch: int, prefix: str
-) -> Iterator[tuple[str, int]]:
+def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank: bool) -> Counts:
+    """The counts where the first ``items`` of ``stage`` in ``epoch`` were handed out."""
     if items == UNBOUNDED:
         return
-    needed: Sequence[float] | None = stage._inputs_reached(items)
-    if isinstance(stage, MixesInputs):
-        needed = stage.items_of_inputs(int(items), epoch)
-        yield from _named(stage, needed, prefix)
-    names = _names(stage)
-    for name, upstream, count in zip(names, stage.inputs, needed or (), strict=False):
-        inner = f"{prefix}{name}/" if len(names) > 1 else prefix
-        yield from _by_index(upstream, count, epoch, inner)
+    stage = in_epoch(stage, epoch)
+    given = stage._given_by_inputs(int(min(items, known_length(stage))), epoch)
+    if _is_mixture(stage):
+        yield from _named(stage, [count for _, count, _ in given], prefix, of_rank)
+    for place, (upstream, count, its_epoch) in enumerate(given):
+        same = of_rank and upstream._deal.ranks == stage._deal.ranks
+        yield from _by_index(upstream, count, its_epoch, prefix + _part(stage, place), same)
 
 
-def _named(
-    stage: Stage[Any], items: Sequence[float] | None, prefix: str
-) -> Iterator[tuple[str, int]]:
-    for name, count in zip(_names(stage), items or (), strict=False):
-        yield prefix + name, int(count)
+def _added(parts: Sequence[Mapping[str, InputCount]]) -> Counts:
+    """The sums over copies, of the inputs that are known in each of them."""
+    for name in parts[0]:
+        found = [part[name] for part in parts if name in part]
+        if len(found) == len(parts):
+            lengths = [one.length for one in found if one.length is not None]
+            length = sum(lengths) if len(lengths) == len(found) else None
+            yield name, InputCount(sum(one.items for one in found), length, True)
+
+
+def _named(stage: Stage[Any], given: Sequence[float | None], prefix: str, of_rank: bool) -> Counts:
+    for name, upstream, items in zip(_names(stage), stage.inputs, given, strict=False):
+        if items is not None and items != UNBOUNDED:
+            yield prefix + name, InputCount(int(items), _pass_length(upstream), of_rank)
+
+
+def _pass_length(stage: Stage[Any]) -> int | None:
+    """The number of items in an epoch of what ``stage`` repeats; None if it is unknown."""
+    while len(stage.inputs) == 1 and (stage.flow in OF_ALL or stage.flow.one_for_each):
+        (stage,) = stage.inputs
+    return None if stage._changes or stage.length in (None, math.inf) else int(stage.length)
+
+
+def _is_mixture(stage: Stage[Any]) -> bool:
+    return isinstance(stage, Combine) and stage.flow is Flow.JOINED
 
 
 def _names(stage: Stage[Any]) -> Sequence[str]:
-    names = getattr(stage, "names", None) if isinstance(stage, Combine) else None
+    names = stage.names if isinstance(stage, Combine) else None
     return names or [str(number) for number in range(len(stage.inputs))]
 
 
-def _part(stage: Stage[Any], iterator: StageIterator[Any], place: int) -> str:
-    """The name of an input of ``iterator`` and a slash, if ``stage`` has several."""
-    if len(stage.inputs) < 2:
-        return ""
-    if len(iterator.inputs) < len(stage.inputs):  # those that are being read
-        read = iterator.inputs[place]._stage
-        place = next((number for number, one in enumerate(stage.inputs) if one is read), place)
-    return f"{_names(stage)[place]}/"
+def _part(stage: Stage[Any], place: int) -> str:
+    """The name of an input and a slash, if ``stage`` has several."""
+    return f"{_names(stage)[place]}/" if len(stage.inputs) > 1 else ""

@@ -30,6 +30,7 @@ from ..errors import (
     InvalidType,
     IteratorClosed,
     StateMismatch,
+    shorten,
 )
 from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, take_state
@@ -40,11 +41,12 @@ from .failed_item import note_failed_item
 from .fingerprint import fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk, without_threads
-from .input_counts import input_counts
+from .harmless import Harmless
+from .input_counts import InputCount, input_counts
 from .layout import Layout
 from .named_state import named_by, state_for
 from .process_counts import process_counts
-from .run_counters import RunCounters
+from .run_counters import TOKENS, RunCounters
 from .run_stats import counts_since, described
 from .saved_state import saved_state
 from .savers import refuses_savers
@@ -71,6 +73,7 @@ FOR_AUTHORS = frozenset(
         "digests",
         "inputs",
         "items",
+        "noted_stats",
         "origin",
         "pull_as_moved",
         "state_after",
@@ -188,6 +191,8 @@ class PipelineIterator(StageIterator[T]):
         self._counted_before = NOTHING_COUNTED
         self._process_before = process_counts.now()
         self._stopwatch: Stopwatch | None = None
+        self._harmless = Harmless("stats are")
+        self._tokens: dict[str, int] = {}  # as far as this iterator was told of them
 
     def __next__(self) -> T:
         while True:
@@ -255,7 +260,7 @@ class PipelineIterator(StageIterator[T]):
     @property
     def skipped(self) -> dict[str, int]:
         """How many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path."""
-        return skipped_items(self._stage, self._running.root)
+        return self._harmless(lambda: skipped_items(self._stage, self._running.root), {})
 
     @property
     def digests(self) -> list[int]:
@@ -423,8 +428,8 @@ class PipelineIterator(StageIterator[T]):
     def stats(self) -> dict[str, Any]:
         """How the run is doing, as a new dict of numbers; what is not known is left out.
 
-        It may be called at any time, also from another thread, and takes up to 0.3 ms.
-        The keys:
+        It may be called at any time, also from another thread, and takes up to 0.3 ms. It raises nothing: if
+        a number cannot be counted, it is left out, with one `RuntimeWarning`. The keys:
 
         - ``steps``: `step`, the items handed out since the very first start of the run.
         - ``items``: those that this iterator has handed out, a batch being one item. In a loop of a
@@ -437,10 +442,15 @@ class PipelineIterator(StageIterator[T]):
           waits for its input: stages overlap with the loop and with each other.
         - ``wait_p50``, ``wait_p95``, ``wait_p99``: so many percent of the calls took at most so many seconds,
           within 3.2 %.
-        - ``inputs``: how many items each input of a mixture has given in its epoch, by name or number; those of
-          all ranks behind a `shard`. A mixture within another one has the name of that input and a slash before its
-          names. Where that does not follow from the state, it is left out: before a shuffle of a whole epoch,
-          and in a partition.
+        - ``inputs``: how many items each input of a `mix`, `concatenate` or `interleave` has given in its epoch, by
+          name or number; those of all ranks behind a `shard`, and those of this rank's partitions in a
+          `partition`. A mixture within another one has the name of that input and a slash before its names. An
+          input is left out if its number does not follow from the state: before a ``shuffle``, a ``window`` and a
+          ``cache``, before ``pack``, ``bucket`` and ``flat_map`` if the length of the mixture is unknown, and where
+          items of a mixture are dealt out to partitions.
+        - ``passes``: how often each of these inputs was gone through in that epoch, such as 1.37, if its
+          length is known.
+        - ``tokens``: the tokens of each input that `count_tokens` was told of.
         - ``skipped``: how many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path.
         - ``bytes_read``, ``requests``: bytes from remote file systems, and requests to these, of this
           process. Local files are mapped, and worker processes count for themselves; neither is included.
@@ -457,14 +467,56 @@ class PipelineIterator(StageIterator[T]):
         >>> stats["items"], stats["inputs"]
         (8, {'web': 6, 'math': 2})
         """
-        inputs, skipped = self._counted_in_state()
-        return described(self.step, self.counters(), inputs, skipped)
+        return self._stats()[0]
+
+    def noted_stats(self) -> dict[str, Any]:
+        """`stats`, and as ``of_rank`` the length of each of ``inputs`` that counts the items of this rank alone."""
+        stats, inputs = self._stats()
+        return stats | {
+            "of_rank": {name: one.length for name, one in inputs.items() if one.of_rank}
+        }
+
+    def _stats(self) -> tuple[dict[str, Any], Mapping[str, InputCount]]:
+        nothing: tuple[Any, Any] = {}, {}
+        inputs, skipped = self._harmless(self._counted_in_state, nothing)
+        counters = self._harmless(self.counters, NOTHING_COUNTED)
+        step = self.step
+        found = self._harmless(lambda: described(step, counters, inputs, skipped), {"steps": step})
+        return found, inputs
+
+    def count_tokens(self, tokens: Mapping[str, int]) -> None:
+        """Add to the ``tokens`` of each input in `stats`.
+
+        Only the caller knows what a token is, and from which input it came, so this is called in the loop, with
+        the tokens of the item in work. In a loop of a `Checkpointer` with ``stats=True`` they are saved
+        with the step, and `resumable top` adds those of all ranks.
+
+        Args:
+          tokens: how many more there are of each input, by its name; each at least 0.
+
+        Raises:
+          InvalidType: if a name is no string, or a number no integer.
+          InvalidArgument: if a number is below 0.
+
+        >>> iterator = iter(rs.range(9))
+        >>> iterator.count_tokens({"web": 300, "math": 100})
+        >>> iterator.count_tokens({"web": 200})
+        >>> iterator.stats()["tokens"]
+        {'web': 500, 'math': 100}
+        """
+        for name, count in tokens.items():
+            if not isinstance(name, str):
+                raise InvalidType(f"names of inputs must be strings, got {shorten(name)}")
+            more = check_int(f"tokens[{name!r}]", count, minimum=0, maximum=None)
+            self._tokens[name] = self._tokens.get(name, 0) + more
 
     def counters(self) -> RunCounters:
         """What `stats` has from elsewhere than from a state, for `count_from` of an iterator that goes on."""
         before = self._counted_before
         counts = counts_since(self._process_before, before.counts)
         counts["items"] = before.counts.get("items", 0) + self.step - self._items_from
+        for name, count in self._tokens.copy().items():
+            counts[TOKENS + name] = counts.get(TOKENS + name, 0) + count
         if self._stopwatch is None:
             return replace(before, counts=counts)
         return self._stopwatch.counters(counts)
@@ -473,8 +525,8 @@ class PipelineIterator(StageIterator[T]):
         """Add ``counters`` to those of this iterator; before `measure`."""
         self._counted_before = counters
 
-    def _counted_in_state(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The items of each input of a mixture, and the dropped items, where the last item was handed out."""
+    def _counted_in_state(self) -> tuple[Mapping[str, InputCount], Mapping[str, int]]:
+        """What the inputs of mixtures have given, and the dropped items, where the last item was handed out."""
         here, items, step = self._running, self._items, self.step
         positions: Any = here.good[0]
         if items is not IN_USE and items is not BROKEN:
@@ -483,14 +535,14 @@ class PipelineIterator(StageIterator[T]):
                 positions = taken
         if positions is None:
             return {}, {}
-        with closing(self._plain.start(here.epoch)) as root:
+        plain = without_threads(self._stage)  # in which nothing runs ahead of the loop
+        with closing(plain.start(here.epoch)) as root:
             root.set_state(positions)
-            return input_counts(root), skipped_items(self._plain, root)
-
-    @property
-    def _plain(self) -> Stage[T]:
-        """The pipeline without threads, in which nothing runs ahead of the loop."""
-        return without_threads(self._stage)
+            nothing: Mapping[Any, Any] = {}
+            return (
+                self._harmless(lambda: input_counts(root), nothing),
+                self._harmless(lambda: skipped_items(plain, root), nothing),
+            )
 
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable.

@@ -323,6 +323,9 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
                 yield from needs(indices, indices + (later * length - position))
             begin += last - first
 
+    def _place_by_index(self) -> tuple[Stage[Any], int, int]:
+        return self._stage, self._epoch, self.position
+
     def close(self) -> None:
         foreseeing.discard(self)
         super().close()

@@ -11,6 +11,8 @@ from typing import Any, Final, final
 
 from .wait_histogram import WaitHistogram
 
+TOKENS: Final = "tokens/"
+"""Before the name of an input, in a name of a count."""
 COUNTS: Final = ("items", "bytes_read", "requests", "worker_restarts", "cache_hits", "cache_misses")
 IN_0_3: Final = 8
 """How many sums over a sample of the calls the versions up to 0.3 saved."""
@@ -58,7 +60,11 @@ class RunCounters:
         if not all(type(count) is int and count >= 0 for count in counts.values()):
             return None
         # A later version may count more.
-        known = {name: counts[name] for name in COUNTS if name in counts}
+        known = {
+            name: count
+            for name, count in counts.items()
+            if name in COUNTS or name.startswith(TOKENS)
+        }
         waited, looped = seconds if len(seconds) == 2 else _wait_and_loop_in_0_3(*seconds[:4])
         return cls(known, waited, looped, waits)
 

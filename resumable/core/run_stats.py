@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .input_counts import InputCount, passes_over
 from .process_counts import process_counts
-from .run_counters import RunCounters
+from .run_counters import TOKENS, RunCounters
 
 PERCENTILES: Final = (50, 95, 99)
 
@@ -23,11 +24,15 @@ def counts_since(before: Mapping[str, int], carried: Mapping[str, int]) -> dict[
 
 
 def described(
-    step: int, counters: RunCounters, inputs: Mapping[str, int], skipped: Mapping[str, int]
+    step: int, counters: RunCounters, inputs: Mapping[str, InputCount], skipped: Mapping[str, int]
 ) -> dict[str, Any]:
     """The dict of `PipelineIterator.stats`."""
     counts = dict(counters.counts)
-    stats: dict[str, Any] = {"steps": step, "items": counts.pop("items")}
+    names = [name for name in counts if name.startswith(TOKENS)]
+    tokens = {name.removeprefix(TOKENS): counts.pop(name) for name in names}
+    stats: dict[str, Any] = {"steps": step}
+    if "items" in counts:
+        stats["items"] = counts.pop("items")
     share = counters.wait_share
     if share is not None:
         stats["wait_seconds"] = counters.wait_seconds
@@ -37,4 +42,7 @@ def described(
             seconds = counters.waits.percentile(percent)
             if seconds is not None:
                 stats[f"wait_p{percent}"] = seconds
-    return stats | {"inputs": dict(inputs), "skipped": dict(skipped)} | counts
+    stats["inputs"] = {name: one.items for name, one in inputs.items()}
+    of_inputs = {"passes": passes_over(inputs), "tokens": tokens}
+    stats |= {name: values for name, values in of_inputs.items() if values}
+    return stats | {"skipped": dict(skipped)} | counts

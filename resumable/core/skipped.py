@@ -52,24 +52,23 @@ def skipped_items(
         paths[id(found)].append(place)
     skipped: defaultdict[str, int] = defaultdict(int)
 
-    def place_of(iterator: StageIterator[Any]) -> str:
-        places = paths[id(iterator._stage)]
-        # A stage that goes through its inputs again has several iterators in one place.
-        return places.pop(0) if len(places) > 1 else places[0]
-
-    def count(iterator: StageIterator[Any]) -> None:
+    def count(iterator: StageIterator[Any], place: str) -> None:
+        # A stage that goes through its inputs again has several iterators in one place. A copy of a stage, as
+        # `exclude` and `by_epoch` make them, has the place of what it is a copy of.
+        places = paths.get(id(iterator._stage)) or [place]
+        place = places.pop(0) if len(places) > 1 else places[0]
         if isinstance(iterator, MovesCopies):
-            before = below(place_of(iterator), (None,), 0)
-            for counts in iterator.skipped_in_copies(before):
-                for place, number in counts.items():
-                    skipped[place] += number
+            for counts in iterator.skipped_in_copies(below(place, (None,), 0)):
+                for inner, number in counts.items():
+                    skipped[inner] += number
             return
         if isinstance(iterator, CountsSkipped) and (dropped := iterator.skipped) is not None:
-            skipped[place_of(iterator)] += dropped
-        for upstream in iterator.inputs:
-            count(upstream)
+            skipped[place] += dropped
+        inputs = iterator._stage.inputs if isinstance(iterator._stage, Stage) else ()
+        for number, upstream in enumerate(iterator.inputs):
+            count(upstream, below(place, inputs or (None,), iterator._first_input + number))
 
-    count(root)
+    count(root, path)
     return dict(skipped)
 
 

@@ -155,6 +155,18 @@ class Stage(ABC, Generic[T]):
         most = count if self.flow.one_for_each else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        """How many items each input gives for the first ``items`` of ``epoch``, and in which of its epochs.
+
+        For stages with random access. `UNBOUNDED` if that is unknown.
+        """
+        reached = zip(self.inputs, self._inputs_reached(items), strict=True)
+        # What was read may count an end that was seen.
+        return [
+            (one, count if count == UNBOUNDED else min(count, known_length(one)), epoch)
+            for one, count in reached
+        ]
+
     @derived
     def _changes(self) -> tuple[int, ...]:
         """The epochs, ascending, from which on it is another pipeline than in the epoch before."""

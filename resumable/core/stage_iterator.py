@@ -22,6 +22,7 @@ from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
 from .reach import Reach, reached_by_motion
+from .saved_state import saved_state
 from .source_item import SourceItem
 
 T = TypeVar("T")
@@ -172,6 +173,29 @@ class StageIterator(ABC, Generic[T]):
         The state of upstream may be from before items that were read. Who holds such a state passes over them.
         """
         return reached_by_motion(self)
+
+    _first_input = 0
+    """The number of the first of `inputs` among those of the stage."""
+
+    @property
+    def _read_again(self) -> int | None:
+        """How many items its input has given after the state that it saves of it; None if unknown."""
+        return None if saved_state(self._stage).resumes_before else 0
+
+    @property
+    def _given(self) -> int | None:
+        """How many items it has handed out in its epoch; None if that does not follow from its state."""
+        if (place := self._place_by_index()) is not None:
+            return place[2] if place[0] is self._stage else None
+        return self.inputs[0]._given if self._stage.flow.one_for_each and self.inputs else None
+
+    def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
+        """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""
+        return []
+
+    def _place_by_index(self) -> tuple[Any, int, int] | None:
+        """A stage that is looked up by index, in which epoch, and how many of its items were handed out."""
+        return None
 
     def items(self) -> Items[T]:
         """The remaining items in the fastest way there is, moving this iterator along."""

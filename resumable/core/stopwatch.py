@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from time import perf_counter
 from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from .harmless import Harmless
 from .run_counters import RunCounters
 
 T = TypeVar("T")
@@ -47,9 +50,21 @@ class Stopwatch:
     """
 
     def __init__(self, clock: Callable[[], float], before: RunCounters) -> None:
-        self._clock = clock
+        self._harmless = Harmless("times are")
+        self._clock = clock if clock is perf_counter else self._going_on(clock)
         # One reference, so that another thread never sees half of a change.
         self._booked = _Booked(before, None, [])
+
+    def _going_on(self, clock: Callable[[], float]) -> Callable[[], float]:
+        """``clock``, which stands still where it fails."""
+        last = 0.0
+
+        def read() -> float:
+            nonlocal last
+            last = self._harmless(lambda: float(clock()), last)
+            return last
+
+        return read
 
     def begin_call(self) -> None:
         """Note that a call has begun, unless that was noted."""
@@ -58,7 +73,8 @@ class Stopwatch:
             return
         now = self._clock()
         if booked.until is None or len(booked.readings) >= MOST_READINGS:
-            self._booked = booked = _Booked(_counted(booked, now), now, [])
+            counters = self._harmless(partial(_counted, booked, now), booked.counters)
+            self._booked = booked = _Booked(counters, now, [])
         booked.readings.append(now)
 
     def end_call(self) -> None:

@@ -39,6 +39,9 @@ class Groups(Transform[Block]):
     _: KW_ONLY
     size: int
 
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [self.size * count]
+
     def start(self, epoch: int = 0) -> StageIterator[Block]:
         return _GroupsIterator(self, epoch)
 
@@ -178,6 +181,10 @@ class GroupIterator(BlockIterator[T]):
     def _reached(self) -> Iterator[Reach]:
         self._groups.skip(self._offset > 0)
         return self._groups._reached()
+
+    @property
+    def _read_again(self) -> int:
+        return int(self._offset > 0)
 
     def get_state(self) -> State:
         before = self._before

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, final
 
 from ..core.arguments import check_int
+from ..core.harmless import Harmless
 from ..errors import InvalidType, MissingDependency, shorten
 
 COUNTERS: Final = {
@@ -23,8 +25,13 @@ GAUGES: Final = {"wait_share": "part of the time in which the loop waited, from 
 QUANTILES: Final = {"0.5": "wait_p50", "0.95": "wait_p95", "0.99": "wait_p99"}
 GROUPS: Final = {
     "inputs": ("input", "items of each input of a mixture in its epoch"),
+    "passes": ("input", "passes over each input of a mixture in its epoch"),
+    "tokens": ("input", "tokens of each input that the loop has counted"),
     "skipped": ("stage", "items that a stage has dropped in this epoch"),
 }
+
+
+SCALARS: Final = Harmless("scalars are")
 
 
 class HasStats(Protocol):
@@ -67,8 +74,8 @@ def prometheus(
 
     Every name begins with ``resumable_``. What counts on ends with ``_total``, such as
     ``resumable_wait_seconds_total``; ``resumable_wait_share`` and ``resumable_wait_quantile_seconds{quantile="0.95"}``
-    are gauges, and so are ``resumable_inputs{input="web"}`` and ``resumable_skipped{stage="pipeline"}``, since these count
-    within an epoch. The share of the last minutes is
+    are gauges, and so are ``resumable_inputs{input="web"}``, ``resumable_passes{input="web"}`` and
+    ``resumable_skipped{stage="pipeline"}``, since these count within an epoch; also ``resumable_tokens{input="web"}``. The share of the last minutes is
     ``rate(resumable_wait_seconds_total[5m]) / (rate(resumable_wait_seconds_total[5m]) + rate(resumable_loop_seconds_total[5m]))``.
 
     The stats are taken in the thread of the server when Prometheus asks, so the loop is not slowed down. Each
@@ -127,7 +134,8 @@ def prometheus(
 def tensorboard(writer: Any, iterator: HasStats) -> None:
     """Write the stats of ``iterator`` as scalars now, below ``input/``, at their step.
 
-    Call it every so many steps, as stats cost as much as a state.
+    Call it every so many steps, as stats cost as much as a state. If the writer fails, a `RuntimeWarning` says so
+    once, and the loop goes on.
 
     Args:
       writer: with ``add_scalar(name, value, step)``, such as torch's ``SummaryWriter``.
@@ -146,6 +154,8 @@ def tensorboard(writer: Any, iterator: HasStats) -> None:
     4 input/items 4
     4 input/inputs/web 2
     4 input/inputs/math 2
+    4 input/passes/web 0.2222222222222222
+    4 input/passes/math 0.2222222222222222
     4 input/bytes_read 0
     4 input/requests 0
     4 input/cache_hits 0
@@ -154,14 +164,13 @@ def tensorboard(writer: Any, iterator: HasStats) -> None:
     """
     if not callable(getattr(writer, "add_scalar", None)):
         raise InvalidType(f"writer must have add_scalar, as a SummaryWriter, got {shorten(writer)}")
-    stats = _check_stats(iterator).stats()
-    step = stats.pop("steps")
+    stats: dict[str, Any] = SCALARS(_check_stats(iterator).stats, {})
+    step = stats.pop("steps", None)
     for name, value in stats.items():
-        if isinstance(value, Mapping):
-            for key, inner in value.items():
-                writer.add_scalar(f"input/{name}/{key}", inner, step)
-        else:
-            writer.add_scalar(f"input/{name}", value, step)
+        values = value.items() if isinstance(value, Mapping) else [(None, value)]
+        for key, inner in values:
+            title = f"input/{name}" if key is None else f"input/{name}/{key}"
+            SCALARS(partial(writer.add_scalar, title, inner, step), None)
 
 
 def _check_stats(iterator: HasStats) -> HasStats:

@@ -350,6 +350,10 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def last_origin(self) -> Origin:
         return Origin(type(self._stage).__name__, self._position.number - 1)
 
+    @property
+    def _given(self) -> int:
+        return self._position.number
+
     def get_state(self) -> State:
         own = self._saved
         if self._protocol is not None:

@@ -332,6 +332,10 @@ class _CacheIterator(CountsItems, DefersState[T]):
                 self._stage,
             )
 
+    @property
+    def _read_again(self) -> int | None:
+        return None
+
     def get_state(self) -> State:
         return {"position": self._position}
 

@@ -249,6 +249,20 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         return (self._upstream,)
 
     @property
+    def _first_input(self) -> int:  # type: ignore[override]
+        return self._index
+
+    def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
+        if ahead:
+            return []
+        lengths = self._stage.lengths
+        return [
+            *lengths[: self._index],
+            self._upstream._given,
+            *[0] * (len(lengths) - self._index - 1),
+        ]
+
+    @property
     def epoch(self) -> int:
         return self._epoch
 

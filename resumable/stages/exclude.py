@@ -32,7 +32,6 @@ from ..core import (
 )
 from ..core.epochs import in_epoch
 from ..core.graph import walk
-from ..core.input_counts import MixesInputs
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
@@ -50,6 +49,7 @@ from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..order.remaining import Remaining
 from ..state.value import State, unpack_position
+from .mix import Mix
 from .part import over_all_parts
 
 T = TypeVar("T")
@@ -286,6 +286,10 @@ class Exclude(LookedUp[T], Transform[T]):
             + (count > remaining.length)
         ]
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        count = self.remaining_in(epoch).index_of(items - 1) + 1 if items else 0
+        return [(self.upstream, count, epoch)]
+
     @classmethod
     def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
         return RECORDS
@@ -440,7 +444,7 @@ class _StreamIterator(_TellsOrigin[T]):
 
 def first_record(stage: Stage[Any]) -> Records:
     """The first record of a source of ``stage``, if it has any, to try whether records can be left out."""
-    if isinstance(stage, MixesInputs) and stage.names:
+    if isinstance(stage, Mix) and stage.names:
         inner = first_record(stage.inputs[0])
         return Records(named={stage.names[0]: inner}, may_lack=True)
     return first_record(stage.inputs[0]) if stage.inputs else Records.of([0]).lenient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, final
 
@@ -208,6 +208,9 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
             return turns % inputs, np.zeros_like(turns)
         turns, places = np.divmod(turns, length)
         return turns % inputs, places
+
+    def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
+        return [] if ahead else [upstream._given for upstream in self._upstreams]
 
     def get_state(self) -> State:
         states: list[State] | None = None

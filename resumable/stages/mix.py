@@ -17,6 +17,7 @@ from ..core import (
     NOTHING,
     PARTS,
     SEED,
+    Combine,
     Flow,
     IdentityField,
     IdentityFields,
@@ -37,7 +38,6 @@ from ..core import (
     known_length,
 )
 from ..core.indexed import Route
-from ..core.input_counts import MixesInputs
 from ..core.left_out import LeftOut, OfInputs
 from ..core.records import Records
 from ..core.reliance import SO_FAR
@@ -58,14 +58,14 @@ from ..order.weights import (
 from ..shadows.traced import through_inputs
 from .cycle import CyclingMixIterator, cycle_indexed, cycle_left_out, without_items
 from .mix_iterator import MixIterator
-from .repeat import check_later_epochs
+from .repeat import Repeat, check_later_epochs
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Mix(LookedUp[T], MixesInputs[T]):
+class Mix(LookedUp[T], Combine[T]):
     """Items of all upstreams, each in its own order, in the proportions of ``weights``.
 
     The weights are reduced to the smallest whole numbers w in the same proportions, with sum W.
@@ -331,8 +331,10 @@ class Mix(LookedUp[T], MixesInputs[T]):
             alike=self._leaves_out_equally(epoch, found),
         )
 
-    def items_of_inputs(self, items: int, epoch: int) -> Sequence[float]:
-        return self._items_before(self.schedule(epoch), items)
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        counts = self._items_before(self.schedule(epoch), items)
+        inputs = map(Repeat, self.upstreams) if self.stop == "cycle" else self.upstreams
+        return [(one, count, epoch) for one, count in zip(inputs, counts, strict=True)]
 
     def _items_before(self, schedule: AnySchedule, index: int) -> Sequence[int | float]:
         """How many items of each upstream are before an index."""

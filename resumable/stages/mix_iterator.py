@@ -18,7 +18,6 @@ from ..core import (
     check_reach,
 )
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
-from ..core.input_counts import CountsInputs
 from ..core.reach import Reach
 from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks
@@ -31,7 +30,7 @@ MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
-class MixIterator(MovesInBlocks[T], TurnsIterator[T], CountsInputs[T]):
+class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
     """Motion of a mix that ends with an upstream, or leaves out those that have ended.
 
     Args:
@@ -124,20 +123,17 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T], CountsInputs[T]):
             self._known_from, start = turn, 0
         return self._known[start : start + count]
 
-    @property
-    def items_of_inputs(self) -> Sequence[float] | None:
-        turns = self._schedule.turns_before(self._turn_after(self._taken))
+    def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
+        turn, last = self._turn_after(self._taken), self._stage.length
+        if ahead:
+            if last is None or self._leaves_out:
+                return []
+            turn = int(min(turn + ahead, last))
+        turns = self._schedule.turns_before(turn)
         if not self._leaves_out:
             return turns
-        lengths = self._stage.lengths
-        if any(
-            ended and length is None for ended, length in zip(self._ended, lengths, strict=True)
-        ):
-            return None
-        return [
-            turn if length is None else min(turn, length)
-            for turn, length in zip(turns, lengths, strict=True)
-        ]
+        found = zip(self._ended, self._upstreams, turns, strict=True)
+        return [upstream._given if ended else turn for ended, upstream, turn in found]
 
     def _reached(self) -> Iterator[Reach]:
         yield Reach(self._stage, self._turn_after(self._taken))

@@ -66,6 +66,9 @@ class Part(Deals[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [(count - 1) * self.count + self.index + 1 if count else 0]
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        return []  # other partitions have others of them
+
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)
         endless = self.upstream.length == math.inf

@@ -263,6 +263,13 @@ class Repeat(Transform[T]):
         length = self.split.length
         return [count if length is not None and count <= length else UNBOUNDED]
 
+    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
+        runs = self.runs(epoch)
+        number = runs.epoch_with(items - 1) if items and runs.known else 0
+        inner, its_epoch = self.in_pass(epoch, number), self.epoch_of(epoch, number)
+        before = runs.items_before(number) if number else 0
+        return [(inner, items - before, its_epoch)]
+
     def _epochs_begun(self, count: float) -> float:
         runs = self.runs(0)
         if not count and not self._first_epoch:
@@ -383,6 +390,13 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         position = int(self._epoch_runs.items_before(self._finished)) + place
         # A block may reach over the end of an epoch, so items are counted over all epochs.
         return origin_by_index(self._stage, indexed, position - back)
+
+    @property
+    def _given(self) -> int | None:
+        inner, runs = self.inputs[0]._given, self._epoch_runs
+        if inner is None or not self._finished:
+            return inner
+        return int(runs.items_before(self._finished)) + inner if runs.known else None
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

@@ -24,6 +24,7 @@ from ..core import (
     Length,
     MovesInBlocks,
     SourceItem,
+    Stage,
     StageIterator,
     SteadyIterator,
     block_length,
@@ -39,7 +40,6 @@ from ..core import (
 from ..core.arguments import check_below
 from ..core.block import concatenate
 from ..core.identity import COUNT_HINT
-from ..core.input_counts import DealsInput
 from ..core.reach import Reach, reached_by_index
 from ..core.reliance import ENDS
 from ..errors import InvalidArgument
@@ -170,7 +170,7 @@ class Shard(Deals[T]):
         return dealt
 
 
-class _IndexedShardIterator(MovesInBlocks[T], DealsInput[T]):
+class _IndexedShardIterator(MovesInBlocks[T]):
     """Over random access: the position is where the round begins in the global order."""
 
     # Rounds are counted from the position of the last resume, which need not be a multiple of
@@ -216,13 +216,12 @@ class _IndexedShardIterator(MovesInBlocks[T], DealsInput[T]):
         found = by_index(self._stage.upstream, self._start_epoch).epoch_at(self._base - 1)
         return self._start_epoch if found is None else found.epoch
 
-    @property
-    def items_of_input(self) -> int:
+    def _place_by_index(self) -> tuple[Stage[Any], int, int]:
         position: int = self.get_state()["position"]
         stage = self._stage
         if stage.uneven == "drop" and position == stage.upstream.length:
-            return position - position % stage.count  # a short last round is left out
-        return position
+            position -= position % stage.count  # a short last round is left out
+        return stage.upstream, self._start_epoch, position
 
     def _reached(self) -> Iterator[Reach]:
         upstream, position = self._stage.upstream, self.get_state()["position"]

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, final
 
 from ..core.failed_item import note_failed_item
 from ..core.graph import walk
+from ..core.harmless import Harmless
 from ..core.skipped import iterators, skipped_items
 from ..core.stage import Stage
 from ..state.value import State, take_state
@@ -29,6 +30,7 @@ CHEAP_SECONDS: Final = 1e-4
 """How long taking the state after an item may last for it to be taken after each."""
 STATE_SHARE: Final = 4
 """How many times as long as taking a dearer state the partition works before the next one is taken."""
+COUNTS: Final = Harmless("counts of dropped items are")
 
 
 class PartitionTask(NamedTuple):
@@ -170,4 +172,6 @@ class RunningPartition:
         drops = any(
             isinstance(stage, MayDropItems) and stage.drops for stage, _ in walk(self._pipeline)
         )
-        return skipped_items(self._pipeline, self._iterator, "") if drops else None
+        if not drops:
+            return None
+        return COUNTS(lambda: skipped_items(self._pipeline, self._iterator, ""), None)

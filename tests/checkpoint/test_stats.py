@@ -185,10 +185,9 @@ def test_counters_survive_the_bytes_and_leave_the_state_as_it_is(tmp_path: Path)
     assert decode(encode(with_stats)) == with_stats
 
 
-def test_impossible_counters_are_damage() -> None:
+def test_impossible_counters_cost_no_checkpoint() -> None:
     checkpoint = Checkpoint(1, 1.0, {}, counters=RunCounters({"items": -1}))
-    with pytest.raises(rs.CorruptCheckpoint, match="counters"):
-        decode(encode(checkpoint))
+    assert decode(encode(checkpoint)) == Checkpoint(1, 1.0, {})
 
 
 def test_a_line_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path: Path) -> None:
@@ -197,7 +196,7 @@ def test_a_line_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path: 
         warnings.simplefilter("always")
         assert train(tmp_path, plain(0, 1), 4)["steps"] == 4
     (warning,) = found
-    assert "how the run is doing could not be noted" in str(warning.message)
+    assert "how the run is doing is left out" in str(warning.message)
     assert rs.Directory(tmp_path).steps() == [1, 2, 3, 4]
 
 

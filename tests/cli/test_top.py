@@ -10,16 +10,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checkpoint.stats_folders import line, note, save
 from support.command import ROOT, call_command
 
 import resumable as rs
-from resumable.checkpoint.stats_lines import run_progress
+from resumable.checkpoint.stats_lines import inputs_of_ranks, run_progress
 from resumable.cli.top_table import run_table
 
 needs_rich = pytest.mark.skipif(
@@ -87,6 +89,46 @@ def test_it_reads_what_a_run_writes(tmp_path: Path) -> None:
     (found,) = run_progress(tmp_path, time.time())
     assert found.last is not None
     assert (found.last.items, found.before and found.before.items) == (40, 30)
+
+
+def mixed(rank: int, ranks: int) -> rs.Pipeline[Any]:
+    return rs.mix({"web": rs.range(60), "math": rs.range(20)}, weights=[3, 1]).shard(rank, ranks)
+
+
+def own_parts(rank: int, ranks: int) -> rs.Pipeline[Any]:
+    sources = {"web": rs.range(60), "math": rs.range(20)}
+    parts = rs.partition(
+        sources, 4, lambda web, math: rs.mix({"web": web, "math": math}, weights=[3, 1])
+    )
+    return parts.shard(rank, ranks)
+
+
+@pytest.mark.parametrize("build", [mixed, own_parts])
+def test_the_inputs_of_a_mixture_are_shown_over_all_ranks(
+    build: Callable[[int, int], rs.Pipeline[Any]], tmp_path: Path
+) -> None:
+    for rank in range(2):
+        trigger: Any = rs.EverySteps(12)
+        with rs.Checkpointer(tmp_path, trigger, rank=rank, ranks=2, stats=True) as saving:
+            loop = saving.resume(build(rank, 2))
+            for _ in islice(loop, 24):
+                loop.count_tokens({"web": 700, "math": rank})
+    _, *inputs = top(tmp_path, ".", "--once").stdout.partition("\n\n")[2].splitlines()
+    assert [row.split() for row in inputs] == [
+        ["web", "36", "0.60", "33,600"],
+        ["math", "12", "0.60", "24"],
+    ]
+
+
+def test_what_not_every_rank_tells_of_an_input_is_not_added_up(tmp_path: Path) -> None:
+    of_rank: dict[str, Any] = {"inputs": {"web": 3}, "of_rank": {"web": 30}, "tokens": {"web": 9}}
+    note(tmp_path, 0, 2, line(5, 10.0, **of_rank))
+    note(tmp_path, 1, 2, line(4, 10.0, inputs={"web": [1]}, of_rank=7, tokens={"web": "x"}))
+    (found,) = inputs_of_ranks(run_progress(tmp_path, 20.0))
+    assert found == ("web", (None, None, None))
+    note(tmp_path, 1, 2, line(4, 10.0, inputs={"web": 7}, of_rank={"web": 10}))
+    (found,) = inputs_of_ranks(run_progress(tmp_path, 20.0))
+    assert found == ("web", (10, 0.25, 9))
 
 
 def test_a_run_without_stats_says_how_to_get_them_and_what_checkpoints_tell(tmp_path: Path) -> None:

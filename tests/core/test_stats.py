@@ -352,14 +352,18 @@ def test_items_of_inputs_are_known_wherever_the_state_tells_them() -> None:
         "the second of two": (
             rs.concatenate(rs.range(2).filter(lambda _: True), rs.mix(named)),
             4,
-            {"1/web": 1, "1/math": 1},
+            {"1": 2, "1/web": 1, "1/math": 1},
         ),
         "until all have ended": (
             rs.mix(one.take(2), other.take(6), stop="all"),
             6,
             {"0": 2, "1": 4},
         ),
-        "of unknown length": (rs.mix(stream.take_while(lambda n: n < 2), other, stop="all"), 7, {}),
+        "of unknown length": (
+            rs.mix(stream.take_while(lambda n: n < 2), other, stop="all"),
+            7,
+            {"1": 5},
+        ),
         "begun again": (rs.mix(one.take(2), other, stop="cycle"), 6, {"0": 3, "1": 3}),
         "shuffled": (rs.mix(one, other).shuffle(0), 5, {}),
         "none": (rs.zip(one, other), 5, {}),

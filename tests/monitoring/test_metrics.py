@@ -24,6 +24,7 @@ def running() -> rs.PipelineIterator[Any]:
     mixed = rs.mix({"web": rs.range(9), 'ma"th': rs.range(9)}).map(read, on_error="skip")
     iterator = iter(mixed)
     iterator.measure(clock)
+    iterator.count_tokens({"web": 900})
     for _ in range(4):
         next(iterator)
         clock.now += 1.0
@@ -47,6 +48,8 @@ def test_prometheus_gets_the_stats() -> None:
         'resumable_wait_quantile_seconds{quantile="0.95"} 1.03125',
         'resumable_inputs{input="web"} 2.0',
         r'resumable_inputs{input="ma\"th"} 2.0',
+        'resumable_passes{input="web"} 0.2222222222222222',
+        'resumable_tokens{input="web"} 900.0',
         'resumable_skipped{stage="pipeline"} 0.0',
         "resumable_requests_total 0.0",
         "resumable_worker_restarts_total 0.0",
@@ -83,6 +86,7 @@ def test_tensorboard_gets_scalars_at_their_step() -> None:
     rs.metrics.tensorboard(Writer(), running())
     assert written["input/wait_share"] == (0.5, 4)
     assert written["input/inputs/web"] == (2, 4)
+    assert written["input/tokens/web"] == (900, 4)
     assert written["input/skipped/pipeline"] == (0, 4)
     assert "input/steps" not in written
 

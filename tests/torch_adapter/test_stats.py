@@ -91,3 +91,29 @@ def test_timing_changes_neither_batches_nor_states(workers: int) -> None:
     for _ in itertools.islice(half, 3):
         pass
     assert half.stats()["inputs"] == {"web": 3, "math": 3}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "core.iterator.input_counts",
+            "core.iterator.described",
+            "core.stopwatch.Stopwatch.counters",
+        ),
+        "core.iterator.PipelineIterator.stats",
+    ],
+)
+def test_no_fault_of_a_counter_comes_out_of_a_loader(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    numbers = rs.mix({"web": rs.range(9), "math": rs.range(9, 18)})
+    loader: Any = ResumableDataLoader(PipelineDataset(numbers), batch_size=2)
+    loader.measure()
+    monkeypatch.setattr(f"resumable.{place}", fails)
+    with pytest.warns(RuntimeWarning, match="stats are left out") as found:
+        assert [loader.stats()["steps"] for _ in loader] == list(range(1, 10))
+    assert len(found) == 1

@@ -1,0 +1,56 @@
+"""Call what only counts or shows, so that its failure ends no run."""
+
+# CPython calls a signal handler with the frame that it interrupts, and what the handler raises comes out
+# of that frame. So a traceback tells such an exception from an error of the call: a frame in it holds the
+# frame before it.
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar, final
+
+T = TypeVar("T")
+
+
+@final
+class Harmless:
+    """Makes calls that a run does not depend on.
+
+    If a call fails, its result is left out. The first failure is a `RuntimeWarning`; it is not raised where
+    warnings are errors. An exception of a signal handler is raised, since it concerns the run.
+
+    Args:
+      what: what is left out, as the warning names it.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._has_warned = False
+
+    def __call__(self, call: Callable[[], T], default: T) -> T:
+        """What ``call`` returns, or ``default`` if it fails."""
+        try:
+            return call()
+        except Exception as error:
+            if _is_of_handler(error):
+                raise
+            if not self._has_warned:
+                self._has_warned = True
+                with suppress(RuntimeWarning):
+                    message = f"{self._what} left out, since this failed: {error!r}"
+                    warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return default
+
+
+def _is_of_handler(error: Exception) -> bool:
+    """Whether a signal handler raised ``error``."""
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        interrupted, entry = entry.tb_frame, entry.tb_next
+        for value in entry.tb_frame.f_locals.values():
+            found = value if type(value) is tuple else (value,)
+            if any(one is interrupted for one in found):
+                return True
+    return False

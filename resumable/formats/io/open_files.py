@@ -12,7 +12,7 @@ from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 
 from ...core.regular_files import NOT_A_FILE, READ
-from ...errors import InvalidArgument, MalformedItem, ReadError
+from ...errors import InvalidArgument, MalformedItem, MissingFile, ReadError
 from .clock_cache import ClockCache, Shelved
 from .maps import MOST_MAPS, FileMap, map_file
 
@@ -59,6 +59,19 @@ class DataFile(NamedTuple):
         if (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns):
             raise self.changed()
 
+    def check_now(self) -> None:
+        """Compare the file with what is there now.
+
+        Raises:
+          MalformedItem: if it has changed.
+          ReadError: if it is no longer there.
+        """
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        self.check_unchanged(status)
+
     def changed(self) -> MalformedItem:
         """The error that says that the file has changed."""
         return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
@@ -68,9 +81,12 @@ class DataFile(NamedTuple):
 
         Raises:
           MalformedItem: if it has changed.
-          OSError: if it cannot be opened.
+          ReadError: if it cannot be opened.
         """
-        opened = open_regular(self.path)
+        try:
+            opened = open_regular(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
         if opened is None:
             raise self.changed()
         file, status = opened
@@ -80,6 +96,14 @@ class DataFile(NamedTuple):
             file.close()
             raise
         return file
+
+
+def unreadable(path: str, error: OSError) -> ReadError:
+    """The error that says why the system does not read a file; one of a signal handler is raised as it is."""
+    if error.errno is None:
+        raise error
+    kind = MissingFile if isinstance(error, FileNotFoundError) else ReadError
+    return kind(error.errno, f"{path} could not be read: {error.strerror}")
 
 
 def open_regular(path: str, flags: int = READ) -> tuple[FileIO, os.stat_result] | None:
@@ -116,13 +140,13 @@ def found_file(path: str) -> DataFile:
 
     Raises:
       InvalidArgument: if something else is there.
-      OSError: if it cannot be opened.
+      ReadError: if it cannot be opened.
     """
     try:
         opened = open_regular(path)
-    except OSError:
+    except OSError as error:
         if not os.path.lexists(path) or os.path.isfile(path):
-            raise
+            raise unreadable(path, error) from error
         opened = None
     if opened is None:
         raise InvalidArgument(f"paths must name regular files, got {path!r}")
@@ -165,7 +189,7 @@ class FileContent(Shelved[FileData]):
         self.used = True
         if self._mapped:
             # Reading a map beyond the end of a file cut short would kill the process.
-            self._file.check_unchanged(os.stat(self._file.path))
+            self._file.check_now()
         return data
 
     def _read(self) -> bytes:

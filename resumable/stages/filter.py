@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
@@ -81,16 +81,13 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
     # Of the first `_read` items that the last `pull` read, the numbers of the ones passed on. `_tested` has
     # what the predicate returned for the items after these.
     _read = 1
-
-    def __init__(self, stage: Filter[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._passed = [0]
-        self._tested: list[list[object]] = []
+    _passed: Sequence[int] = (0,)
+    _tested: Sequence[list[object]] = ()
 
     def pull(self, count: int) -> Block:
         kept: list[Block] = []
-        tested = self._tested = []
-        self._passed, self._read = [], 0
+        tested: list[list[object]] = []
+        self._tested, self._passed, self._read = tested, [], 0
         predicate = self._stage.predicate
         missing = count
         while missing:
@@ -105,6 +102,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
             if 8 * len(rows) < len(items):
                 # Any number of items may be dropped, so nothing is kept of these.
                 self._count_tested()
+                tested.clear()
                 if not rows and len(kept) > 1:
                     kept.pop()
             if len(items) < missing:
@@ -114,6 +112,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
 
     def origin(self, back: int) -> SourceItem | None:
         self._count_tested()
+        self._tested = ()
         if back > len(self._passed):
             return None
         found = self._upstream.origin(self._read - self._passed[-back])
@@ -121,9 +120,8 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
 
     def _count_tested(self) -> None:
         numbers = compress(count_from(self._read), chain.from_iterable(self._tested))
-        self._passed += numbers
+        self._passed = [*self._passed, *numbers]
         self._read += sum(map(len, self._tested))
-        del self._tested[:]
 
     def items(self) -> Items[T]:
         self.one_by_one, self._tested, self._passed, self._read = True, [], [0], 1

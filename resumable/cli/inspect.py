@@ -139,19 +139,13 @@ def why_no_folder(path: str) -> str:
 def folders_below(folder: Path) -> str:
     """Folders below this one that may hold checkpoints, or whose they are, as the end of a message."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    if written := [
-        one for one in (folder, *map(folder.joinpath, folders[:10])) if is_of_torch(one)
-    ]:
+    looked = (folder, *map(folder.joinpath, folders[:10]))
+    if written := [one for one in looked if (one / ".metadata").is_file()]:
         return (
             f"; torch.distributed.checkpoint wrote {written[0]}, which only dcp.load reads; commands read what a "
             "Checkpointer saves, whose listener may call dcp.save: see docs/frameworks/pytorch-savers.md"
         )
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
-
-
-def is_of_torch(folder: Path) -> bool:
-    """Whether ``folder`` is a checkpoint of PyTorch's Distributed Checkpoint."""
-    return (folder / ".metadata").is_file()
 
 
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:

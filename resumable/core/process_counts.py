@@ -43,12 +43,11 @@ class ProcessCounts:
     @contextmanager
     def building(self) -> Iterator[None]:
         """Add what is counted meanwhile to the run that starts next."""
-        before = self.now()
+        self._building.subtract(self.now())
         try:
             yield
         finally:
             self._building.update(self.now())
-            self._building.subtract(before)
 
     def now(self) -> Mapping[str, int]:
         """All of them, as a new dict."""

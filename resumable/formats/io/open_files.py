@@ -50,27 +50,19 @@ class DataFile(NamedTuple):
         """A number of 64 bits that tells another content of the same size apart."""
         return self.mtime_ns
 
-    def check_unchanged(self, status: os.stat_result) -> None:
-        """Compare the file with its ``status`` now.
-
-        Raises:
-          MalformedItem: if it has changed.
-        """
-        if (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise self.changed()
-
-    def check_now(self) -> None:
-        """Compare the file with what is there now.
+    def check_unchanged(self, status: os.stat_result | None = None) -> None:
+        """Compare the file with its ``status`` now, which the system is asked for if it is not given.
 
         Raises:
           MalformedItem: if it has changed.
           ReadError: if it is no longer there.
         """
         try:
-            status = os.stat(self.path)
+            now = status or os.stat(self.path)
         except OSError as error:
             raise unreadable(self.path, error) from error
-        self.check_unchanged(status)
+        if now.st_mtime_ns != self.mtime_ns or now.st_size != self.size:
+            raise self.changed()
 
     def changed(self) -> MalformedItem:
         """The error that says that the file has changed."""
@@ -189,7 +181,7 @@ class FileContent(Shelved[FileData]):
         self.used = True
         if self._mapped:
             # Reading a map beyond the end of a file cut short would kill the process.
-            self._file.check_now()
+            self._file.check_unchanged()
         return data
 
     def _read(self) -> bytes:

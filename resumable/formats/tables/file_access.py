@@ -71,7 +71,7 @@ class LocalFileAccess(TableFileAccess):
         self.path, self.size = file.path, file.size
 
     def check_unchanged(self) -> None:
-        self.file.check_now()
+        self.file.check_unchanged()
 
     def open(self, ranges: ByteRanges = ()) -> Any:
         import pyarrow as pa

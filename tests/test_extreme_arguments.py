@@ -9,11 +9,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.graphs import stream
+from support.graphs import catalogue, stream
 from support.tiers import thinned
 
 import resumable as rs
@@ -259,12 +260,13 @@ def test_a_buffer_with_more_places_than_memory_has_begins_at_once(
 
 
 def crafted(value: Any) -> Iterator[Any]:
-    """Copies of ``value`` in which one integer is an extreme."""
+    """Copies of ``value`` in which one integer is an extreme, but for what an object of the user has saved."""
     if type(value) is int:
         yield from (-1, value + 1, 2**31, 2**62, 2**63 - 1, 2**63, 10**400)
     elif isinstance(value, (dict, list)):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            for other in crafted(value[key]):
+        keys = [*value] if isinstance(value, dict) else range(len(value))
+        for key in keys:
+            for other in crafted(value[key]) if key != "object" else ():
                 copied = value.copy()
                 copied[key] = other
                 yield copied
@@ -283,13 +285,31 @@ def test_whatever_a_position_is_only_errors_of_the_library_are_raised(
         own(next, iterator)
         state = own(iterator.get_state)
     for hostile in thinned(crafted(state), 16, (builder, source)):
-        resumed = own(pipeline.resume, hostile)
-        if not isinstance(resumed, Exception):
-            with resumed:
-                own(resumed.get_state)
-                own(next, resumed)
-                own(resumed.skip, 2)
-                rs.dumps(resumed.get_state())
+        use_resumed(pipeline, hostile)
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+@pytest.mark.parametrize("name", thinned(catalogue(Path()), 40, "extremes"))
+def test_whatever_a_position_of_any_source_and_stage_is_only_errors_of_the_library_are_raised(
+    catalogue_data: Path, name: str, steps: int
+) -> None:
+    make = catalogue(catalogue_data)[name]
+    with iter(make()) as iterator:
+        for _ in range(steps):
+            own(next, iterator)
+        state = iterator.get_state()
+    for hostile in thinned(crafted(state), 16, (name, steps)):
+        use_resumed(make(), hostile)
+
+
+def use_resumed(pipeline: rs.Pipeline[Any], hostile: Any) -> None:
+    resumed = own(pipeline.resume, hostile)
+    if not isinstance(resumed, Exception):
+        with resumed:
+            own(resumed.get_state)
+            own(next, resumed)
+            own(resumed.skip, 2)
+            rs.dumps(resumed.get_state())
 
 
 def test_an_endless_pipeline_is_exact_up_to_its_last_countable_item_and_refuses_the_next() -> None:

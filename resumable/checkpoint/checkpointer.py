@@ -19,6 +19,7 @@ from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
 from ..errors.foreign_words import with_our_words
 from ..pipeline import Pipeline
+from ..stages.global_order import deal_of
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
 from .clock import SteadyClock
@@ -263,7 +264,8 @@ class Checkpointer:
         Args:
           pipeline: the same as when the step was made; that of any rank.
           step: from 1, as `step` has it in the body of the loop.
-          rank: the rank that got it, of those of that time; by default that of this checkpointer.
+          rank: the rank that got it, of those of that time; by default that of this checkpointer. If
+            this has one rank only, that to which ``pipeline`` deals items.
 
         Raises:
           InvalidArgument: if there is no such step or rank.
@@ -273,7 +275,10 @@ class Checkpointer:
         """
         step = check_int("step", step, minimum=1)
         stage = check_pipeline(pipeline).stage
-        found = traced_step(self.store, lambda _: stage, step, self.rank if rank is None else rank)
+        if rank is None:
+            # One checkpointer may save for all ranks, without knowing which rank it is.
+            rank = self.rank if self.ranks > 1 else deal_of(stage).rank
+        found = traced_step(self.store, lambda _: stage, step, rank)
         if not found:
             raise InvalidArgument(f"step must be one of the run, which ends before, got {step}")
         return found[0].origin

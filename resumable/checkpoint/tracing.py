@@ -97,8 +97,8 @@ def traced_step(
     )
     if span.last == math.inf and number and spans[number - 1].ranks == span.ranks:
         # Nothing follows that would show a wrong pipeline, so what the same ranks did before must.
-        _with_known_ranks(steps, stage_of, spans[number - 1], counts)
-    span = _with_known_ranks(steps, stage_of, span, counts)
+        _with_known_ranks(steps, stage_of, spans[number - 1], counts, rank)
+    span = _with_known_ranks(steps, stage_of, span, counts, rank)
     return [
         traced
         for chosen in _chosen(rank, span.ranks)
@@ -179,7 +179,11 @@ class _RanksUnknown(StateMismatch):
 
 
 def _with_known_ranks(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, counts: Sequence[int]
+    steps: WholeSteps,
+    stage_of: StageOfRanks,
+    span: _StepRange,
+    counts: Sequence[int],
+    rank: int | None = None,
 ) -> _StepRange:
     """``span`` with the number of ranks by which the next checkpoint is come to, one of ``counts``.
 
@@ -191,7 +195,7 @@ def _with_known_ranks(
     if (
         span.last == math.inf
         or not is_dealt(stage_of(span.ranks))
-        or _arrives(steps, stage_of, span)
+        or _arrives(steps, stage_of, span, rank)
     ):
         return span
     saved_by = steps.saved_as(int(span.last)).ranks
@@ -205,7 +209,7 @@ def _with_known_ranks(
     for ranks in counts:
         other = span._replace(ranks=ranks)
         with suppress(StateMismatch, InvalidArgument):
-            if _arrives(steps, stage_of, other):
+            if _arrives(steps, stage_of, other, rank):
                 return other
     raise _RanksUnknown(
         f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: {span.ranks} ranks do not come "
@@ -214,14 +218,15 @@ def _with_known_ranks(
     )
 
 
-def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange) -> bool:
-    """Whether rank 0 of as many comes to the place of the next checkpoint."""
+def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int | None) -> bool:
+    """Whether ``rank`` of as many, or rank 0, comes to the place of the next checkpoint."""
+    rank = rank if rank is not None and rank < span.ranks else 0
     # Before anything is read: what is listed may be removed meanwhile.
     saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
-    one = for_rank(stage_of(span.ranks), 0, span.ranks)
+    one = for_rank(stage_of(span.ranks), rank, span.ranks)
     if one is None:
         return True  # which is refused later
-    began, checkpoint, of_rank = _beginning(steps, span, 0)
+    began, checkpoint, of_rank = _beginning(steps, span, rank)
     end = int(span.last)
     try:
         last = steps.checkpoints(end)
@@ -231,7 +236,9 @@ def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange) -> boo
         return False
     shadow = origins(Pipeline(one))
     with (
-        start_at(last[0], shadow, steps, from_this_rank=saved[-1].ranks == span.ranks > 1) as there,
+        start_at(
+            last[rank % len(last)], shadow, steps, from_this_rank=saved[-1].ranks == span.ranks > 1
+        ) as there,
         start_at(checkpoint, shadow, steps, from_this_rank=of_rank) as here,
     ):
         if here.skip(end - began) < end - began:

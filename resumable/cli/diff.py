@@ -14,7 +14,7 @@ from ..state.encoding import dumps
 from ..views.column import Column, listed
 from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
-from .inspect import show_age, show_time
+from .inspect import folders_below, show_age, show_time
 
 ABSENT: Final = object()
 """Stands for a position that only the other checkpoint has."""
@@ -79,7 +79,11 @@ def _read(path: Path, name: str | None) -> FoundFile:
     valid = [file for file in valid if name in (None, file.name)]
     if not valid:
         wrong = [file for file in there if file.problem is not None and name in (None, file.name)]
-        why = f"; {_newest(wrong).path.name}: {_newest(wrong).problem}" if wrong else ""
+        why = (
+            f"; {_newest(wrong).path.name}: {_newest(wrong).problem}"
+            if wrong
+            else folders_below(path)
+        )
         raise _Unreadable(
             f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}{why}"
         )

@@ -133,8 +133,14 @@ def why_no_folder(path: str) -> str:
 
 
 def folders_below(folder: Path) -> str:
-    """Folders below this one that may hold checkpoints, as the end of a message."""
+    """Folders below this one that may hold checkpoints, or whose they are, as the end of a message."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    looked = (folder, *map(folder.joinpath, folders[:10]))
+    if written := [one for one in looked if (one / ".metadata").is_file()]:
+        return (
+            f"; torch.distributed.checkpoint wrote {written[0]}, which only dcp.load reads; commands read what a "
+            "Checkpointer saves, whose listener may call dcp.save: see docs/frameworks/pytorch-savers.md"
+        )
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
 
 

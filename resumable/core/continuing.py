@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import StateMismatch, UnencodableState
 from ..state.merging import EPOCH_REACHED
-from ..state.value import State, freeze, unpack, unpack_count
+from ..state.value import LARGEST_COUNT, State, freeze, unpack, unpack_count
 from .fingerprint import FoundArgument, explain_mismatch
 from .past import Before, Past, SavedPosition, past_of
 from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
@@ -50,9 +50,9 @@ def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
     )
     step = unpack_count(stage, "step", step)
     ahead = unpack_count(stage, "ahead", ahead, step, f"step={step}")
-    epoch = unpack_count(stage, "epoch", epoch)
+    epoch = unpack_count(stage, "epoch", epoch, LARGEST_COUNT)
     if EPOCH_REACHED in state:
-        reached = unpack_count(stage, EPOCH_REACHED, reached)
+        reached = unpack_count(stage, EPOCH_REACHED, reached, LARGEST_COUNT)
     return SavedPosition(saved, epoch, step, ahead, positions, reached)
 
 

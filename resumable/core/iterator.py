@@ -189,7 +189,7 @@ class PipelineIterator(StageIterator[T]):
         # process had counted when this iterator was made.
         self._items_from = 0
         self._counted_before = NOTHING_COUNTED
-        self._process_before = process_counts.now()
+        self._process_before = process_counts.start_run()
         self._stopwatch: Stopwatch | None = None
         self._harmless = Harmless("stats are")
         self._tokens: dict[str, int] = {}  # as far as this iterator was told of them
@@ -457,7 +457,8 @@ class PipelineIterator(StageIterator[T]):
         - ``worker_restarts``: how often processes of workers were started again because one had died.
         - ``cache_hits``, ``cache_misses``: parts of remote files that an `rs.FileCache` had, or had not.
 
-        The last four groups count the whole process from when the iterator was made. After an error or an
+        The last four groups count the whole process from when the iterator was made; the first iterator after an
+        index was built also counts what that has read. After an error or an
         interrupt, and in another thread than the loop's, ``inputs`` and ``skipped`` may be those of an item shortly
         before.
 

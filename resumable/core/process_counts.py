@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, final
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Final, final
 
 
 @final
@@ -22,12 +24,30 @@ class ProcessCounts:
       worker_restarts: how often a pool of processes was started again because one of them had died.
     """
 
+    _building: ClassVar[Counter[str]] = Counter()
+
     def __init__(self) -> None:
         self.bytes_read = 0
         self.requests = 0
         self.cache_hits = 0
         self.cache_misses = 0
         self.worker_restarts = 0
+
+    def start_run(self) -> Mapping[str, int]:
+        """All of them before a run, without what was read for it while its pipeline was built."""
+        before = Counter(self.now())
+        before.subtract(self._building)
+        self._building.clear()
+        return before
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Add what is counted meanwhile to the run that starts next."""
+        self._building.subtract(self.now())
+        try:
+            yield
+        finally:
+            self._building.update(self.now())
 
     def now(self) -> Mapping[str, int]:
         """All of them, as a new dict."""

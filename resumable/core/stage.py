@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, 
 import numpy as np
 
 from ..errors import InvalidType, StateMismatch, UnknownLength, shorten
-from ..state.value import unpack, unpack_count
+from ..state.value import LARGEST_POSITION, unpack, unpack_count
 from .arguments import check_int
 from .block import Indices, block_items
 from .callables import callables_in
@@ -34,7 +34,7 @@ from .timeline import UNBOUNDED, ByPosition, Timeline
 
 T = TypeVar("T")
 
-MOST_ITEMS: Final = 2**62
+MOST_ITEMS: Final = LARGEST_POSITION
 
 Length: TypeAlias = int | float | None
 """The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""

@@ -98,7 +98,11 @@ class SaveError(ResumableError, OSError):
 
 
 class ReadError(ResumableError, OSError):
-    """A remote file could not be read, however often that was tried; its ``__cause__`` is the last error."""
+    """A file could not be read, however often that was tried; its ``__cause__`` is the last error."""
+
+
+class MissingFile(ReadError, FileNotFoundError):
+    """A file is not there, or not there any more."""
 
 
 class NameInUse(ResumableError, BlockingIOError):

@@ -90,7 +90,7 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
     def _reader(self) -> Reader:
         kept = self.kept
         if isinstance(self.file, DataFile):
-            self.file.check_unchanged(os.stat(self.file.path))
+            self.file.check_unchanged()
         if kept is not None and kept[0] == os.getpid():
             self.used = True
             return kept[1]
@@ -99,7 +99,7 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
                 self.is_beyond_cache = copy.is_beyond_cache
                 return self._opened(copy.path)
         reader = self._opened(self.file.path)
-        self.file.check_unchanged(os.stat(self.file.path))
+        self.file.check_unchanged()
         return reader
 
     def _opened(self, path: str) -> Reader:
@@ -125,5 +125,5 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
             if type(error) not in (RuntimeError, ValueError, IndexError):
                 raise
             if isinstance(self.file, DataFile):
-                self.file.check_unchanged(os.stat(self.file.path))
+                self.file.check_unchanged()
             raise MalformedItem(f"{self.file.path}, {where}: {error}") from error

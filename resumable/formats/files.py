@@ -30,7 +30,7 @@ from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of
 from .data_files import AnyFile, found_data_files, location, path_of_found
 from .io.cached_parts import part_uses
-from .io.open_files import DataFile
+from .io.open_files import DataFile, unreadable
 from .io.paths import Paths, file_name, without_query
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
@@ -219,9 +219,12 @@ def located(argument: str, path: str) -> DataFile:
 
     Raises:
       InvalidArgument: if it is not a regular file.
-      OSError: if it is not there.
+      ReadError: if it is not there.
     """
-    status = os.stat(path)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
     if not stat.S_ISREG(status.st_mode):
         raise InvalidArgument(f"{argument} must name regular files, got {path!r}")
     return DataFile.found(path, status)

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from ..core.derived import derived
+from ..core.process_counts import process_counts
 from ..errors import InvalidType, shorten
 from .data_files import AnyFile, found_data_files
 from .record import Format
@@ -58,7 +59,9 @@ class IndexedRecordFiles(RecordFiles[T]):
         if found is None:
             found = found_data_files(self.paths, self.storage_options, format)
         object.__setattr__(self, "found", tuple(found))
-        return self._adapted(open_record_files(found, folder, format))
+        with process_counts.building():  # an index may take a scan of all files
+            opened = open_record_files(found, folder, format)
+        return self._adapted(opened)
 
     def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
         """The ``files`` as they are to be read."""

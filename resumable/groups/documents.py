@@ -16,6 +16,7 @@ from .row_format import RowFormat
 Tokens: TypeAlias = npt.NDArray[Any]
 """Of shape (length, ...)."""
 
+DOCUMENTS = "documents to pack"
 PLAIN = "tokens"
 """The field of documents that are no dicts."""
 
@@ -77,7 +78,9 @@ def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
     items = block_items(block)
     if form.fields is not None:
         fields = {
-            name: with_equal_empty_ones(_tokens_of(_field_of(items, name, form.fields, some=True)))
+            name: with_equal_empty_ones(
+                _tokens_of(_field_of(items, name, form.fields, some=True), _field(name))
+            )
             for name in form.fields
         }
         lengths = np.stack([_lengths_of(found) for found in fields.values()], axis=1)
@@ -101,7 +104,10 @@ def _fields_of_one_length(
         packed = [name for name in names if name not in form.per_document]
         _check_names(packed, form)
         some = key is not None
-        return {name: _tokens_of(_field_of(items, name, names, some=some)) for name in packed}
+        return {
+            name: _tokens_of(_field_of(items, name, names, some=some), _field(name))
+            for name in packed
+        }
     if key is not None and items:
         raise MalformedItem(f"key={key!r} needs items that are dicts, got {shorten(items[0])}")
     return {PLAIN: _tokens_of(items)}
@@ -124,20 +130,20 @@ def _check_names(names: list[str], form: RowFormat) -> None:
         )
 
 
-def _tokens_of(documents: list[Any]) -> list[Tokens]:
-    found = [each if type(each) is np.ndarray else _as_tokens(each) for each in documents]
+def _tokens_of(documents: list[Any], called: str = DOCUMENTS) -> list[Tokens]:
+    found = [each if type(each) is np.ndarray else _as_tokens(each, called) for each in documents]
     if any(tokens.ndim != 1 for tokens in found):
-        _check_shapes(found, documents)
+        _check_shapes(found, documents, called)
     # Where there is no token there is no dtype to speak of: `np.array([])` is float64.
     dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if any(dtype.hasobject for dtype in dtypes):
-        raise _no_document(next(each for each in found if each.dtype.hasobject))
+        raise _no_document(next(each for each in found if each.dtype.hasobject), called)
     if not all(dtype.isnative for dtype in dtypes):
         found = [tokens.astype(tokens.dtype.newbyteorder("="), copy=False) for tokens in found]
         dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
-        raise MalformedItem(f"documents to pack must be of one dtype, got {names}")
+        raise MalformedItem(f"{called} must be of one dtype, got {names}")
     return found
 
 
@@ -149,36 +155,36 @@ def with_equal_empty_ones(found: list[Tokens]) -> list[Tokens]:
     return [tokens if len(tokens) else like[:0] for tokens in found]
 
 
-def _as_tokens(document: Any) -> Tokens:
+def _as_tokens(document: Any, called: str) -> Tokens:
     """What is no plain array as one: Python integers are int64 on every system."""
     if isinstance(document, np.ndarray) and not is_masked(document):
         return document
     try:
         tokens = np.asarray(document)
     except (ValueError, OverflowError):  # ragged
-        raise _no_document(document) from None
+        raise _no_document(document, called) from None
     if is_masked(document) or tokens.dtype.kind not in "biufc":
-        raise _no_document(document)
+        raise _no_document(document, called)
     # A list without numbers may be all that a group has of a field.
     return tokens.astype(np.int64) if tokens.dtype.kind == "i" or not tokens.size else tokens
 
 
-def _check_shapes(found: list[Tokens], documents: list[Any]) -> None:
+def _check_shapes(found: list[Tokens], documents: list[Any], called: str) -> None:
     for tokens, document in zip(found, documents, strict=True):
         if not tokens.ndim:
-            raise _no_document(document)
+            raise _no_document(document, called)
     shapes = {tokens.shape[1:] for tokens in found if len(tokens)}
     if len(shapes) > 1:
         names = " and ".join(map(str, sorted(shapes)))
-        raise MalformedItem(
-            f"documents to pack must have one shape behind the first axis, got {names}"
-        )
+        raise MalformedItem(f"{called} must have one shape behind the first axis, got {names}")
 
 
-def _no_document(value: Any) -> MalformedItem:
-    return MalformedItem(
-        f"documents to pack must be arrays or lists of numbers, got {shorten(value)}"
-    )
+def _no_document(value: Any, called: str) -> MalformedItem:
+    return MalformedItem(f"{called} must be arrays or lists of numbers, got {shorten(value)}")
+
+
+def _field(name: str) -> str:
+    return f"field {name!r} of {DOCUMENTS}"
 
 
 def _lengths_of(documents: list[Tokens]) -> Indices:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
+from itertools import count as count_from
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core import (
@@ -77,12 +78,16 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
 
     # Items dropped before the first one passed on; below 0 after that one, and after the warning.
     _dropped = 0
-    # What the predicate returned for the items that the last `pull` read; empty after `items`.
+    # Of the first `_read` items that the last `pull` read, the numbers of the ones passed on. `_tested` has
+    # what the predicate returned for the items after these.
+    _read = 1
+    _passed: Sequence[int] = (0,)
     _tested: Sequence[list[object]] = ()
 
     def pull(self, count: int) -> Block:
         kept: list[Block] = []
-        tested = self._tested = []
+        tested: list[list[object]] = []
+        self._tested, self._passed, self._read = tested, [], 0
         predicate = self._stage.predicate
         missing = count
         while missing:
@@ -94,19 +99,32 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
             if self._dropped >= 0:
                 self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
+            if 8 * len(rows) < len(items):
+                # Any number of items may be dropped, so nothing is kept of these.
+                self._count_tested()
+                tested.clear()
+                if not rows and len(kept) > 1:
+                    kept.pop()
             if len(items) < missing:
                 break
             missing -= len(rows)
         return concatenate(kept)
 
     def origin(self, back: int) -> SourceItem | None:
-        flags = list(chain.from_iterable(self._tested))
-        passed = [ago for ago, flag in enumerate(reversed(flags), 1) if flag] if flags else [1]
-        found = self._upstream.origin(passed[back - 1]) if back <= len(passed) else None
+        self._count_tested()
+        self._tested = ()
+        if back > len(self._passed):
+            return None
+        found = self._upstream.origin(self._read - self._passed[-back])
         return found and found._replace(place=None)
 
+    def _count_tested(self) -> None:
+        numbers = compress(count_from(self._read), chain.from_iterable(self._tested))
+        self._passed = [*self._passed, *numbers]
+        self._read += sum(map(len, self._tested))
+
     def items(self) -> Items[T]:
-        self.one_by_one, self._tested = True, []
+        self.one_by_one, self._tested, self._passed, self._read = True, [], [0], 1
         kept = partial(builtins.filter, self._stage.predicate)
         if self._dropped < 0:
             return self._upstream.items().through(kept)

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from .columns import as_columns, as_rows
 from .differing import difference
-from .value import State, freeze, unpack_count
+from .value import LARGEST_COUNT, State, freeze, unpack_count
 
 PARTITIONS: Final = "partitions"
 """The key under which a state has the numbers of its partitions.
@@ -161,7 +161,7 @@ def _checked(state: Any) -> State:
         shown = shorten(state["fingerprint"])
         raise StateMismatch(f"saved fingerprint must be a string, got {shown}")
     for name in ("epoch", "step", "ahead", *({EPOCH_REACHED} & state.keys())):
-        unpack_count(None, name, state[name])
+        unpack_count(None, name, state[name], LARGEST_COUNT)
     return state
 
 

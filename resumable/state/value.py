@@ -8,6 +8,7 @@ complex dtypes, of fixed-width strings and bytes, and of dates and times, all of
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -28,6 +29,8 @@ MAX_DEPTH: Final = 400
 TUPLE_LEVELS: Final = 8
 LONGEST_PLACE: Final = 200
 LARGEST_COUNT: Final = 2**63 - 1
+LARGEST_POSITION: Final = 2**62
+"""The most items of a pipeline. Twice as many are still counted in 64 bits."""
 WAYS_OUT: Final = {"torch.Tensor": "resumable_torch.with_tensors(source) saves it as an array"}
 """What to do about a value of a foreign type."""
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
@@ -184,6 +187,8 @@ def unpack_count(
 ) -> int:
     """``value`` if it is an int from 0 to ``maximum``, as a saved position must be.
 
+    Without a ``maximum``, and with an infinite one, it is at most 2**62, as any position is.
+
     Raises:
       StateMismatch: naming ``stage``, ``name``, ``value`` and ``rule``.
     """
@@ -191,7 +196,9 @@ def unpack_count(
         raise StateMismatch(f"saved {name} must be a 64-bit integer, got {shorten(value)}", stage)
     if value < 0:
         raise StateMismatch(f"saved {name}={shorten(value)} is below 0", stage)
-    if maximum is not None and value > maximum:
+    if maximum is None or maximum == math.inf:
+        maximum, rule = LARGEST_POSITION, "the last item that any pipeline has, number 2**62"
+    if value > maximum:
         raise StateMismatch(f"saved {name}={value} lies beyond {rule or maximum}", stage)
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..core.origin import (
     BatchOrigin,
@@ -16,13 +16,17 @@ from ..core.origin import (
     ZipOrigin,
 )
 
+INPUT: Final = "of item"
+"""What an item of a batch is called of which something else was made, so that it is no row."""
+
 
 class OriginRow(NamedTuple):
     """A record of an item, or what is not known of it.
 
     Attributes:
       place: where in the item it is, such as ``"row 3"`` or ``"row 0, tokens 0:17 at 5"``; empty if it is
-        all of it.
+        all of it. A row is always one of the item: what was item 2 of an earlier batch, of which a stage
+        made something else, is ``"of item 2"``.
       record: None where it is not known.
       unknown: what is not known; empty if all is.
     """
@@ -32,8 +36,13 @@ class OriginRow(NamedTuple):
     unknown: str = ""
 
 
-def origin_rows(origin: ItemOrigin, place: str = "") -> Iterator[OriginRow]:
+def origin_rows(origin: ItemOrigin, place: str = "", row: str = "row") -> Iterator[OriginRow]:
     """A row for each record of ``origin``, in order.
+
+    Args:
+      origin: of an item, or of a part of it.
+      place: where in the item that part is.
+      row: what an item of a batch is called.
 
     >>> from resumable.core.origin import Origin, BatchOrigin
     >>> [row.place for row in origin_rows(BatchOrigin((Origin("Range", 4), Origin("Range", 2))))]
@@ -42,25 +51,25 @@ def origin_rows(origin: ItemOrigin, place: str = "") -> Iterator[OriginRow]:
     if isinstance(origin, Origin):
         yield OriginRow(place, origin)
     elif isinstance(origin, BatchOrigin):
-        for number, row in enumerate(origin):
-            yield from origin_rows(row, _within(place, f"row {number}"))
+        for number, one in enumerate(origin):
+            yield from origin_rows(one, _within(place, f"{row} {number}"), row)
     elif isinstance(origin, ZipOrigin):
         for name, part in origin.parts.items():
-            yield from origin_rows(part, _within(place, f"field {name}"))
+            yield from origin_rows(part, _within(place, f"field {name}"), row)
     elif isinstance(origin, PackedOrigin):
         for segment in origin:
-            yield from origin_rows(segment.document, _within(place, _tokens(segment)))
+            yield from origin_rows(segment.document, _within(place, _tokens(segment)), INPUT)
     elif isinstance(origin, PartOrigin):
         part_of = place if origin.part is None else _within(place, f"part {origin.part}")
-        yield from origin_rows(origin.whole, part_of)
+        yield from origin_rows(origin.whole, part_of, INPUT)
         if origin.within is not None:
-            yield from origin_rows(origin.within, _within(part_of, "within"))
+            yield from origin_rows(origin.within, _within(part_of, "within"), row)
     else:
         assert isinstance(origin, UnknownOrigin)
         if not origin.parts:
             yield OriginRow(place, None, origin.why)
         for known in origin.parts:
-            for found in origin_rows(known, place):
+            for found in origin_rows(known, place, row if len(origin.parts) == 1 else INPUT):
                 yield found._replace(unknown=found.unknown or origin.why)
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,6 +141,20 @@ def test_a_checkpointer_tells_the_origin_of_its_steps() -> None:
         for batch in checkpointer.resume(pipeline):
             origin = checkpointer.origins(pipeline, checkpointer.step)
             assert [one.record for one in origin.records()] == batch.tolist()
+
+
+@pytest.mark.parametrize("rank", range(3))
+@pytest.mark.parametrize("name", ["batches by index", "a stream", "partitions"])
+def test_a_checkpointer_of_no_rank_tells_the_origin_of_what_the_rank_of_its_pipeline_had(
+    name: str, rank: int
+) -> None:
+    pipeline = RUNS[name](rank, 3)
+    with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
+        for item in checkpointer.resume(pipeline):
+            origin = checkpointer.origins(pipeline, checkpointer.step)
+            assert records_in(origin) == np.ravel(item).tolist()
+            if checkpointer.step == 5:
+                break
 
 
 @pytest.mark.parametrize(("step", "rank"), [(0, None), (1, 1), (99, None)])

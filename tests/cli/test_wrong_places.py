@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def make_newer(path: Path) -> None:
     data = bytearray(path.read_bytes()[:-32])
     data[7] = 9
     path.write_bytes(data + hashlib.blake2b(data, digest_size=32).digest())
+
+
+@pytest.mark.parametrize("place", ["steps/5", "steps"])
+@pytest.mark.parametrize("command", ["inspect", "history", "amend", "top", "diff from"])
+def test_a_checkpoint_of_torch_is_recognised(folder: Path, place: str, command: str) -> None:
+    (folder / "steps/5").mkdir(parents=True)
+    (folder / "steps/5/.metadata").write_bytes(b"pickled")
+    done = call_command(folder, *(part.replace("PLACE", place) for part in COMMANDS[command]))
+    assert done.returncode
+    assert re.search(
+        r"torch.distributed.checkpoint wrote .*steps/5, which only dcp.load", done.stderr
+    )
 
 
 PLACES = ("nowhere", "empty", "file", "damaged", "newer", "locked")

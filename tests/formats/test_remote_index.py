@@ -140,6 +140,21 @@ def test_building_an_index_reads_every_byte_once_and_then_the_ends(
     assert sorted(read[-2:]) == [(0, 4096), (len(TEXT) - 4096, len(TEXT))]
 
 
+def test_the_bytes_that_a_run_has_read_include_the_scan_that_built_its_index(
+    tmp_path: Path,
+) -> None:
+    url = f"{in_memory(**{'a.txt': TEXT * 5})}/a.txt"
+    iter(rs.range(1)).close()  # to which the indexes of other tests count
+    for index_dir in (tmp_path / "first", tmp_path / "second"):
+        lines = rs.lines(url, index_dir=index_dir)
+        with iter(lines) as iterator:
+            assert 5 * len(TEXT) <= iterator.stats()["bytes_read"] < 7 * len(TEXT)
+        with iter(lines) as iterator:
+            assert iterator.stats()["bytes_read"] == 0
+    with iter(rs.lines(url, index_dir=tmp_path / "first")) as iterator:
+        assert iterator.stats()["bytes_read"] < 2 * len(TEXT)
+
+
 def test_building_an_index_passes_over_large_members(
     tmp_path: Path, http_server: FileServer
 ) -> None:

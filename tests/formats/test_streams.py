@@ -411,6 +411,7 @@ def test_a_place_that_a_file_does_not_have_is_refused(tmp_path: Path) -> None:
     for change in (
         {"file": 3}, {"file": 2}, {"from": [10**6, inside]}, {"from": [stored, here["offset"] + 1]},
         {"record": 0}, {"file": 1, "from": [stored, 3]}, {"file": 1, "from": [10**6, inside]}, {"offset": -1},
+        {"offset": 2**63 - 1}, {"record": 2**63 - 1}, {"items": [2**63 - 1, 0]}, {"items": [1, 2**63 - 1]},
     ):  # fmt: skip
         state["pipeline"]["upstream"] = here | change
         with pytest.raises(rs.StateMismatch, match=r"RecordStream at pipeline\.upstream"):

@@ -172,6 +172,24 @@ def test_documents_that_are_too_long_are_cut_dropped_or_refused() -> None:
         ([{"a": [1]}, {"b": [1]}], r"dicts with the fields \['a'\]"),
         ([{"a": [1], "b": [1, 2]}], "one length, got 1 for 'a' and 2 for 'b'"),
         ([{"a": [1], "positions": [1]}], "other than segment_ids and positions"),
+        (
+            [{"a": [1], "id": "x"}],
+            "field 'id' of documents to pack must be arrays or lists of numbers, got 'x'",
+        ),
+        ([{"a": [1], "id": 5}], "field 'id' of documents to pack must be arrays or lists"),
+        ([{"a": [1], "id": [None]}], "field 'id' of documents to pack must be arrays or lists"),
+        (
+            [{"a": [1], "b": np.array([None])}],
+            "field 'b' of documents to pack must be arrays or lists",
+        ),
+        (
+            [{"a": [1], "b": [1]}, {"a": [1], "b": [0.5]}],
+            "field 'b' of documents to pack must be of one dtype",
+        ),
+        (
+            [{"a": [1], "b": [[1]]}, {"a": [1], "b": [1]}],
+            "field 'b' of documents to pack must have one shape",
+        ),
     ],
 )
 @pytest.mark.parametrize("how", WAYS)

@@ -265,7 +265,10 @@ def test_the_order_of_the_fields_does_not_matter() -> None:
     [
         ([[1, 2]], r"dicts with the fields \['a', 'b'\], got \[1, 2\]"),
         ([{"a": [1]}], r"dicts with the fields \['a', 'b'\]"),
-        ([{"a": [1], "b": 5}], "must be arrays or lists of numbers, got 5"),
+        (
+            [{"a": [1], "b": 5}],
+            "field 'b' of documents to pack must be arrays or lists of numbers, got 5",
+        ),
         ([{"a": [1], "b": [[1]]}, {"a": [1], "b": [1]}], "one shape behind the first axis"),
     ],
 )

@@ -17,7 +17,14 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...core.process_counts import process_counts
-from ...errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
+from ...errors import (
+    InvalidArgument,
+    InvalidType,
+    MissingDependency,
+    MissingFile,
+    ReadError,
+    shorten,
+)
 from ...errors.public_urls import public_errors
 from .failures import described, has_no_body, is_transient, statuses
 
@@ -199,7 +206,7 @@ def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
 
 def _given_up(
     request: Request, attempt: int, patience: Patience, error: BaseException, transient: bool
-) -> OSError:
+) -> ReadError:
     """The error that says why ``request`` is not made again."""
     if isinstance(error, asyncio.TimeoutError):
         reason = f"no answer within {patience.timeout:g} seconds"
@@ -210,7 +217,7 @@ def _given_up(
         return ReadError(f"{request.url} could not be read: {ended}")
     if isinstance(error, FileNotFoundError) and statuses(error) <= {404, 410}:
         why = "" if error.__cause__ is None else f": {reason}"
-        return FileNotFoundError(ENOENT, f"there is no {request.url}{why}")
+        return MissingFile(ENOENT, f"there is no {request.url}{why}")
     return ReadError(f"{request.url} could not be read, and trying again would not help: {reason}")
 
 

@@ -11,7 +11,7 @@ from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 
 from ...core.regular_files import open_regular
-from ...errors import InvalidArgument, MalformedItem, ReadError
+from ...errors import InvalidArgument, MalformedItem, MissingFile, ReadError
 from .clock_cache import ClockCache, Shelved
 from .maps import MOST_MAPS, FileMap, map_file
 
@@ -49,13 +49,18 @@ class DataFile(NamedTuple):
         """A number of 64 bits that tells another content of the same size apart."""
         return self.mtime_ns
 
-    def check_unchanged(self, status: os.stat_result) -> None:
-        """Compare the file with its ``status`` now.
+    def check_unchanged(self, status: os.stat_result | None = None) -> None:
+        """Compare the file with its ``status`` now, which the system is asked for if it is not given.
 
         Raises:
           MalformedItem: if it has changed.
+          ReadError: if it is no longer there.
         """
-        if (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns):
+        try:
+            now = status or os.stat(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        if now.st_mtime_ns != self.mtime_ns or now.st_size != self.size:
             raise self.changed()
 
     def changed(self) -> MalformedItem:
@@ -67,9 +72,12 @@ class DataFile(NamedTuple):
 
         Raises:
           MalformedItem: if it has changed.
-          OSError: if it cannot be opened.
+          ReadError: if it cannot be opened.
         """
-        opened = open_regular(self.path)
+        try:
+            opened = open_regular(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
         if opened is None:
             raise self.changed()
         file, status = opened
@@ -81,18 +89,26 @@ class DataFile(NamedTuple):
         return file
 
 
+def unreadable(path: str, error: OSError) -> ReadError:
+    """The error that says why the system does not read a file; one of a signal handler is raised as it is."""
+    if error.errno is None:
+        raise error
+    kind = MissingFile if isinstance(error, FileNotFoundError) else ReadError
+    return kind(error.errno, f"{path} could not be read: {error.strerror}")
+
+
 def found_file(path: str) -> DataFile:
     """The regular file at ``path``.
 
     Raises:
       InvalidArgument: if something else is there.
-      OSError: if it cannot be opened.
+      ReadError: if it cannot be opened.
     """
     try:
         opened = open_regular(path)
-    except OSError:
+    except OSError as error:
         if not os.path.lexists(path) or os.path.isfile(path):
-            raise
+            raise unreadable(path, error) from error
         opened = None
     if opened is None:
         raise InvalidArgument(f"paths must name regular files, got {path!r}")
@@ -135,7 +151,7 @@ class FileContent(Shelved[FileData]):
         self.used = True
         if self._mapped:
             # Reading a map beyond the end of a file cut short would kill the process.
-            self._file.check_unchanged(os.stat(self._file.path))
+            self._file.check_unchanged()
         return data
 
     def _read(self) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, final
 
 from ..data_files import AnyFile
-from ..io.open_files import DataFile
+from ..io.open_files import DataFile, unreadable
 from ..io.remote import RemoteFile
 from ..io.remote_content import Span, is_checked_by_reads, read_spans
 
@@ -71,13 +71,16 @@ class LocalFileAccess(TableFileAccess):
         self.path, self.size = file.path, file.size
 
     def check_unchanged(self) -> None:
-        self.file.check_unchanged(os.stat(self.path))
+        self.file.check_unchanged()
 
     def open(self, ranges: ByteRanges = ()) -> Any:
         import pyarrow as pa
 
         # It reads by offset, so a forked process does not move the place where another one reads.
-        return pa.OSFile(self.path)
+        try:
+            return pa.OSFile(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
 
 @final

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from ...core.block import Block, Indices
-from ...errors import InvalidArgument, MalformedItem, ReadError
+from ...errors import InvalidArgument, MalformedItem, MissingFile, ReadError
 from ..io.fork_gate import UnforkableCall
 from ..io.paths import is_remote
 from .rows import Rows
@@ -150,7 +150,7 @@ def _explained(place: str, text: str, remote: bool) -> Exception:
     if "No object store provider found" in text:
         return InvalidArgument(f"uri must be one that Lance knows, got {place!r}: {reason}")
     if "Not found" in text or "not found: " in text or "Ref not found" in text:
-        return FileNotFoundError(
+        return MissingFile(
             ENOENT, f"{place}: {reason}; was the dataset removed, or an old version cleaned up?"
         )
     if remote and "Generic " in text:

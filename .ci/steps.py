@@ -174,7 +174,8 @@ export PYTHONPATH=.
 python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py \\
     --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py \\
-    --ignore tests/formats/test_shards_of_others.py
+    --ignore tests/formats/test_shards_of_others.py --ignore tests/formats/test_removed_files.py
+python -m pytest --require-packages tests/formats/test_removed_files.py -k "not array_record and not lance"
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache"
@@ -184,7 +185,8 @@ python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet
     Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats/test_array_record.py tests/formats/test_lance.py
-python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
+python -m pytest --require-packages tests/formats/test_fuzzed_files.py tests/formats/test_removed_files.py \\
+    -k "array_record or lance"
 python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
 python -m pytest --require-packages tests/docs -k "lance.md"
 """),

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,11 +31,13 @@ class Evidence:
       kind: how the digests were made; empty if nothing is known.
       digests: of the parts, which are files.
       names: of the parts, for messages.
+      paths: of the parts, for messages, if they are local files.
     """
 
     kind: str = ""
     digests: Sequence[bytes] = ()
     names: Sequence[str] = ()
+    paths: Sequence[str] = ()
 
     def as_json(self) -> dict[str, str]:
         """The evidence in the fingerprint; its size does not grow with the data."""
@@ -65,11 +69,20 @@ class Evidence:
                 names = self.names[part]
                 if len(names) == 1:
                     return f"{names[0]} has"
-                return f"one of the {len(names)} files from {names[0]} to {names[-1]} has"
+                latest = max(self.paths[part], key=_time_of_change, default=None)
+                guess = f", perhaps {latest}, which was changed last," if latest else ""
+                return f"one of the {len(names)} files from {names[0]} to {names[-1]}{guess} has"
         return "one of the files has"
 
 
 UNKNOWN: Final = Evidence()
+
+
+def _time_of_change(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return -math.inf
 
 
 def _parts(length: int) -> list[slice]:

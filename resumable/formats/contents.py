@@ -16,7 +16,7 @@ from ..core.identity import IdentityField
 from ..core.reliance import ALWAYS
 from .data_files import AnyFile
 from .io.open_files import DataFile, ReadingAhead
-from .io.paths import file_name, without_query
+from .io.paths import file_name, is_remote, without_query
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
 
@@ -52,7 +52,8 @@ def evidence_of(files: Sequence[AnyFile]) -> Evidence:
         return Evidence(f"{names.pop()} {place}", digests, _names(files))
     step = -(-len(files) // MOST_READ)
     with ReadingAhead():
-        return Evidence(ENDS, digests_of_ends(files[::step]), _names(files[::step]))
+        found = files[::step]
+        return Evidence(ENDS, digests_of_ends(found), _names(found), _local_paths(found))
     return UNKNOWN
 
 
@@ -89,7 +90,8 @@ def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
 def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
     """Evidence of the contents of files, given the path of each and the digest of its index."""
     paths, digests = zip(*files, strict=True)
-    return Evidence("index", digests, list(map(file_name, paths)))
+    local = [] if any(map(is_remote, paths)) else paths
+    return Evidence("index", digests, list(map(file_name, paths)), local)
 
 
 def _ends(size: int) -> list[tuple[int, int]]:
@@ -110,6 +112,12 @@ def _read_ends(file: DataFile) -> list[bytes]:
 
 def _names(files: Sequence[AnyFile]) -> list[str]:
     return [file_name(file.path) for file in files]
+
+
+def _local_paths(files: Sequence[AnyFile]) -> list[str]:
+    """The paths of ``files``; none if some are remote."""
+    paths = [file.path for file in files if isinstance(file, DataFile)]
+    return paths if len(paths) == len(files) else []
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,3 +212,23 @@ def test_the_file_that_is_gone_is_named(
     else:
         assert str(last) in str(error) or name == "lance"
         assert change is replace or isinstance(error, rs.ReadError)
+
+
+def test_a_replaced_tar_is_named_among_many_when_a_run_resumes(tmp_path: Path) -> None:
+    for number in range(300):
+        write_tar(tmp_path / f"{number:04}.tar", b"%05d" % number)
+    with iter(rs.tar(tmp_path / "*.tar")) as iterator:
+        next(iterator)
+        state = iterator.get_state()
+    write_tar(tmp_path / "0123.tar", b"other")
+    os.utime(tmp_path / "0123.tar", (2**31, 2**31))
+    named = "from 0112.tar to 0130.tar, perhaps .*0123.tar, which was changed last, has other content"
+    with pytest.raises(rs.StateMismatch, match=named):
+        rs.tar(tmp_path / "*.tar").resume(state)
+
+
+def write_tar(path: Path, content: bytes) -> None:
+    with tarfile.open(path, "w") as tar:
+        member = tarfile.TarInfo("0.txt")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))

@@ -136,6 +136,7 @@ class FileContent(Shelved[FileData]):
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
+        self._path, self._status = file.path, (file.size, file.mtime_ns)
         self._mapped = file.size > SMALL
 
     def data(self) -> FileData:
@@ -151,7 +152,12 @@ class FileContent(Shelved[FileData]):
         self.used = True
         if self._mapped:
             # Reading a map beyond the end of a file cut short would kill the process.
-            self._file.check_unchanged()
+            try:
+                now = os.stat(self._path)
+            except OSError as error:
+                raise unreadable(self._path, error) from error
+            if (now.st_size, now.st_mtime_ns) != self._status:
+                raise self._file.changed()
         return data
 
     def _read(self) -> bytes:

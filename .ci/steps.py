@@ -185,8 +185,8 @@ python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet
     Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats/test_array_record.py tests/formats/test_lance.py
-python -m pytest --require-packages tests/formats/test_fuzzed_files.py tests/formats/test_removed_files.py \\
-    -k "array_record or lance"
+python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
+python -m pytest --require-packages tests/formats/test_removed_files.py -k "array_record or lance"
 python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
 python -m pytest --require-packages tests/docs -k "lance.md"
 """),

@@ -6,12 +6,11 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import BinaryIO, Final
 
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, READ, open_regular
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
 from ..errors import CorruptCheckpoint
 from .envelope import check_unread
 
@@ -103,16 +102,17 @@ def read_regular_file(path: Path) -> bytes:
         return file.read()
 
 
-def open_regular_file(path: Path) -> BufferedReader:
+def open_regular_file(path: Path) -> BinaryIO:
     """The file at ``path``, to be read.
 
     Raises:
       OSError: if it cannot be read, or is no regular file.
     """
-    opened = open_regular(path, READ | NO_FOLLOW)
-    if opened is None:
-        raise OSError(f"{path}: it is not a regular file")
-    return BufferedReader(opened[0])
+    file = open(os.open(path, READ | NO_FOLLOW), "rb")  # noqa: SIM115 -- the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(f"{path}: it is not a regular file")
 
 
 def give_new_name(old: Path, new: Path) -> None:
@@ -154,14 +154,22 @@ def sync_if_equal(path: Path, data: bytes) -> bool:
     Raises:
       OSError: if the system cannot tell, or cannot write it.
     """
-    opened = open_regular(path, SYNC)
-    if opened is None:
-        return False
-    with BufferedReader(opened[0]) as file:
-        if file.read(len(data) + 1) != data:
+    try:
+        descriptor = os.open(path, SYNC)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
             return False
-        os.fsync(file.fileno())
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        with open(descriptor, "rb", closefd=False) as file:
+            if file.read(len(data) + 1) != data:
+                return False
+        os.fsync(descriptor)
         return True
+    finally:
+        os.close(descriptor)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -233,16 +241,23 @@ def read_checkpoint_file(path: Path) -> bytes:
       CorruptCheckpoint: if what is there cannot be a checkpoint, or cannot be read.
       OSError: if the system refuses for a reason that says nothing about the file.
     """
-    opened = open_regular(path, READ | NO_FOLLOW)
-    if opened is None:
-        raise CorruptCheckpoint("it is not a regular file")
-    size = opened[1].st_size
     try:
-        with BufferedReader(opened[0]) as file:
-            if check_unread(size, file.read):
+        descriptor = os.open(path, READ | NO_FOLLOW)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
+            raise CorruptCheckpoint("it is not a regular file") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise CorruptCheckpoint("it is not a regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            if check_unread(status.st_size, file.read):
                 file.seek(0)
-            return file.read(size)
+            return file.read(status.st_size)
     except OSError as error:
         if error.errno == errno.EIO:
             raise CorruptCheckpoint("it cannot be read: input/output error") from error
         raise
+    finally:
+        os.close(descriptor)

@@ -46,7 +46,7 @@ from ..core.block import concatenate
 from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
-from ..state.value import State, unpack, unpack_count
+from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 from .batch import Batches, items_of_batches, last_of_batch, needs_of_batches
 
 
@@ -128,7 +128,7 @@ class Window(Transform[Any]):
         return [(count - 1) * self.step + self.size if count else 0]
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        gap = unpack_count(self, "gap", state.get("gap"))
+        gap = unpack_count(self, "gap", state.get("gap"), LARGEST_COUNT)
         return int(min(-(-(upstream + gap) // self.step), known_length(self)))
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
@@ -266,5 +266,6 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
 
     def set_state(self, state: State) -> None:
         gap, upstream = unpack(self._stage, state, "gap", "upstream")
-        self._gap = unpack_count(self._stage, "gap", gap)
+        # It is that of the shift at the save, which may be as large as any number.
+        self._gap = unpack_count(self._stage, "gap", gap, LARGEST_COUNT)
         self._upstream.set_state(upstream)

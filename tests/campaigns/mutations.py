@@ -536,8 +536,8 @@ MUTATIONS: Final = [
     Mutation("formats/io/clock_cache.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/io/open_files.py",
-        "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
-        "            pass\n        return data",
+        "if (now.st_size, now.st_mtime_ns) != self._status:",
+        "if False:",
     ),
     Mutation("formats/index/pages.py", "if not pages.place.is_whole():", "if False:"),
     Mutation(

@@ -222,7 +222,9 @@ def test_a_replaced_tar_is_named_among_many_when_a_run_resumes(tmp_path: Path) -
         state = iterator.get_state()
     write_tar(tmp_path / "0123.tar", b"other")
     os.utime(tmp_path / "0123.tar", (2**31, 2**31))
-    named = "from 0112.tar to 0130.tar, perhaps .*0123.tar, which was changed last, has other content"
+    named = (
+        "from 0112.tar to 0130.tar, perhaps .*0123.tar, which was changed last, has other content"
+    )
     with pytest.raises(rs.StateMismatch, match=named):
         rs.tar(tmp_path / "*.tar").resume(state)
 

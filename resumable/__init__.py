@@ -33,7 +33,8 @@ Errors
   arguments and items: InvalidArgument, InvalidType, UnknownLength, MalformedItem, IteratorClosed, WorkerError,
   MissingDependency
   states: StateMismatch, UnencodableState, ExternalStateError
-  checkpoints: CorruptCheckpoint, NewerFormat, NoValidCheckpoint, NameInUse, ReadError, SaveError
+  checkpoints and files: CorruptCheckpoint, NewerFormat, NoValidCheckpoint, NameInUse, ReadError, MissingFile,
+  SaveError
 
 Further packages: ``rs.testing`` checks that a pipeline resumes exactly, ``rs.core`` and ``rs.order`` are for authors of
 stages, ``rs.consumed`` is for authors of adapters. The command ``resumable`` checks, measures and shows pipelines.
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from .errors import IteratorClosed as IteratorClosed
     from .errors import MalformedItem as MalformedItem
     from .errors import MissingDependency as MissingDependency
+    from .errors import MissingFile as MissingFile
     from .errors import NameInUse as NameInUse
     from .errors import NewerFormat as NewerFormat
     from .errors import NoValidCheckpoint as NoValidCheckpoint
@@ -145,7 +147,7 @@ _NAMES_OF = {
     "core.stage_iterator": "StageIterator",
     "core.transform": "Transform TransformIterator",
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
-    "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ReadError ResumableError SaveError "
+    "MalformedItem MissingDependency MissingFile NameInUse NewerFormat NoValidCheckpoint ReadError ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
     "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",

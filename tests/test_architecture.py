@@ -36,7 +36,7 @@ CHAIN = [
 PUBLIC = {
     "AtEnd", "AtSteps", "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint",
     "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "FileCache", "InvalidArgument",
-    "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency",
+    "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency", "MissingFile",
     "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress", "ReadError",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",

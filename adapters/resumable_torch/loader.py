@@ -33,10 +33,10 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_callable, check_choice
+from resumable.core.best_effort import BestEffort
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
-from resumable.core.harmless import Harmless
 from resumable.core.run_counters import RunCounters
 from resumable.core.run_stats import described
 from resumable.core.stopwatch import Stopwatch
@@ -194,7 +194,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         self._received_in_all = 0
         self._epochs_before = 0  # those that the loop does not count in `set_epoch`
         self._stopwatch: Stopwatch | None = None
-        self._harmless = Harmless("stats are")
+        self._best_effort = BestEffort("stats are")
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return ReceivedBatches(self)
@@ -226,10 +226,11 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         counts = {"items": self._received_in_all}
         counters = RunCounters(counts)
         if (stopwatch := self._stopwatch) is not None:
-            counters = self._harmless(lambda: stopwatch.counters(counts), counters)
+            counters = self._best_effort(lambda: stopwatch.counters(counts), counters)
         known: dict[str, Any] = {"steps": self._received_in_all}
-        stats = self._harmless(lambda: described(known["steps"], counters, {}, {}), known)
-        return stats | self._harmless(self._of_inputs, {})
+        stats = self._best_effort(lambda: described(known["steps"], counters, {}, {}), known)
+        nothing: dict[str, Any] = {}
+        return stats | self._best_effort(self._of_inputs, nothing)
 
     def _of_inputs(self) -> dict[str, Any]:
         """What the inputs of mixtures have given to the loop, as far as that is known here."""
@@ -237,7 +238,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if not pipeline.random_access:
             return {}
         with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
-            iterator._harmless = self._harmless  # which warns once
+            iterator._best_effort = self._best_effort  # which warns once
             found = iterator.stats()
         return {name: found[name] for name in ("inputs", "passes") if name in found}
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_bool, check_callable, check_int
-from ..core.harmless import Harmless
+from ..core.best_effort import BestEffort
 from ..core.iterator import PipelineIterator
 from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
@@ -211,7 +211,7 @@ class Checkpointer:
                 if checkpoint is not None and checkpoint.counters is not None:
                     iterator.count_from(checkpoint.counters)
                 clock = perf_counter if self._clock is time.monotonic else self._clock
-                Harmless("times are")(partial(iterator.measure, clock), None)
+                BestEffort("times are")(partial(iterator.measure, clock), None)
             bar = self._bar_of(pipeline, iterator) if progress else None
             if bar is not None:
                 undo.callback(bar.close)

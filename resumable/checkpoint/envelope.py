@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from ..core.harmless import Harmless
+from ..core.best_effort import BestEffort
 from ..core.run_counters import RunCounters
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
@@ -26,7 +28,7 @@ DIGEST_BYTES: Final = 32
 LARGEST: Final = 1 << 32
 SMALL: Final = 1 << 20
 CHUNK: Final = 1 << 23
-COUNTERS: Final = Harmless("counters of checkpoints are")
+COUNTERS: Final = BestEffort("counters of checkpoints are")
 WRONG_DIGEST: Final = "its digest does not match its content"
 
 
@@ -145,8 +147,14 @@ def decode(data: bytes) -> Checkpoint:
     if problem := _problem(step, time, state, part):
         raise CorruptCheckpoint(problem)
     assert part is not None
-    # Counters that no run can have are left out: a run need not end because of them.
-    return Checkpoint(step, time, state, part, RunCounters.from_value(body.get("counters")))
+    counters = RunCounters.from_value(body.get("counters"))
+    if counters is None and "counters" in body:
+        with suppress(RuntimeWarning):  # a run need not end because of them
+            message = (
+                "the counters of a checkpoint are none that a run can have, so stats count from 0"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return Checkpoint(step, time, state, part, counters)
 
 
 def _problem(step: Any, time: Any, state: Any, part: RankPart | None) -> str | None:

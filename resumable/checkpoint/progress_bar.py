@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
-from ..core.harmless import Harmless
+from ..core.best_effort import BestEffort
 from ..errors import MissingDependency
 from .listener import CheckpointListener
 
@@ -49,12 +49,12 @@ class StepBar(CheckpointListener):
         self._wait_share = wait_share
         self._due = -math.inf
         self._saved = ""
-        self._harmless = Harmless("the progress bar is")
+        self._best_effort = BestEffort("the progress bar is")
         self._bar: Any = Bar(total=total, initial=step, unit="step", file=sys.stderr)
 
     def move_to(self, step: int) -> None:
         """Show that ``step`` steps are finished."""
-        self._harmless(partial(self._move_to, step), None)
+        self._best_effort(partial(self._move_to, step), None)
 
     def _move_to(self, step: int) -> None:
         if self._wait_share is not None and time.monotonic() >= self._due:
@@ -64,7 +64,7 @@ class StepBar(CheckpointListener):
 
     def after_save(self, step: int, path: str) -> None:
         self._saved = f"step {step} saved at {time.strftime('%H:%M:%S')}"
-        self._harmless(self._show, None)
+        self._best_effort(self._show, None)
 
     def _show(self) -> None:
         share = None if self._wait_share is None else self._wait_share()
@@ -73,4 +73,4 @@ class StepBar(CheckpointListener):
 
     def close(self) -> None:
         """Leave the bar as it is; may be called again."""
-        self._harmless(self._bar.close, None)
+        self._best_effort(self._bar.close, None)

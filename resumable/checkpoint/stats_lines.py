@@ -141,16 +141,17 @@ def inputs_of_ranks(found: Sequence[RankProgress]) -> Iterator[tuple[str, Sequen
     if newest is None:
         return
 
-    def added(group: str, name: str, default: float | None = None) -> float | None:
-        values = [getattr(line, group).get(name, default) for line in lines]
-        return None if None in values or len(values) < len(found) else sum(values)
+    def added(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(found) else None
 
-    for name in dict.fromkeys([*newest.inputs, *newest.tokens]):
+    for name in dict.fromkeys(name for line in lines for name in (*line.inputs, *line.tokens)):
         items, passes = newest.inputs.get(name), newest.passes.get(name)
         if name in newest.of_rank:
-            items = added("inputs", name)
-            passes = _ratio(items, added("of_rank", name))
-        yield name, (items, passes, added("tokens", name, 0 if newest.tokens else None))
+            items = added(line.inputs.get(name) for line in lines)
+            passes = _ratio(items, added(line.of_rank.get(name) for line in lines))
+        tokens = added(line.tokens.get(name, 0 if line.tokens else None) for line in lines)
+        yield name, (items, passes, tokens)
 
 
 def parse_stats_line(line: bytes) -> StatsLine | None:

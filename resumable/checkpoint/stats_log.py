@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, final
 
-from ..core.harmless import Harmless
+from ..core.best_effort import BestEffort
 from ..core.run_counters import RunCounters
 from .store import Store
 
@@ -37,16 +37,16 @@ class StatsLog:
         self._rank = rank
         self._ranks = ranks
         self._noted: Mapping[str, Any] = {}
-        self._harmless = Harmless(f"in {store!r}, how the run is doing is")
+        self._best_effort = BestEffort(f"stats lines of {store!r} are")
 
     def note(self, get_counters: Callable[[], RunCounters]) -> RunCounters | None:
         """The counters for the checkpoint that is being taken, whose line is noted too; None if they fail."""
-        self._noted = self._harmless(self._stats, {})
-        return self._harmless(get_counters, None)
+        self._noted = self._best_effort(self._stats, {})
+        return self._best_effort(get_counters, None)
 
     def write(self, step: int, time: float) -> None:
         """Append the line of ``step``, saved at ``time``."""
-        self._harmless(partial(self._append, step, time), None)
+        self._best_effort(partial(self._append, step, time), None)
 
     def _append(self, step: int, time: float) -> None:
         line = {

@@ -138,8 +138,9 @@ def folders_below(folder: Path) -> str:
     looked = (folder, *map(folder.joinpath, folders[:10]))
     if written := [one for one in looked if (one / ".metadata").is_file()]:
         return (
-            f"; torch.distributed.checkpoint wrote {written[0]}, which only dcp.load reads; commands read what a "
-            "Checkpointer saves, whose listener may call dcp.save: see docs/frameworks/pytorch-savers.md"
+            f"; {written[0]} was written by torch.distributed.checkpoint, and only dcp.load can read it. To use this "
+            "command, save the input with a Checkpointer, whose listener can call dcp.save: see "
+            "docs/frameworks/pytorch-savers.md"
         )
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
 
@@ -240,8 +241,8 @@ def _describe(file: FoundFile, place: str) -> dict[str, Any]:
 
 def explain(error: Exception) -> str:
     """The message of ``error``; one of the operating system loses its number."""
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
 
 

@@ -69,8 +69,9 @@ class Evidence:
                 names = self.names[part]
                 if len(names) == 1:
                     return f"{names[0]} has"
-                latest = max(self.paths[part], key=_time_of_change, default=None)
-                guess = f", perhaps {latest}, which was changed last," if latest else ""
+                times = {path: _time_of_change(path) for path in self.paths[part]}
+                latest = [path for path, time in times.items() if time == max(times.values())]
+                guess = f" (perhaps {latest[0]}, modified last)" if len(latest) == 1 else ""
                 return f"one of the {len(names)} files from {names[0]} to {names[-1]}{guess} has"
         return "one of the files has"
 

@@ -56,7 +56,9 @@ def passes_over(counts: Mapping[str, InputCount]) -> dict[str, float]:
     return {name: one.items / one.length for name, one in counts.items() if one.length}
 
 
-def _by_motion(iterator: StageIterator[Any], ahead: float, prefix: str) -> Counts:
+def _by_motion(
+    iterator: StageIterator[Any], ahead: float, prefix: str, of_rank: bool = True
+) -> Counts:
     """The counts where ``iterator`` has handed out ``ahead`` items more than its state says."""
     stage, again = iterator._stage, iterator._read_again
     if not isinstance(stage, Stage) or again is None or ahead == UNBOUNDED:
@@ -70,14 +72,15 @@ def _by_motion(iterator: StageIterator[Any], ahead: float, prefix: str) -> Count
         indexed, epoch, items = found
         is_own = indexed is stage
         further = ahead if is_own or not ahead else (reached or [UNBOUNDED])[0]
-        yield from _by_index(indexed, items + further, epoch, prefix, is_own)
+        yield from _by_index(indexed, items + further, epoch, prefix, of_rank and is_own)
         return
     if _is_mixture(stage):
-        yield from _named(stage, iterator._given_by_inputs(int(ahead)), prefix, True)
+        yield from _named(stage, iterator._given_by_inputs(int(ahead)), prefix, of_rank)
     for number, upstream in enumerate(iterator.inputs[: len(stage.inputs)]):
         place = iterator._first_input + number
         further = reached[place] if reached else UNBOUNDED if ahead else 0
-        yield from _by_motion(upstream, again + further, prefix + _part(stage, place))
+        same = of_rank and stage.inputs[place]._deal.ranks == stage._deal.ranks
+        yield from _by_motion(upstream, again + further, prefix + _part(stage, place), same)
 
 
 def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank: bool) -> Counts:

@@ -138,7 +138,9 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
         try:
             return _reaches(was, position)
         except InvalidArgument as error:
-            raise StateMismatch(f"no run can have been saved here: {error}", stage) from None
+            raise StateMismatch(
+                f"no run of this pipeline can have this state: {error}", stage
+            ) from None
 
     @cache
     def unbounded() -> set[int]:

@@ -14,8 +14,8 @@ from .wait_histogram import WaitHistogram
 TOKENS: Final = "tokens/"
 """Before the name of an input, in a name of a count."""
 COUNTS: Final = ("items", "bytes_read", "requests", "worker_restarts", "cache_hits", "cache_misses")
-IN_0_3: Final = 8
-"""How many sums over a sample of the calls the versions up to 0.3 saved."""
+SUMS: Final = 8
+"""How many sums of seconds a checkpoint has; only the first four are used."""
 
 
 @final
@@ -43,7 +43,10 @@ class RunCounters:
 
     def to_value(self) -> dict[str, Any]:
         """A value that can be saved, for `from_value`."""
-        seconds = [max(self.wait_seconds, 0.0), max(self.loop_seconds, 0.0)]
+        waited, looped = max(self.wait_seconds, 0.0), max(self.loop_seconds, 0.0)
+        elapsed = waited + looped
+        # Versions up to 0.3 read sums over a sample of the calls, with which they estimate the same share.
+        seconds = [elapsed, 1.0, waited, looped, 0.0, 0.0, 0.0, elapsed]
         return {"counts": dict(self.counts), "seconds": seconds, "waits": self.waits.to_value()}
 
     @classmethod
@@ -55,7 +58,7 @@ class RunCounters:
         waits = WaitHistogram.from_value(value.get("waits"))
         if not isinstance(counts, dict) or not isinstance(seconds, list) or waits is None:
             return None
-        if len(seconds) not in (2, IN_0_3) or not all(map(_is_sum, seconds)):
+        if len(seconds) != SUMS or not all(map(_is_sum, seconds)):
             return None
         if not all(type(count) is int and count >= 0 for count in counts.values()):
             return None
@@ -65,7 +68,7 @@ class RunCounters:
             for name, count in counts.items()
             if name in COUNTS or name.startswith(TOKENS)
         }
-        waited, looped = seconds if len(seconds) == 2 else _wait_and_loop_in_0_3(*seconds[:4])
+        waited, looped = _wait_and_loop(*seconds[:4])
         return cls(known, waited, looped, waits)
 
 
@@ -82,7 +85,7 @@ def joined(counters: Iterable[RunCounters]) -> RunCounters:
     )
 
 
-def _wait_and_loop_in_0_3(
+def _wait_and_loop(
     elapsed: float, _calls: float, waited: float, looped: float
 ) -> tuple[float, float]:
     """All of ``elapsed``, divided as the times of the calls that were sampled."""

@@ -219,9 +219,9 @@ class EpochContinuation(Continuation):
             return None
         wrong = f"{self.problem}; {SO_FROM_EPOCH} {self.differs_from} on, and"
         if self.refused is not None:
-            return f"{wrong} {self.refused}, {CANNOT_BE_CHANGED}"
+            return f"{wrong} {CANNOT_BE_CHANGED}: {self.refused}"
         if self.is_fixed:
-            return f"{wrong} any epoch may have been begun, {CANNOT_BE_CHANGED}"
+            return f"{wrong} any epoch may have been begun, so {CANNOT_BE_CHANGED}"
         wrong = f"{wrong} epochs before {int(self.reached)} were begun;"
         if self.repeats_within:
             where = "the pipeline" if self.repeat is None else f"what {self.repeat} repeats"

@@ -150,7 +150,7 @@ class Stage(ABC, Generic[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         """How many items of each input were read, at most, for ``count`` consecutive items from any place.
 
-        Counted from the start of the epoch if these are its first.
+        Counted from the start of the epoch if these are its first. ``count`` is finite.
         """
         most = count if self.flow.one_for_each else UNBOUNDED
         return [most if count else 0] * len(self.inputs)

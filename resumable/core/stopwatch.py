@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from .harmless import Harmless
+from .best_effort import BestEffort
 from .run_counters import RunCounters
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Stopwatch:
     """
 
     def __init__(self, clock: Callable[[], float], before: RunCounters) -> None:
-        self._harmless = Harmless("times are")
+        self._best_effort = BestEffort("times are")
         self._clock = clock if clock is perf_counter else self._going_on(clock)
         # One reference, so that another thread never sees half of a change.
         self._booked = _Booked(before, None, [])
@@ -61,7 +61,7 @@ class Stopwatch:
 
         def read() -> float:
             nonlocal last
-            last = self._harmless(lambda: float(clock()), last)
+            last = self._best_effort(lambda: float(clock()), last)
             return last
 
         return read
@@ -73,7 +73,7 @@ class Stopwatch:
             return
         now = self._clock()
         if booked.until is None or len(booked.readings) >= MOST_READINGS:
-            counters = self._harmless(partial(_counted, booked, now), booked.counters)
+            counters = self._best_effort(partial(_counted, booked, now), booked.counters)
             self._booked = booked = _Booked(counters, now, [])
         booked.readings.append(now)
 

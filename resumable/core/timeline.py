@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
-CANNOT_BE_CHANGED: Final = "so it cannot be changed here"
+CANNOT_BE_CHANGED: Final = "it cannot be changed here"
 FROM_THERE_ON: Final = "to change it from there on"
 FIXED_FOR_A_RUN: Final = "is fixed for a run"
 
@@ -128,7 +128,9 @@ class Continuation:
             f"which differs from {unit} {first_difference(self.saved, self.present)} on"
         )
         if self.is_fixed:
-            return f"{wrong}; {self.why_fixed}, {CANNOT_BE_CHANGED}"
+            if self.refused is not None:
+                return f"{wrong}; {CANNOT_BE_CHANGED}: {self.refused}"
+            return f"{wrong}; {self.why_fixed}, so {CANNOT_BE_CHANGED}"
         return (
             f"{wrong}, and {unit}s before {self.reached:_} were read; {FROM_THERE_ON}, write "
             f"{self.to_write}"

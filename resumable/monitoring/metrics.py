@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Protocol, final
 
 from ..core.arguments import check_int
-from ..core.harmless import Harmless
+from ..core.best_effort import BestEffort
 from ..errors import InvalidType, MissingDependency, shorten
 
 COUNTERS: Final = {
@@ -31,7 +31,7 @@ GROUPS: Final = {
 }
 
 
-SCALARS: Final = Harmless("scalars are")
+SCALARS: Final = BestEffort("scalars are")
 
 
 class HasStats(Protocol):

@@ -159,9 +159,8 @@ class Exclude(LookedUp[T], Transform[T]):
             return None
         if set(self._by_item) != {0}:
             return (
-                "exclude counts the items of one epoch where other records are left out from some item on, "
-                "so it must stand after repeat; before repeat, leave them out from an epoch on, as "
-                "by_epoch({0: data, 3: data.exclude([12])})"
+                "exclude with item numbers counts the items of one epoch, so it must stand after repeat; before "
+                "repeat, leave records out from an epoch on, as rs.by_epoch({0: data, 3: data.exclude([12])})"
             )
         if self._varies:
             return (

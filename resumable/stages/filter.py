@@ -120,7 +120,8 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
 
     def _count_tested(self) -> None:
         numbers = compress(count_from(self._read), chain.from_iterable(self._tested))
-        self._passed = [*self._passed, *numbers]
+        if isinstance(self._passed, list):  # else nothing was tested yet
+            self._passed.extend(numbers)
         self._read += sum(map(len, self._tested))
 
     def items(self) -> Items[T]:

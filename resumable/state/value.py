@@ -187,7 +187,7 @@ def unpack_count(
 ) -> int:
     """``value`` if it is an int from 0 to ``maximum``, as a saved position must be.
 
-    Without a ``maximum``, and with an infinite one, it is at most 2**62, as any position is.
+    Without a ``maximum``, or with an infinite one, the limit is 2**62.
 
     Raises:
       StateMismatch: naming ``stage``, ``name``, ``value`` and ``rule``.
@@ -197,7 +197,7 @@ def unpack_count(
     if value < 0:
         raise StateMismatch(f"saved {name}={shorten(value)} is below 0", stage)
     if maximum is None or maximum == math.inf:
-        maximum, rule = LARGEST_POSITION, "the last item that any pipeline has, number 2**62"
+        maximum, rule = LARGEST_POSITION, "the largest position, 2**62"
     if value > maximum:
         raise StateMismatch(f"saved {name}={value} lies beyond {rule or maximum}", stage)
     return value

@@ -11,9 +11,9 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
+from ..core.best_effort import BestEffort
 from ..core.failed_item import note_failed_item
 from ..core.graph import walk
-from ..core.harmless import Harmless
 from ..core.skipped import iterators, skipped_items
 from ..core.stage import Stage
 from ..state.value import State, take_state
@@ -30,7 +30,7 @@ CHEAP_SECONDS: Final = 1e-4
 """How long taking the state after an item may last for it to be taken after each."""
 STATE_SHARE: Final = 4
 """How many times as long as taking a dearer state the partition works before the next one is taken."""
-COUNTS: Final = Harmless("counts of dropped items are")
+COUNTS: Final = BestEffort("counts of dropped items are")
 
 
 class PartitionTask(NamedTuple):

@@ -333,7 +333,7 @@ def test_where_partitions_repeat_their_data_it_says_to_leave_records_out_from_an
     train(folder, "train(repeated_in_parts)")
     asked = amend(folder, "run", "train.py:repeated_in_parts")
     assert "Records cannot be left out behind" in asked.stdout
-    assert "before repeat, leave them out from an epoch on, as by_epoch(" in asked.stdout
+    assert "before repeat, leave records out from an epoch on, as rs.by_epoch(" in asked.stdout
     where = "before Repeat(), or before Partition(count=4)"
     assert f"as by_epoch({{0: <what is there>, 1: new}}) {where}\n" in asked.stdout
 

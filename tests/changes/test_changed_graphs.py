@@ -160,7 +160,9 @@ def test_where_data_are_repeated_in_partitions_the_advice_leads_to_code_that_res
     with pytest.raises(rs.StateMismatch) as caught:
         packed(data.exclude([3])).resume(state)
     assert f"write {advice}" in str(caught.value)
-    with pytest.raises(rs.InvalidArgument, match="before repeat, leave them out from an epoch on"):
+    with pytest.raises(
+        rs.InvalidArgument, match="before repeat, leave records out from an epoch on"
+    ):
         packed(data.exclude({0: [], 100: [3]}))
     changed = packed(rs.by_epoch({0: data, 1: data.exclude([3])}))
     with changed.resume(state) as iterator:

@@ -95,6 +95,21 @@ def mixed(rank: int, ranks: int) -> rs.Pipeline[Any]:
     return rs.mix({"web": rs.range(60), "math": rs.range(20)}, weights=[3, 1]).shard(rank, ranks)
 
 
+def streams(rank: int, ranks: int) -> rs.Pipeline[Any]:
+    corpora = {
+        name: rs.from_iterable(Numbers(count)) for name, count in (("web", 60), ("math", 20))
+    }
+    return rs.mix(corpora, weights=[3, 1]).shard(rank, ranks)
+
+
+class Numbers:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Any:
+        return iter(range(self.count))
+
+
 def own_parts(rank: int, ranks: int) -> rs.Pipeline[Any]:
     sources = {"web": rs.range(60), "math": rs.range(20)}
     parts = rs.partition(
@@ -103,9 +118,11 @@ def own_parts(rank: int, ranks: int) -> rs.Pipeline[Any]:
     return parts.shard(rank, ranks)
 
 
-@pytest.mark.parametrize("build", [mixed, own_parts])
+@pytest.mark.parametrize(
+    ("build", "passes"), [(mixed, "0.60"), (streams, "-"), (own_parts, "0.60")]
+)
 def test_the_inputs_of_a_mixture_are_shown_over_all_ranks(
-    build: Callable[[int, int], rs.Pipeline[Any]], tmp_path: Path
+    build: Callable[[int, int], rs.Pipeline[Any]], passes: str, tmp_path: Path
 ) -> None:
     for rank in range(2):
         trigger: Any = rs.EverySteps(12)
@@ -115,8 +132,8 @@ def test_the_inputs_of_a_mixture_are_shown_over_all_ranks(
                 loop.count_tokens({"web": 700, "math": rank})
     _, *inputs = top(tmp_path, ".", "--once").stdout.partition("\n\n")[2].splitlines()
     assert [row.split() for row in inputs] == [
-        ["web", "36", "0.60", "33,600"],
-        ["math", "12", "0.60", "24"],
+        ["web", "36", passes, "33,600"],
+        ["math", "12", passes, "24"],
     ]
 
 
@@ -128,7 +145,7 @@ def test_what_not_every_rank_tells_of_an_input_is_not_added_up(tmp_path: Path) -
     assert found == ("web", (None, None, None))
     note(tmp_path, 1, 2, line(4, 10.0, inputs={"web": 7}, of_rank={"web": 10}))
     (found,) = inputs_of_ranks(run_progress(tmp_path, 20.0))
-    assert found == ("web", (10, 0.25, 9))
+    assert found == ("web", (10, 0.25, None))
 
 
 def test_a_run_without_stats_says_how_to_get_them_and_what_checkpoints_tell(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from support.graphs import catalogue
 from support.tiers import thinned
 
 import resumable as rs
-from resumable.core.harmless import Harmless
+from resumable.core.best_effort import BestEffort
 from resumable.testing.samples import stream
 
 Build = Callable[[], rs.Pipeline[Any]]
@@ -28,7 +28,7 @@ NAMES = list(catalogue(Path()))
 @pytest.fixture(autouse=True)
 def nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a counter raises is raised here, and not left out."""
-    monkeypatch.setattr(Harmless, "__call__", lambda _, call, default: call())
+    monkeypatch.setattr(BestEffort, "__call__", lambda _, call, default: call())
 
 
 def named(name: str, number: Any) -> tuple[str, Any]:

@@ -177,9 +177,13 @@ def test_one_of_many_files_that_is_gone_is_named(tmp_path: Path) -> None:
     pipeline = rs.lines(tmp_path / "*.txt").shuffle(0)
     gone = tmp_path / "100.txt"
     remove(gone)
-    with pytest.raises(rs.ReadError, match=f"{gone} could not be read: No such file"):
+    with pytest.raises(
+        rs.ReadError, match=f"could not be read: No such file or directory: '{gone}'"
+    ):
         list(pipeline)
-    with pytest.raises(rs.ReadError, match=f"{gone} could not be read: No such file"):
+    with pytest.raises(
+        rs.ReadError, match=f"could not be read: No such file or directory: '{gone}'"
+    ):
         rs.lines(gone)
 
 
@@ -222,9 +226,7 @@ def test_a_replaced_tar_is_named_among_many_when_a_run_resumes(tmp_path: Path) -
         state = iterator.get_state()
     write_tar(tmp_path / "0123.tar", b"other")
     os.utime(tmp_path / "0123.tar", (2**31, 2**31))
-    named = (
-        "from 0112.tar to 0130.tar, perhaps .*0123.tar, which was changed last, has other content"
-    )
+    named = r"from 0112.tar to 0130.tar \(perhaps .*0123.tar, modified last\) has other content"
     with pytest.raises(rs.StateMismatch, match=named):
         rs.tar(tmp_path / "*.tar").resume(state)
 

@@ -522,12 +522,12 @@ BEHIND_STREAMS: list[Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = [
         (
             lambda: rs.range(9).exclude({0: [], 3: [1]}).repeat(2),
             rs.InvalidArgument,
-            "must stand after repeat; before repeat, leave them out from an epoch on, .* begins again",
+            "must stand after repeat; before repeat, leave records out from an epoch on, .* begins again",
         ),
         (
             lambda: rs.mix(rs.range(9).exclude({0: [], 3: [1]}), stop="cycle"),
             rs.InvalidArgument,
-            "must stand after repeat; before repeat, leave them out from an epoch on, .* begins again",
+            "must stand after repeat; before repeat, leave records out from an epoch on, .* begins again",
         ),
         (
             lambda: next(rs.range(9).exclude({0: [], 3: [1]}).start(1)),

@@ -150,7 +150,8 @@ def test_a_loader_accepts_a_changed_graph_only_where_it_delivers_what_it_would_f
     graph, old, new = change
 
     def made(program: Program) -> Any:
-        loader = ResumableDataLoader(PipelineDataset(graph.made(program)), batch_size=None)
+        data: Any = PipelineDataset(graph.made(program))
+        loader: Any = ResumableDataLoader(data, batch_size=None)
         loader.set_epoch(epoch)
         return loader
 

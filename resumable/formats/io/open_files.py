@@ -94,7 +94,7 @@ def unreadable(path: str, error: OSError) -> ReadError:
     if error.errno is None:
         raise error
     kind = MissingFile if isinstance(error, FileNotFoundError) else ReadError
-    return kind(error.errno, f"{path} could not be read: {error.strerror}")
+    return kind(error.errno, f"could not be read: {error.strerror}", path)
 
 
 def found_file(path: str) -> DataFile:
@@ -136,6 +136,7 @@ class FileContent(Shelved[FileData]):
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
+        # Not by `DataFile.check_unchanged`, since this is compared for every record that is read.
         self._path, self._status = file.path, (file.size, file.mtime_ns)
         self._mapped = file.size > SMALL
 

@@ -19,7 +19,7 @@ import pytest
 import resumable as rs
 from resumable.core import iterator as running
 from resumable.core import stopwatch
-from resumable.core.harmless import Harmless
+from resumable.core.best_effort import BestEffort
 from resumable.core.process_counts import ProcessCounts
 from resumable.core.run_counters import RunCounters
 from resumable.core.stopwatch import Stopwatch
@@ -90,7 +90,7 @@ def train(folder: Path, pipeline: rs.Pipeline[Any], writer: Any) -> list[Any]:
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Any:
     """All warnings, each time."""
-    monkeypatch.setattr(metrics, "SCALARS", Harmless("scalars are"))
+    monkeypatch.setattr(metrics, "SCALARS", BestEffort("scalars are"))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found
@@ -112,9 +112,9 @@ def test_no_fault_of_a_counter_ends_a_run_or_a_save(
     expected = list(build())
     place, name = FAULTS[fault]
     monkeypatch.setattr(place, name, property(fails) if name == "wait_share" else fails)
-    monkeypatch.setattr(running_partition, "COUNTS", Harmless("counts are"))
+    monkeypatch.setattr(running_partition, "COUNTS", BestEffort("counts are"))
     if fault == "the value in a checkpoint":
-        monkeypatch.setattr("resumable.checkpoint.envelope.COUNTERS", Harmless("counters are"))
+        monkeypatch.setattr("resumable.checkpoint.envelope.COUNTERS", BestEffort("counters are"))
     assert train(tmp_path, build(), Writer()) == expected
     messages = [str(one.message) for one in warned]
     assert len(messages) == len({*messages}) <= 4
@@ -165,7 +165,7 @@ def test_what_a_signal_handler_raises_comes_out_of_a_counter(
         with pytest.raises(Preempted):
             iterator.stats()
         with pytest.raises(Preempted):
-            Harmless("it is")(partial(os.kill, os.getpid(), signal.SIGUSR1), None)
+            BestEffort("it is")(partial(os.kill, os.getpid(), signal.SIGUSR1), None)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert list(iterator) == [1, 2]
@@ -186,7 +186,9 @@ def test_the_counts_of_the_process_are_left_out_with_what_needs_them(
     iterator = iter(rs.mix({"web": rs.range(9)}))
     next(iterator)
     monkeypatch.setattr(ProcessCounts, "now", fails)
-    with pytest.warns(RuntimeWarning, match="stats are left out, since this failed: Zero"):
+    with pytest.warns(
+        RuntimeWarning, match="stats are left out, because counting failed with Zero"
+    ):
         stats = iterator.stats()
     assert stats == {
         "steps": 1, "inputs": {"web": 1}, "passes": {"web": 1 / 9}, "skipped": {}
@@ -205,7 +207,7 @@ def test_a_clock_that_fails_ends_no_loop(reading: Any) -> None:
 
     iterator = iter(rs.range(20))
     iterator.measure(clock)
-    with pytest.warns(RuntimeWarning, match="times are left out, since this failed"):
+    with pytest.warns(RuntimeWarning, match="times are left out, because counting failed"):
         items = [next(iterator), *iterator.pull(3), *iterator]
     assert items == list(range(20))
     assert iterator.stats()["items"] == 20

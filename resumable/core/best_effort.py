@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @final
-class Harmless:
+class BestEffort:
     """Makes calls that a run does not depend on.
 
     If a call fails, its result is left out. The first failure is a `RuntimeWarning`; it is not raised where
@@ -34,17 +34,17 @@ class Harmless:
         try:
             return call()
         except Exception as error:
-            if _is_of_handler(error):
+            if _raised_by_signal_handler(error):
                 raise
             if not self._has_warned:
                 self._has_warned = True
                 with suppress(RuntimeWarning):
-                    message = f"{self._what} left out, since this failed: {error!r}"
+                    message = f"{self._what} left out, because counting failed with {error!r}"
                     warnings.warn(message, RuntimeWarning, stacklevel=3)
         return default
 
 
-def _is_of_handler(error: Exception) -> bool:
+def _raised_by_signal_handler(error: Exception) -> bool:
     """Whether a signal handler raised ``error``."""
     entry = error.__traceback__
     while entry is not None and entry.tb_next is not None:

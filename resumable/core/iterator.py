@@ -492,7 +492,7 @@ class PipelineIterator(StageIterator[T]):
 
         Only the caller knows what a token is, and from which input it came, so this is called in the loop, with
         the tokens of the item in work. In a loop of a `Checkpointer` with ``stats=True`` they are saved
-        with the step, and `resumable top` adds those of all ranks.
+        with the step, and ``resumable top`` adds those of all ranks.
 
         Args:
           tokens: how many more there are of each input, by its name; each at least 0.

@@ -30,7 +30,7 @@ class BestEffort:
         self._has_warned = False
 
     def __call__(self, call: Callable[[], T], default: T) -> T:
-        """What ``call`` returns, or ``default`` if it fails."""
+        """Return the result of ``call``, or ``default`` if the call fails."""
         try:
             return call()
         except Exception as error:

@@ -512,7 +512,7 @@ def _with_epochs(
 ) -> Stage[Any]:
     """A copy of ``stage``, which counts epochs, over other pipelines from epoch ``begun`` on.
 
-    What was there ``then`` is copied, so that it differs from what is ``present`` where it is not known any more.
+    The earlier pipelines are copies, so that each is another object than the present pipeline that may represent it.
     """
     before = tuple((first, copy(one)) for first, one in then)
     after = tuple((first, one.stage) for first, one in present)

@@ -84,7 +84,7 @@ class Stopwatch:
             readings.append(self._clock())
 
     def timed_call(self, call: Callable[[], R]) -> R:
-        """What ``call`` returns, for which the caller waits."""
+        """Return the result of ``call``, and time the call."""
         try:
             self.begin_call()
             return call()

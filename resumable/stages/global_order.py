@@ -21,7 +21,6 @@ from ..core import (
     Indexed,
     IndexedTransform,
     Items,
-    Length,
     Stage,
     StageIterator,
     block_items,
@@ -32,7 +31,7 @@ from ..core.deal import Deal
 from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
 from ..order.random_bits import derive
-from ..state.value import State
+from ..state.value import LARGEST_COUNT, State
 from .dealing import Deals
 from .partition import Partition, has_partitions
 
@@ -198,8 +197,10 @@ class _PlacesIterator(CountingIterator[Placed]):
         total = self._stage.total
         return position if total is None else min(position, total)
 
-    def _limit(self) -> Length:
-        return self._stage.total
+    def _limit(self) -> int:
+        # The items of all ranks are counted, so there are more of them than of a pipeline.
+        total = self._stage.total
+        return LARGEST_COUNT if total is None else total
 
 
 def _placed(key: int, places: Sequence[int], block: Block) -> list[Placed]:

@@ -9,6 +9,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import resumable as rs
 from resumable.core.savers import GuardedStateDict, refuse_saver_of_rank_0
 
+from .lightning_guard import refuse_save_ahead
+from .trainer_epochs import length_of
+
 __all__ = ["NotPrepared", "keeps_rank_state"]
 
 
@@ -31,7 +34,7 @@ def keeps_rank_state(
     """Mark a method ``state_dict`` that gives the state of this rank.
 
     If the states of ranks differ, Accelerate does not get it: an `ExternalStateError` says what to
-    register.
+    register. Nor does Lightning without its callback, if there is no length.
     """
     return GuardedStateDict(method, _check)
 
@@ -51,3 +54,5 @@ class NotPrepared:
 
 def _check(one: HasPipeline, caller: FrameType) -> None:
     refuse_saver_of_rank_0(None if one.pipeline is None else one.pipeline.stage, caller)
+    if not getattr(one, "has_callback", False) and length_of(one) is None:
+        refuse_save_ahead(caller)

@@ -17,14 +17,13 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.worker import WorkerInfo
 
 import resumable as rs
-from resumable.core.arguments import check_int
 from resumable.core.epochs import in_epoch
 from resumable.core.graph import has_threads, without_threads
 from resumable.errors import shorten
 
 from .accelerate_guard import keeps_rank_state
 from .batch_states import BatchState
-from .cursor import Cursor, HasCursor
+from .cursor import Cursor, DrawsItems
 from .hidden_worker import hidden_worker, hide_worker
 from .sample_order import take_list
 from .worker_shares import worker_share
@@ -32,7 +31,7 @@ from .worker_shares import worker_share
 __all__ = ["PipelineDataset"]
 
 
-class PipelineDataset(HasCursor, IterableDataset[Any]):
+class PipelineDataset(DrawsItems, IterableDataset[Any]):
     """The items of a pipeline for a `DataLoader`, in a new epoch for each loop.
 
     `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
@@ -73,9 +72,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
         self._batch_items = 1  # how many consecutive items a worker delivers at a time
-        self._is_in_loader = False
         self.marks: BatchState | None = None
-        self._yielded = 0
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
         self._has_loaded = False
@@ -108,8 +105,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         if self._worker_iterator is not None:
             with hidden_worker():
                 return self.cursor.state_of(self._worker_iterator)
-        count = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
-        return self.cursor.state_dict(count)
+        return super().state_dict(consumed)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop.
@@ -119,15 +115,14 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         """
         in_worker = self._current_worker() is not None
         with hidden_worker():
-            self.cursor.load(state_dict)
-        self._yielded = 0
+            super().load_state_dict(state_dict)
         self._has_loaded = in_worker
 
     def for_loader(self, batch_items: int) -> PipelineDataset:
         """A copy for a loader that begins the epochs and takes ``batch_items`` items at a time."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
-        copied._is_in_loader, copied._batch_items = True, batch_items
+        copied._batch_items = batch_items
         copied.marks = None if self.pipeline.random_access else BatchState()
         return copied
 
@@ -136,14 +131,11 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         return get_worker_info() or self._worker
 
     def _every_item(self) -> Iterator[Any]:
-        if not self._is_in_loader:
-            self.cursor.begin(self._yielded > 0)
-        self._yielded = 0
-        marks = self.marks
+        progress, marks = self.cursor.begin_drawing(), self.marks
         with self.cursor.produce() as iterator:
             for item in iterator:
-                self._yielded += 1
-                if marks is not None and self._yielded % self._batch_items == 0:
+                progress.drawn += 1
+                if marks is not None and progress.drawn % self._batch_items == 0:
                     marks.record(iterator)
                 yield item
             if marks is not None:
@@ -153,9 +145,9 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
         if has_loaded:  # even if nothing is left: other workers may have items
-            self.cursor.set_epoch(self.cursor.epoch)
+            self.cursor.progress.chosen = True
         # A persistent worker goes through one epoch after another.
-        self.cursor.begin(self._worker_iterator is not None)
+        self.cursor.begin_in_worker(self._worker_iterator is not None)
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
             return self._items_of_own_batches(own, others=0)
@@ -171,7 +163,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
 
         It is None if the worker owns none.
         """
-        if not self._is_in_loader or self.marks is None:
+        if not self.cursor.has_owner or self.marks is None:
             return None
         share = worker_share(self.pipeline, number, workers, self.cursor.start_state)
         if share is None:

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -89,11 +88,9 @@ class DevicePrefetch(HasCursor):
         self.loader = loader
         self.device = device
         self.size = size
-        # The loop in the epoch that the loader is in, if it is one of these loops, and the one that has begun last.
-        self._loops: list[_BatchesAhead] = []
 
     def __iter__(self) -> Iterator[Any]:
-        return _BatchesAhead(self)
+        return _BatchesAhead(self.loader, self.device, self.size)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -116,6 +113,10 @@ class DevicePrefetch(HasCursor):
         """Let ``epoch`` come next, or the rest of it if it was resumed."""
         self.loader.set_epoch(epoch)
 
+    def end_epoch(self) -> None:
+        """As that of the loader; the batches that lie ahead are dropped."""
+        self.loader.end_epoch()
+
     @keeps_rank_state
     def state_dict(self) -> dict[str, bytes]:
         """The state after the batch handed out last, the same as that of the loader without prefetch.
@@ -123,7 +124,7 @@ class DevicePrefetch(HasCursor):
         Raises:
           ExternalStateError: as `ResumableDataLoader.state_dict`.
         """
-        return self.loader.state_dict(self._held)
+        return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop.
@@ -135,21 +136,11 @@ class DevicePrefetch(HasCursor):
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable``; after an epoch, the start of the next."""
-        self.loader._apply_policy()
-        return self.loader._state(self._held)
+        return self.loader.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """As `load_state_dict`, but at the end of an epoch the next loop is empty, as that of the loader."""
         self.loader.set_state(state)
-
-    @property
-    def _held(self) -> int:
-        """How many batches of the loader's epoch lie ahead; only the loop in that epoch has any."""
-        return max((loop.held for loop in self._loops), default=0)
-
-    def _note_begin(self, loop: _BatchesAhead) -> None:
-        """Note that ``loop`` is about to begin an epoch. Until then the loop before is in that of the loader."""
-        self._loops = [*(one for one in self._loops if one.is_current), loop]
 
     def __repr__(self) -> str:
         return f"device_prefetch({self.loader!r}, {str(self.device)!r}, size={self.size})"
@@ -159,44 +150,32 @@ class _BatchesAhead(Iterator[Any]):
     """A loop over the batches of a loader, some of which lie ahead on the device.
 
     Args:
-      owner: what makes the state from its count. A loop goes on without it.
+      loader: as for `device_prefetch`.
+      device: where the batches go.
+      size: batches on the device.
     """
 
-    # Invariant: the loader has counted the batches in `_ready` after `_handed_out`. If it has counted more, the
+    # Invariant: the loader has counted the batches in `_ready` after those handed out. If it has counted more, the
     # batch after them is in `_fetched`.
 
-    def __init__(self, owner: DevicePrefetch) -> None:
-        self._owner = weakref.ref(owner)  # so that workers end with the last reference to the loop
-        self._received = ReceivedBatches(owner.loader, ends_epoch=False)
-        device = owner.device
+    def __init__(self, loader: ResumableDataLoader[Any], device: torch.device, size: int) -> None:
+        self._received = ReceivedBatches(loader, is_ahead=True)
         self._copier = CudaCopier(device) if device.type == "cuda" else Copier(device)
-        self._size = owner.size
-        self._handed_out = 0
+        self._size = size
         self._fetched = deque[Any](maxlen=1)
         self._ready = deque[NumberedBatch]()
         self._taken = iter(self._ready.popleft, None)
         # What comes after `_ready`; `StopIteration` at the end.
         self._error: Exception | None = None
 
-    @property
-    def is_current(self) -> bool:
-        """Whether it is in the epoch that the loader is in."""
-        return self._received.is_current
-
-    @property
-    def held(self) -> int:
-        """How many batches of the present epoch lie ahead."""
-        return self._received.count - self._handed_out if self.is_current else 0
-
     def __next__(self) -> Any:
-        if not self._received.is_current and (owner := self._owner()) is not None:
-            owner._note_begin(self)
+        self._received.check_current()
         self._fill()
-        taken = self._taken
+        taken, progress = self._taken, self._received.progress
         if self._ready:
             self._copier.await_copy(self._ready[0])
             # A loop of one round: no signal handler runs between the batch and its number.
-            for self._handed_out, batch, _ in taken:
+            for progress.handed_out, batch, _ in taken:
                 return batch
         error, self._error = self._error, None
         if error is None or isinstance(error, StopIteration):
@@ -212,7 +191,7 @@ class _BatchesAhead(Iterator[Any]):
             while len(self._ready) < self._size:
                 self._fetch()
                 # An interrupt between these lines leaves the batch where it is, or in both places.
-                copied = self._copier.copied(self._received.count, self._fetched[0])
+                copied = self._copier.copied(self._received.progress.received, self._fetched[0])
                 self._ready.append(copied)
                 self._fetched.clear()
         except Exception as error:
@@ -224,8 +203,9 @@ class _BatchesAhead(Iterator[Any]):
         Raises:
           StopIteration: at the end.
         """
-        newest = self._ready[-1].number if self._ready else self._handed_out
-        if self._received.count <= newest:
+        progress = self._received.progress
+        newest = self._ready[-1].number if self._ready else progress.consumed
+        if progress.received <= newest:
             self._fetched.clear()
             # No Python code runs between the end of the loader's `next` and the entry in the queue.
             self._fetched.extend(islice(self._received, 1))

@@ -13,10 +13,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import CombinedLoader
+from lightning.pytorch.utilities.combined_loader import _MaxSizeCycle
 
 import resumable as rs
 from resumable.core.ended import warn_of_ended_run
@@ -27,6 +28,9 @@ from .loader import ResumableDataLoader
 from .rank_states import gathered
 
 __all__ = ["ResumeInput"]
+
+CYCLED: Final = "resumable_cycled_loaders"
+"""The key of a checkpoint that says which loaders Lightning has begun again within its epoch."""
 
 
 class ResumeInput(Callback):
@@ -44,19 +48,20 @@ class ResumeInput(Callback):
     """
 
     def __init__(self) -> None:
-        self._steps = 0  # since the loaders began their epoch
-        self._is_resumed = self._has_trained = False
+        self._is_resumed = self._has_trained = self._has_ended_epoch = False
         self._to_load: list[Any] = []
+        self._cycled: list[bool] = []  # the loaders that Lightning has begun again within its epoch
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self._to_load = []
-        self._is_resumed = self._has_trained = False
+        self._to_load, self._cycled = [], []
+        self._is_resumed = self._has_trained = self._has_ended_epoch = False
 
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         self._is_resumed = True
         self._to_load = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
+        self._cycled = checkpoint.get(CYCLED, [])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         states, self._to_load = self._to_load, []
@@ -64,28 +69,46 @@ class ResumeInput(Callback):
         for loader in loaders:
             if isinstance(loader, ResumableDataLoader):
                 refuse_items_of_rank("Lightning", loader.cursor.pipeline.stage)
-        if not states or trainer.fit_loop.restarting:  # Lightning has loaded them
+                loader.has_callback = True
+        if not states:
             return
         if len(states) != len(loaders):
             raise rs.StateMismatch(
                 f"the checkpoint has {len(states)} states of loaders, and this fit has {len(loaders)} "
                 "loaders with a state; pass the loaders with which it was saved"
             )
+        fit_loop = trainer.fit_loop
+        # Resumed after the last step of an epoch, Lightning goes on with the next one without another hook.
+        begins_epoch = not fit_loop.restarting or fit_loop.epoch_loop.batch_progress.is_last_batch
         for loader, state in zip(loaders, states, strict=True):
             if isinstance(loader, ResumableDataLoader):
                 loader.load_state_dict(state)
-        fetcher = trainer.fit_loop._data_fetcher
+                if begins_epoch:
+                    loader.end_epoch()
+            elif fit_loop._combined_loader_states_to_load:
+                loader.load_state_dict(state)
+        fit_loop._combined_loader_states_to_load = []
+        fetcher = fit_loop._data_fetcher
         assert fetcher is not None  # made before this is called
         iter(fetcher)  # drops what it has fetched
+        combined = fit_loop._combined_loader
+        batches = None if combined is None else combined._iterator
+        if self._cycled and not begins_epoch and isinstance(batches, _MaxSizeCycle):
+            batches._consumed = [*map(any, zip(batches._consumed, self._cycled, strict=True))]
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._steps = 0
+        if self._has_ended_epoch:
+            for loader in _stateful(trainer.train_dataloader):
+                if isinstance(loader, ResumableDataLoader):
+                    loader.end_epoch()  # the shorter one of several may be within an epoch
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        self._steps += 1
         self._has_trained = True
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._has_ended_epoch = True
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._is_resumed and not self._has_trained and trainer.fit_loop.done:
@@ -106,15 +129,17 @@ class ResumeInput(Callback):
                 f"Lightning saved {len(saved)} states of {len(loaders)} loaders with a state, so it "
                 "cannot be told which is whose; pass one loader, over rs.zip or rs.mix of pipelines"
             )
-        # Lightning fetches from all loaders together, so it holds as many batches of each. A loader
-        # that it has restarted within the epoch has received fewer batches than there were steps.
-        held = max((loader.received - self._steps for loader in own), default=0)
+        # Lightning fetches from all loaders together, so it holds as many batches of each.
+        held = len(getattr(trainer.fit_loop._data_fetcher, "batches", ()))
         for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):
-                state = loader.state_dict(held=max(held, 0))
+                state = loader.state_dict(held=held)
                 saved[number] = (
                     gathered(state) if has_partitions(loader.cursor.pipeline.stage) else state
                 )
+        combined = trainer.fit_loop._combined_loader
+        if own and combined is not None and isinstance(combined._iterator, _MaxSizeCycle):
+            checkpoint[CYCLED] = list(combined._iterator._consumed)
 
 
 def _stateful(loaders: Any) -> list[Any]:

@@ -22,11 +22,15 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -49,15 +53,19 @@ from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
+from .lightning_guard import refuse_states_not_loaded
 from .randomness import draws_of
 from .sample_order import check_makes_order
-from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, ResumableSampler
+from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
 from .worker_shares import WorkerShares, check_workers
 
 __all__ = ["ReceivedBatches", "ResumableDataLoader"]
 
 T = TypeVar("T")
+
+PLACE: Final = "resumable_place"
+"""The name under which a copy of a loader has its state."""
 
 
 class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
@@ -139,6 +147,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         external_state_policy: str = "fail",
         **kwargs: Any,
     ) -> None:
+        given = sampler, batch_sampler
         if kwargs.get("in_order") is False:
             raise rs.InvalidArgument(
                 "in_order must be True: batches that overtake each other leave no position to "
@@ -176,28 +185,25 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 "a generator's seeds would be drawn anew by a resume; for randomness of samples use "
                 f"with_position and rng_for, got {self.generator!r}"
             )
-        if isinstance(self._source, LoaderOwned):
-            self._source.set_owner(self)
-        else:
+        if isinstance(self._source, PipelineDataset):
             check_workers(self._source.pipeline, self.num_workers)
         self._shares: WorkerShares | None = None
-        # Whether only a loaded state has said which epoch comes next.
-        self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
+        self.cursor.set_owner(self, for_ever=all(self._source is not one for one in given))
         if self._source is dataset:
             # Torch forbids to set it.
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
-        # The cursor has this one too, until something other than this loader moves the cursor.
-        self._progress: EpochProgress | None = None
         self._received_in_all = 0
-        self._epochs_before = 0  # those that the loop does not count in `set_epoch`
+        # Whether a callback of Lightning saves and loads the state.
+        self.has_callback = False
         self._stopwatch: Stopwatch | None = None
         self._best_effort = BestEffort("stats are")
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
-        return ReceivedBatches(self)
+        # The frame that calls `itertools.cycle` is the one that calls this.
+        return ReceivedBatches(self, may_cycle="cycle" in sys._getframe(1).f_code.co_names)
 
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
         """Time the calls of `next` in all loops that begin from now on, for `stats`; some microseconds a batch.
@@ -245,8 +251,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     @property
     def received(self) -> int:
         """Number of batches that the loop has received since the epoch began or was resumed."""
-        progress = self.cursor.progress
-        return progress.received if progress is self._progress else 0
+        return self.cursor.progress.consumed
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
@@ -267,9 +272,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         """
         self._apply_policy()
         progress = self.cursor.progress
-        if progress is self._progress and progress.end_before is not None:
-            return progress.end_before
-        return self._state(held)
+        state = self._state(held) if progress.end_before is None else progress.end_before
+        progress.is_saved |= progress.consumed > 0
+        return state
 
     def _apply_policy(self) -> None:
         if self._protocol is not None:
@@ -284,7 +289,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     def _state(self, held: int) -> dict[str, bytes]:
         batches = max(self.received - held, 0)
         if batches and self._shares is not None:
-            return {KEY: dumps_frozen(self._shares.before(self.received - batches))}
+            ahead = self.cursor.progress.received - batches
+            return {KEY: dumps_frozen(self._shares.before(ahead))}
         return self.cursor.state_dict(batches * self._batch_items)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -294,18 +300,62 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
         self.cursor.load(state_dict)
-        if has_partitions(self.cursor.pipeline.stage):
-            self.cursor.set_epoch(self.cursor.epoch)  # even if this rank has nothing left of it
-        self._is_led_by_state = True
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed."""
-        super().set_epoch(epoch + self._epochs_before)
-        self._is_led_by_state = False
+        progress = self.cursor.progress
+        # With partitions, even if this rank has nothing left of the epoch.
+        progress.chosen = has_partitions(self.cursor.pipeline.stage)
+        progress.led_by_state = True
 
     def count_epochs_from(self, number: int) -> None:
-        """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs anew."""
-        self._epochs_before = self.epoch - number
+        """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs from ``number``."""
+        self.cursor.epochs_before = self.epoch - number
+
+    def end_epoch(self) -> None:
+        """Leave out the rest of the epoch, as after ``break``: the state becomes that of the start of the next one.
+
+        A loop in progress ends at its next batch. Nothing happens before the first batch of an epoch, and after the
+        end of one.
+        """
+        self.cursor.leave_rest()
+
+    def peek(self) -> T:
+        """The batch that comes next, made in this process; neither the loader nor torch's generators change.
+
+        Raises:
+          InvalidArgument: if there is none.
+        """
+        apart = self._apart()
+        apart.num_workers = apart.timeout = 0
+        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.start_state["step"]):
+            for batch in apart:
+                return batch
+        raise rs.InvalidArgument(
+            f"peek needs a batch that comes next, got none in epoch {self.epoch}"
+        )
+
+    def _apart(self) -> ResumableDataLoader[T]:
+        """A loader at the same place, over the same data set, which moves alone."""
+        shared: list[Any] = [self.collate_fn, self.dataset]
+        if not self.cursor.uses_objects:
+            shared.append(self.cursor.pipeline)
+        memo = {id(one): one for one in shared if one is not self._source}
+        return copy.deepcopy(self, memo)
+
+    def __copy__(self) -> ResumableDataLoader[T]:
+        """A shallow copy, which shares the place too."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy gets, which stands where this loader stands: workers and loops stay behind."""
+        place = self._state(held=0) if self.received else None
+        return {**vars(self), "_iterator": None, "_shares": None, PLACE: place}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        place = state.pop(PLACE)
+        vars(self).update(state)
+        if place is not None:
+            self.load_state_dict(place)
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, the start of the next."""
@@ -317,9 +367,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
         A pipeline that repeats the loader then goes to the next epoch by itself.
         """
-        self.load_state_dict(state)
-        super().set_epoch(self.cursor.epoch)
-        self._is_led_by_state = False
+        self.cursor.load(state)
+        self.cursor.progress.chosen = True
 
     def batches_left(self, most: int) -> int:
         """How many batches are left of the epoch that comes next, up to ``most``.
@@ -333,7 +382,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     def _batch_items(self) -> int:
         """Number of items that one batch takes."""
         if isinstance(self._source, ResumableBatchSampler):
-            return self._source.batch_size
+            return self._source.items_of_one
         return 1 if self.batch_size is None else self.batch_size
 
     @property
@@ -345,7 +394,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
     def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
         """Begin an epoch: the progress in it, and torch's own iterator over it."""
-        self._progress = progress = self.cursor.begin(self.received > 0, self.fewest)
+        progress = self.cursor.begin_loop(self._batch_items, self.fewest)
         if isinstance(self._source, PipelineDataset):
             if self.num_workers:
                 progress.worker_items = self._batch_items
@@ -401,19 +450,16 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 with suppress(Exception):
                     last = self._state(held=0)
             progress.has_ended = True
-            self.cursor.end()
-            self._progress = self.cursor.progress
-            self._progress.end_before = last
+            self.cursor.end("end_epoch")
+            self.cursor.progress.end_before = last
 
     def _warn_if_nothing_was_left(self) -> None:
         """Warn at the end of a resumed epoch that had no batch.
 
         With several ranks there is no warning: others may have batches, and all stay in one epoch.
         """
-        resumed, self._is_led_by_state = self._is_led_by_state, False
         if (
-            resumed
-            and self.cursor.progress.resumed
+            self.cursor.progress.led_by_state
             and not self.received
             and deal_of(self.cursor.pipeline.stage).ranks == 1
         ):
@@ -440,13 +486,18 @@ class ReceivedBatches(Iterator[T]):
 
     Args:
       loader: whose batches they are.
-      ends_epoch: whether the epoch ends with the last batch; else when `end_epoch` is called.
+      is_ahead: whether batches are handed out later than they are received, as `EpochProgress.handed_out` says. The
+        epoch then ends when `end_epoch` is called, and else with the last batch.
+      may_cycle: whether `itertools.cycle` may have asked for it.
     """
 
-    def __init__(self, loader: ResumableDataLoader[T], *, ends_epoch: bool = True) -> None:
+    def __init__(
+        self, loader: ResumableDataLoader[T], *, is_ahead: bool = False, may_cycle: bool = False
+    ) -> None:
         self._loader = loader
-        self._ends_epoch = ends_epoch
-        self._progress = EpochProgress()
+        self._is_ahead = is_ahead
+        self._may_cycle = may_cycle
+        self.progress = EpochProgress()
         self._take: Callable[[], T] | None = None  # the next of torch's batches
         self._order_check = SameOrderCheck()
         self._torch: TorchProgress | None = None
@@ -462,6 +513,9 @@ class ReceivedBatches(Iterator[T]):
     def __next__(self) -> T:
         if self._ended:  # or each further call would end another epoch
             raise StopIteration
+        self.check_current()
+        if self.progress.received < 2 and not self._loader.has_callback:
+            refuse_states_not_loaded()
         if self._take is None or self._torch is None:
             self._begin()
             assert self._take is not None
@@ -477,8 +531,9 @@ class ReceivedBatches(Iterator[T]):
             batch: Any = self._take()
         except StopIteration:
             self._ended = True
-            if self._ends_epoch:
+            if not self._is_ahead:
                 self.end_epoch()
+            self._refuse_cycle()
             raise
         except BaseException as error:
             self._broken = not self._continues(self._torch, error)
@@ -489,28 +544,55 @@ class ReceivedBatches(Iterator[T]):
         if isinstance(batch, BatchWithState):
             batch, state, digests, worker = batch
             self._order_check.check(digests)
-        self._loader._count_received(self._progress, 1 + self._failed, state, worker)
+        self._loader._count_received(self.progress, 1 + self._failed, state, worker)
         self._failed, self._broken = 0, False
         return batch  # type: ignore[no-any-return]
 
-    @property
-    def count(self) -> int:
-        """Number of batches that the loader has counted, with those that could not be made."""
-        return self._progress.received
+    def check_current(self) -> None:
+        """Check that the loader is where this loop left it.
 
-    @property
-    def is_current(self) -> bool:
-        """Whether they are of the epoch that the loader is in."""
-        return self._progress is self._loader.cursor.progress
+        Raises:
+          InvalidArgument: if something has moved the loader since this loop began.
+          StopIteration: if `end_epoch` has ended this loop.
+        """
+        by = self.progress.left_by
+        if by == "end_epoch":
+            raise StopIteration
+        if by:
+            raise rs.InvalidArgument(
+                f"this loop was overtaken by {by}: the loader is at another place, and what this loop delivers "
+                "would not be in its state. End this loop, or use another loader for the other one"
+            )
+
+    def state_dict(self) -> dict[str, bytes]:
+        """As that of the loader.
+
+        Raises:
+          InvalidArgument: if something has moved the loader since this loop began.
+        """
+        if not self._ended:
+            self.check_current()
+        return self._loader.state_dict()
 
     def end_epoch(self) -> None:
         """Go to the next epoch, unless the loader has gone elsewhere."""
-        self._loader._end_epoch(self._progress)
+        self._loader._end_epoch(self.progress)
+
+    def _refuse_cycle(self) -> None:
+        if self._may_cycle and any(
+            isinstance(one, itertools.cycle) for one in gc.get_referrers(self)
+        ):
+            raise rs.InvalidArgument(
+                "itertools.cycle would repeat the batches of this epoch, which no state counts: iterate over "
+                "itertools.chain.from_iterable(itertools.repeat(loader)), which begins the next epoch each time"
+            )
 
     def _begin(self) -> None:
         stopwatch = self._loader._stopwatch
         begin = self._loader._begin_epoch
-        self._progress, batches = begin() if stopwatch is None else stopwatch.timed_call(begin)
+        self.progress, batches = begin() if stopwatch is None else stopwatch.timed_call(begin)
+        if self._is_ahead:
+            self.progress.handed_out = 0
         self._torch = TorchProgress(batches, self._loader._continues_after_errors)
         take = batches.__next__
         self._take = take if stopwatch is None else partial(stopwatch.timed_call, take)

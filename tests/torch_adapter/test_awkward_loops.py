@@ -314,7 +314,8 @@ def test_a_state_loaded_into_the_sampler_counts_at_once() -> None:
         next(iterator)
     sampler.load_state_dict(start)
     assert batches.state_dict() == start
-    next(iterator)
+    with pytest.raises(rs.InvalidArgument, match="overtaken by load_state_dict"):
+        next(iterator)
     assert batches.state_dict() == start
     assert len(list(batches)) == 10
 
@@ -394,7 +395,6 @@ def test_a_copy_goes_its_own_way() -> None:
         next(iterator)
         rest = None
         for copied in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
-            copied.load_state_dict(batches.state_dict())
             rest = [plain(batch) for batch in copied]
         assert rest == [plain(batch) for batch in iterator]
 

@@ -159,7 +159,8 @@ def test_loading_into_a_running_loader_moves_the_next_pass() -> None:
             running = iter(loader)
             next(running)
             loader.load_state_dict(state)
-            next(running)  # counts no longer
+            with pytest.raises(rs.InvalidArgument, match="overtaken by load_state_dict"):
+                next(running)
             assert loader.state_dict() == state
             assert [plain(batch) for batch in loader] == expected
             assert loader.epoch == 1

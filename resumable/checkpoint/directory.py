@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,9 +33,9 @@ from .files import (
     write_new_file,
 )
 from .locking import check_unlocked, lock_file
-from .names import CheckpointNames, names_among, steps_by_name
-from .ranks.part import WHOLE, RankPart
-from .store import Store, StoreLock
+from .named_files import NamedFiles
+from .ranks.part import WHOLE
+from .store import StoreLock
 
 
 @dataclass
@@ -57,7 +56,7 @@ class _Unacknowledged:
 
 
 @final
-class Directory(Store):
+class Directory(NamedFiles):
     """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
 
     The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
@@ -89,6 +88,8 @@ class Directory(Store):
     [2, 4, 5]
     """
 
+    _in_doubt: _Unacknowledged | None
+
     def __init__(self, folder: str | os.PathLike[str], name: str = "input") -> None:
         if not isinstance(folder, (str, os.PathLike)):
             raise InvalidType(f"folder must be a path, got {folder!r}")
@@ -96,30 +97,8 @@ class Directory(Store):
             raise InvalidArgument(f"folder must be a path, got {folder!r}")
         # Absolute, so that it stays where it is when the process goes elsewhere.
         self.folder = Path(folder).absolute()
-        self._names = CheckpointNames(name)
-        # What a save that failed may have left.
-        self._in_doubt: _Unacknowledged | None = None
+        super().__init__(name)
         make_folders(self.folder)
-
-    @property
-    def name(self) -> str:
-        """The name of the input."""
-        return self._names.name
-
-    def names(self) -> list[str]:
-        """The names in the folder that have a checkpoint, or a rank's part of one."""
-        return names_among(os.listdir(self.folder))
-
-    def steps_by_name(self) -> dict[str, list[int]]:
-        """The steps, ascending, of each name in the folder that has a checkpoint."""
-        return steps_by_name(os.listdir(self.folder))
-
-    def named(self, name: str) -> Directory:
-        """The store of another name in the same folder."""
-        return self._with(CheckpointNames(name))
-
-    def part(self, part: RankPart) -> Directory:
-        return self._with(CheckpointNames(self.name, part))
 
     def lock(self) -> StoreLock:
         what = f"{self.name!r} in {self.folder}"
@@ -129,7 +108,7 @@ class Directory(Store):
         )
         try:
             # After our own lock: of two writers that begin at once, at least one then finds the other's.
-            for file in filter(self._names.excludes, os.listdir(self.folder)):
+            for file in filter(self._names.excludes, self._files()):
                 check_unlocked(self.folder / file, f"{what}, by another number of ranks,")
         except BaseException:
             lock.close()
@@ -153,12 +132,6 @@ class Directory(Store):
     def load(self, step: int) -> bytes:
         return read_checkpoint_file(self._path(step))
 
-    def steps(self) -> list[int]:
-        return self._names.steps_among(os.listdir(self.folder))
-
-    def parts(self) -> list[tuple[int, RankPart]]:
-        return self._names.parts_among(os.listdir(self.folder))
-
     def sync(self) -> None:
         sync_folder(self.folder)
 
@@ -181,9 +154,6 @@ class Directory(Store):
         sync_folder(self.folder)
         return str(aside)
 
-    def has_damaged(self) -> bool:
-        return any(self._names.is_aside(file, "damaged") for file in os.listdir(self.folder))
-
     def append_history(self, lines: bytes) -> None:
         append_lines(self.folder / self._names.history, lines)
 
@@ -197,7 +167,7 @@ class Directory(Store):
             return b""
 
     def remove_unfinished(self) -> None:
-        for file in os.listdir(self.folder):
+        for file in self._files():
             if self._names.is_temporary(file):
                 with suppress(OSError):  # what is left is in nobody's way
                     os.unlink(self.folder / file)
@@ -205,10 +175,8 @@ class Directory(Store):
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"
 
-    def _with(self, names: CheckpointNames) -> Directory:
-        one = copy.copy(self)
-        one._names, one._in_doubt = names, None
-        return one
+    def _files(self) -> list[str]:
+        return os.listdir(self.folder)
 
     def _write_and_name(self, path: Path, data: bytes) -> None:
         left = _Unacknowledged(path, self.folder / self._names.new_temporary())

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import Any, final
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency, shorten
 from ..errors.public_urls import public_url
 from .envelope import check_unread
-from .names import CheckpointNames, names_among, parse_file_name, steps_by_name
-from .ranks.part import RankPart
-from .store import Store
+from .named_files import NamedFiles
+from .names import parse_file_name
 
 
 @final
-class Remote(Store):
+class Remote(NamedFiles):
     """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
 
     The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
@@ -45,6 +43,9 @@ class Remote(Store):
     >>> store = rs.Remote("s3://bucket/run", name="input")  # doctest: +SKIP
     """
 
+    # What was put without an answer, and where.
+    _in_doubt: tuple[str, bytes] | None
+
     def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:
         if not isinstance(url, str):
             raise InvalidType(f"url must be a string, got {shorten(url)}")
@@ -67,29 +68,7 @@ class Remote(Store):
                 f"url must not be local, got {public_url(url)!r}; use its path, or Directory"
             )
         self.url = url
-        # What was put without an answer, and where.
-        self._in_doubt: tuple[str, bytes] | None = None
-        self._names = CheckpointNames(name)
-
-    @property
-    def name(self) -> str:
-        """The name of the input."""
-        return self._names.name
-
-    def names(self) -> list[str]:
-        """The names under the URL that have a checkpoint, or a rank's part of one."""
-        return names_among(self._files())
-
-    def steps_by_name(self) -> dict[str, list[int]]:
-        """The steps, ascending, of each name under the URL that has a checkpoint."""
-        return steps_by_name(self._files())
-
-    def named(self, name: str) -> Remote:
-        """The store of another name under the same URL."""
-        return self._with(CheckpointNames(name))
-
-    def part(self, part: RankPart) -> Remote:
-        return self._with(CheckpointNames(self.name, part))
+        super().__init__(name)
 
     def copy_to(self, folder: Path, only: str | None = None) -> None:
         """Copy the checkpoint files of all names, with their times, into a local ``folder``.
@@ -143,12 +122,6 @@ class Remote(Store):
         data: bytes = self._system.cat_file(path)
         return data
 
-    def steps(self) -> list[int]:
-        return self._names.steps_among(self._files())
-
-    def parts(self) -> list[tuple[int, RankPart]]:
-        return self._names.parts_among(self._files())
-
     def remove(self, step: int) -> None:
         path = self._path(step)
         if not self._system.exists(path):
@@ -163,16 +136,8 @@ class Remote(Store):
         self._system.rm_file(path)
         return self._shown(aside)
 
-    def has_damaged(self) -> bool:
-        return any(self._names.is_aside(file, "damaged") for file in self._files())
-
     def __repr__(self) -> str:
         return f"Remote({public_url(self.url)!r}, name={self.name!r})"
-
-    def _with(self, names: CheckpointNames) -> Remote:
-        one = copy.copy(self)
-        one._names, one._in_doubt = names, None
-        return one
 
     def _roll_back(self, path: str) -> None:
         """Remove ``path`` if an earlier attempt to put it has left the bytes that are there."""

@@ -16,7 +16,7 @@ from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .identity import IdentityField
-from .indexed import Indexed
+from .indexed import Indexed, Route
 from .layout import LISTS, common_layout
 from .left_out import AtPlaces, LeftOut
 from .lookup import IndexedIterator
@@ -139,6 +139,18 @@ class Combine(Stage[T]):
             if (indexed := self._indexed(each, epoch)) is not None
         ]
         return found if len(found) == len(self.upstreams) else None
+
+    def indexed_by(self, route: Route, epoch: int) -> Indexed[T] | None:
+        """Random access to items that are each taken from one upstream, by ``route``; None unless all have it."""
+        inputs = self.indexed_upstreams(epoch)
+        if inputs is None:
+            return None
+        return Indexed.chosen(
+            inputs.__getitem__,
+            route,
+            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            items_each=max(each.items_each for each in inputs),
+        )
 
     def _indexed(self, upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
         return upstream.indexed(epoch)

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices
 from ..core.derived import derived
-from ..core.evidence import Evidence
 from ..core.identity import IdentityFields
-from ..core.left_out import LeftOut
-from ..core.origin import Origin
-from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import MissingDependency
 from .array_record_file import ArrayRecordFile
-from .contents import FILES, evidence_of
-from .data_files import found_data_files, path_of_found
+from .contents import FILES
+from .data_files import AnyFile, found_data_files
 from .io.fetching import map_at_once
 from .io.open_files import DataFile
 from .io.paths import Paths
 from .io.remote import RemoteFile
-from .named_files import files_in_words, left_out_of_files
 from .parts import ItemsInParts
 
 
@@ -100,11 +95,11 @@ class ArrayRecord(ItemsInParts[bytes]):
         files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)
         object.__setattr__(self, "_files", tuple(files))
         self._warn_of_copies()
-        self._set_counts([file.records for file in self._files], found[0].path)
+        self._check_counts(found[0].path)
 
     def _warn_of_copies(self) -> None:
         """Warn if a cache has no room for copies of all files."""
-        remote = [file.file for file in self._files if isinstance(file.file, RemoteFile)]
+        remote = [file for file in self._data_files if isinstance(file, RemoteFile)]
         beyond = sum(file.file.size for file in self._files if file.is_beyond_cache)
         if beyond and remote and (cache := remote[0].cache) is not None:
             needed = sum(file.size for file in remote)
@@ -115,46 +110,17 @@ class ArrayRecord(ItemsInParts[bytes]):
                 stacklevel=2,
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        del state["_files"]
-        return state | {"paths": [path_of_found(file.file) for file in self._files]}
+    @derived
+    def _data_files(self) -> Sequence[AnyFile]:
+        return [file.file for file in self._files]
 
     @property
-    def files(self) -> str:
-        """The files in a few words: equal for the same names, sizes and number of records."""
-        return files_in_words([file.file for file in self._files], f"{self.length} records")
-
-    @derived
-    def contents(self) -> Evidence:
-        """What is known of the contents of the files."""
-        return evidence_of([file.file for file in self._files])
-
-    @derived
-    def _paths(self) -> list[str]:
-        return [file.file.path for file in self._files]
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        return left_out_of_files(records, self.length, self._paths, self._items_of)
-
-    def _items_of(self, place: int, records: Records) -> Indices:
-        """The items of ``records`` of the file at ``place``."""
-        numbers = records.below(self._files[place].records, self._paths[place])
-        items: Indices = numbers + self._begins[place]
-        return items
-
-    def _origins(self, numbers: Indices) -> list[Origin]:
-        files = self._parts_of(numbers)
-        records = (numbers - self._begins[files]).tolist()
-        paths = [self._paths[place] for place in files.tolist()]
-        return [Origin(type(self).__name__, *pair) for pair in zip(records, paths, strict=True)]
+    def _counts(self) -> Sequence[int]:
+        return [file.records for file in self._files]
 
     @property
     def _size(self) -> int:
-        return sum(file.file.size for file in self._files)
+        return sum(file.size for file in self._data_files)
 
     def _read(self, place: int, numbers: Indices) -> Block:
         return self._files[place].read(numbers)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.files})"

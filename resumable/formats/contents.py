@@ -53,7 +53,9 @@ def evidence_of(files: Sequence[AnyFile]) -> Evidence:
     step = -(-len(files) // MOST_READ)
     with ReadingAhead():
         found = files[::step]
-        return Evidence(ENDS, digests_of_ends(found), _names(found), _local_paths(found))
+        return Evidence(
+            ENDS, digests_of_ends(found), _names(found), _local([file.path for file in found])
+        )
     return UNKNOWN
 
 
@@ -90,8 +92,7 @@ def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
 def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
     """Evidence of the contents of files, given the path of each and the digest of its index."""
     paths, digests = zip(*files, strict=True)
-    local = [] if any(map(is_remote, paths)) else paths
-    return Evidence("index", digests, list(map(file_name, paths)), local)
+    return Evidence("index", digests, list(map(file_name, paths)), _local(paths))
 
 
 def _ends(size: int) -> list[tuple[int, int]]:
@@ -114,10 +115,9 @@ def _names(files: Sequence[AnyFile]) -> list[str]:
     return [file_name(file.path) for file in files]
 
 
-def _local_paths(files: Sequence[AnyFile]) -> list[str]:
-    """The paths of ``files``; none if some are remote."""
-    paths = [file.path for file in files if isinstance(file, DataFile)]
-    return paths if len(paths) == len(files) else []
+def _local(paths: Sequence[str]) -> Sequence[str]:
+    """``paths``; none if some are URLs."""
+    return [] if any(map(is_remote, paths)) else paths
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

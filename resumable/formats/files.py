@@ -9,43 +9,38 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeGuard, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
-from ..core.evidence import Evidence
 from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
-from ..core.left_out import LeftOut
-from ..core.lookup import LookedUp
 from ..core.origin import Origin
-from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems, TurnsSeen
-from .contents import FILES, evidence_of
-from .data_files import AnyFile, found_data_files, location, path_of_found
+from .contents import FILES
+from .data_files import AnyFile, found_data_files, location
 from .io.cached_parts import part_uses
 from .io.open_files import DataFile, unreadable
 from .io.paths import Paths, file_name, without_query
-from .io.remote import RemoteFile
+from .io.remote import RemoteFile, has_cached_parts
 from .io.remote_content import Span, read_spans
-from .named_files import left_out_of_files
+from .parts import FoundInFiles
 from .remote_records import FewRequests
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WholeFiles(LookedUp[T]):
+class WholeFiles(FoundInFiles[T]):
     """What sources of whole files share: the list of files, and its identity."""
 
     identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
-    state_cost = "the position"
 
     _files: tuple[AnyFile, ...] = field(init=False, repr=False)
 
@@ -53,44 +48,29 @@ class WholeFiles(LookedUp[T]):
     def _items(self, indices: list[int]) -> list[T]:
         """What is delivered of the files with these numbers."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Another process looks at the files again.
-        self.__dict__.update(state)
-        self.__post_init__()
+    @property
+    def _data_files(self) -> Sequence[AnyFile]:
+        return self._files
 
     @property
-    def length(self) -> int:
-        return len(self._files)
+    def _counts(self) -> Sequence[int]:
+        return [1] * len(self._files)
 
     @derived
     def files(self) -> str:
         """The files in a few words: equal for the same names below a folder and the same sizes."""
-        folders = os.path.commonprefix(self._names)  # noqa: RUF071  # files may be on several drives
+        names = [without_query(path) for path in self._paths]
+        folders = os.path.commonprefix(names)  # noqa: RUF071  # files may be on several drives
         return described(self._files, os.path.dirname(folders))
-
-    @derived
-    def contents(self) -> Evidence:
-        """What is known of the contents of the files."""
-        return evidence_of(self._files)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        paths = [file.path for file in self._files]
-        return left_out_of_files(
-            records, self.length, paths, lambda place, part: part.below(1, paths[place]) + place
-        )
 
     def _origins(self, numbers: Indices) -> list[Origin]:
         name = type(self).__name__
         return [Origin(name, 0, self._files[number].path, 0) for number in numbers.tolist()]
 
-    @property
-    def _names(self) -> list[str]:
-        return [without_query(file.path) for file in self._files]
-
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._reads_remote:
             sizes = np.array([file.size for file in self._files])
-            reach = FewRequests(np.arange(1, len(sizes) + 1), max(int(sizes.mean()), 1))
+            reach = FewRequests(self._ends, max(int(sizes.mean()), 1))
             seen = TurnsSeen()
             return Indexed(
                 self._gather,
@@ -98,7 +78,7 @@ class WholeFiles(LookedUp[T]):
                     self._gather, indices, lambda _: reach, seen
                 ),
                 every_epoch=True,
-                needs=self._needs if any(map(_is_cached, self._files)) else None,
+                needs=self._needs if self._is_cached else None,
             )
         return Indexed(self._gather, lambda index: self._items([index])[0], every_epoch=True)
 
@@ -107,9 +87,9 @@ class WholeFiles(LookedUp[T]):
         # There may be millions of files, so only those that are needed are looked at.
         numbers, file_of = np.unique(indices, return_inverse=True)
         found = [self._files[number] for number in numbers.tolist()]
-        files = [file for file in found if _is_cached(file)]
+        files = [file for file in found if has_cached_parts(file)]
         if files:
-            cached = np.array(list(map(_is_cached, found)))
+            cached = np.array(list(map(has_cached_parts, found)))
             place_of, remote = np.cumsum(cached) - 1, cached[file_of]
             file_of = place_of[file_of[remote]]
             ends = np.array([file.size for file in files], np.int64)[file_of]
@@ -137,9 +117,6 @@ class WholeFiles(LookedUp[T]):
         return [
             fetched[file.path] if isinstance(file, RemoteFile) else _content(file) for file in files
         ]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.files})"
 
 
 @final
@@ -187,23 +164,14 @@ class Files(WholeFiles[Any]):
         found = found_data_files(self.paths, self.storage_options, look=partial(located, "paths"))
         object.__setattr__(self, "_files", tuple(found))
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        del state["_files"]
-        return {**state, "paths": list(map(path_of_found, self._files))}
-
     @derived
     def _reads_remote(self) -> bool:
-        return self.read and any(isinstance(file, RemoteFile) for file in self._files)
+        return self.read and self._is_remote
 
     def _items(self, indices: list[int]) -> list[Any]:
         if self.read:
             return self._read(indices)
         return [location(self._files[index]) for index in indices]
-
-
-def _is_cached(file: AnyFile) -> TypeGuard[RemoteFile]:
-    return isinstance(file, RemoteFile) and file.is_cached
 
 
 def _content(file: DataFile) -> bytes:

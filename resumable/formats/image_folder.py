@@ -81,7 +81,7 @@ class ImageFolder(WholeFiles[Any]):
         object.__setattr__(self, "_labels", tuple(labels))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_files": [file.path for file in self._files]}
+        return {**super().__getstate__(), "_files": self._paths, "_labels": self._labels}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Another process looks at the same files again. It lists no folder, as an image that was added

@@ -20,6 +20,7 @@ from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
+from .data_files import AnyFile
 from .io.paths import is_remote
 from .named_files import left_out_of_files
 from .parts import ItemsInParts
@@ -110,22 +111,23 @@ class Lance(ItemsInParts[dict[str, Any]]):
         found = LanceVersion(uri, version, self.storage_options)
         names = found.names if chosen is None else chosen
         check_names(uri, found.names, names)
-        values: dict[str, Any] = {
-            "uri": uri,
-            "columns": chosen,
-            "names": tuple(names),
-            "dataset_version": found.number,
-            "_found": found,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        self._set_counts(found.rows, uri)
+        # Another process finds the same version by its number.
+        vars(self).update(
+            uri=uri,
+            columns=chosen,
+            names=tuple(names),
+            dataset_version=found.number,
+            _found=found,
+        )
+        self._check_counts(uri)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The version is in it by its number.
-        state = super().__getstate__()
-        del state["_found"], state["names"]
-        return state
+    @property
+    def _data_files(self) -> Sequence[AnyFile]:
+        return ()  # Lance finds and reads them
+
+    @property
+    def _counts(self) -> Sequence[int]:
+        return self._found.rows
 
     @property
     def dataset(self) -> str:

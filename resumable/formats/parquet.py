@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, final
+from typing import final
 
 from ..core.arguments import check_int
 from .tables.file_access import TableFileAccess
@@ -80,11 +80,6 @@ class Parquet(TableFiles):
             )
         object.__setattr__(self, "_waiting", Waiting())
         super().__post_init__()
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        del state["_waiting"]
-        return state
 
     def _open(self, place: TableFileAccess) -> ParquetFile:
         return ParquetFile(place, self.batch_rows, self._waiting, self.columns)

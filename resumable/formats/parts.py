@@ -1,38 +1,64 @@
-"""The source of items that lie in parts, such as files, which a package reads by number, many at once."""
+"""The sources of items that lie in files, or in parts of them, each of which has a known number of items."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ..core.block import Block, Indices, ungroup
 from ..core.derived import derived
+from ..core.evidence import Evidence
 from ..core.indexed import Indexed
+from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
+from ..core.origin import Origin
 from ..core.prepared_items import grouped
+from ..core.records import Records
 from ..core.stage import MOST_ITEMS
 from ..errors import MalformedItem
 from .ahead import ReadAheadItems, TurnsSeen, always
+from .contents import evidence_of
+from .data_files import AnyFile, path_of_found
+from .io.remote import RemoteFile, has_cached_parts
+from .named_files import files_in_words, left_out_of_files
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundInParts(LookedUp[T]):
-    """What all sources share whose items lie in parts: where the parts end, and how another process finds them."""
+class FoundInFiles(LookedUp[T]):
+    """What all sources of files share: which files there are, and which record of which file an item is.
+
+    A subclass finds the files when it is made, and keeps them in fields that are no arguments. Another
+    process finds them again.
+    """
 
     state_cost = "the position"
 
-    # Item numbers at which each part ends: shape (parts,), int64.
-    _ends: Indices = field(init=False, repr=False)
+    @property
+    @abstractmethod
+    def _data_files(self) -> Sequence[AnyFile]:
+        """The files, at least one."""
+
+    @property
+    @abstractmethod
+    def _counts(self) -> Sequence[int]:
+        """The number of items of each file."""
+
+    @property
+    def _kind(self) -> str:
+        """What the format calls a record."""
+        return "record"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process opens the parts again.
-        state = super().__getstate__()
-        del state["_ends"]
+        found = {field.name for field in fields(self) if not field.init}
+        state = {name: value for name, value in super().__getstate__().items() if name not in found}
+        if "paths" in state:  # by then, a pattern may match other files
+            state["paths"] = list(map(path_of_found, self._data_files))
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -43,12 +69,68 @@ class FoundInParts(LookedUp[T]):
     def length(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    @derived
+    def files(self) -> str:
+        """The files in a few words: equal for the same names, sizes and number of records."""
+        return files_in_words(self._data_files, f"{self.length} {self._kind}s")
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the files."""
+        return evidence_of(self._data_files)
+
+    @derived
+    def _paths(self) -> list[str]:
+        """The paths of the files, or their URLs as they may be shown."""
+        return [file.path for file in self._data_files]
+
+    @derived
+    def _ends(self) -> Indices:
+        """Item numbers at which each file ends: shape (files,)."""
+        return np.cumsum(self._counts, dtype=np.int64)
+
+    @derived
+    def _begins(self) -> Indices:
+        """Item numbers at which each file begins."""
+        return np.concatenate([np.zeros(1, np.int64), self._ends[:-1]])
+
+    def _files_of(self, indices: Indices) -> Indices:
+        """The number of the file that each item is in, of the same shape."""
+        places: Indices = np.searchsorted(self._ends, indices, side="right")
+        return places
+
+    @derived
+    def _is_remote(self) -> bool:
+        """Whether any file is read over a network."""
+        return any(isinstance(file, RemoteFile) for file in self._data_files)
+
+    @derived
+    def _is_cached(self) -> bool:
+        """Whether a cache keeps parts of any file."""
+        return any(map(has_cached_parts, self._data_files))
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        return left_out_of_files(records, self.length, self._paths, self._items_of)
+
+    def _items_of(self, place: int, records: Records) -> Indices:
+        """The items of ``records`` of the file at ``place``."""
+        count = int(self._ends[place] - self._begins[place])
+        items: Indices = records.below(count, self._paths[place]) + self._begins[place]
+        return items
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        places = self._files_of(numbers)
+        records = (numbers - self._begins[places]).tolist()
+        paths = [self._paths[place] for place in places.tolist()]
+        return [Origin(type(self).__name__, *pair) for pair in zip(records, paths, strict=True)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ItemsInParts(FoundInParts[T]):
-    """A source whose parts are read by the numbers of items in them.
-
-    A subclass calls `_set_counts` when it has opened the parts.
+class ItemsInParts(FoundInFiles[T]):
+    """A source whose parts, such as files, are read by the numbers of items in them, many at once.
 
     Attributes:
       most_ahead: how many items are read at once, at the most, if they are asked for one by one.
@@ -58,15 +140,14 @@ class ItemsInParts(FoundInParts[T]):
     most_ahead: ClassVar[int]
     ahead_bytes: ClassVar[int]
 
-    def _set_counts(self, counts: list[int], where: str) -> None:
-        """Take the number of items of each part.
+    def _check_counts(self, where: str) -> None:
+        """Check how many items there are.
 
         Raises:
           MalformedItem: if ``where`` claims to have more than there can be.
         """
-        if sum(counts) > MOST_ITEMS:
+        if sum(self._counts) > MOST_ITEMS:
             raise MalformedItem(f"{where}: it claims more than 2**62 items")
-        object.__setattr__(self, "_ends", np.cumsum(counts, dtype=np.int64))
 
     @abstractmethod
     def _read(self, place: int, numbers: Indices) -> Block:
@@ -76,16 +157,6 @@ class ItemsInParts(FoundInParts[T]):
     @abstractmethod
     def _size(self) -> int:
         """Bytes of all parts, about."""
-
-    @derived
-    def _begins(self) -> Indices:
-        """Item numbers at which each part begins."""
-        return np.concatenate([np.zeros(1, np.int64), self._ends[:-1]])
-
-    def _parts_of(self, indices: Indices) -> Indices:
-        """The number of the part that each item is in, of the same shape."""
-        places: Indices = np.searchsorted(self._ends, indices, side="right")
-        return places
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         seen = TurnsSeen()
@@ -106,7 +177,7 @@ class ItemsInParts(FoundInParts[T]):
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
             return []
-        order, parts = grouped(self._parts_of(indices))
+        order, parts = grouped(self._files_of(indices))
         blocks = [
             self._read(place, indices[order[start:stop]] - self._begins[place])
             for place, start, stop in parts

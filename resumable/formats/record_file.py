@@ -42,6 +42,11 @@ class RecordFile(NamedTuple):
     content: FileContent
     positions: RecordIndex
 
+    @property
+    def file(self) -> DataFile:
+        """The file as it was found."""
+        return self.content.file
+
     def read(self, records: Indices, gather: object = None) -> list[bytes]:
         """The records with these numbers, counted from 0.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -19,8 +19,6 @@ from ..core.evidence import Evidence
 from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
-from ..core.left_out import LeftOut
-from ..core.lookup import LookedUp
 from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
@@ -28,11 +26,11 @@ from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
-from .data_files import path_of_found
+from .data_files import AnyFile
 from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
-from .named_files import files_in_words, left_out_of_files
+from .parts import FoundInFiles
 from .record import LocatedRecord, located
 from .record_file import AnyRecords, RecordFile
 from .remote_records import ReadRemote, RemoteRecords, read_remote
@@ -48,50 +46,36 @@ MOST_ITEMS_AHEAD: Final = 512
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecordFiles(LookedUp[T]):
+class RecordFiles(FoundInFiles[T]):
     """What the sources of records share: the files, their indexes and the reading.
 
     A subclass opens the files, and makes items.
     """
 
     identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
-    state_cost = "the position"
 
     paths: Paths
     _: KW_ONLY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     _files: tuple[AnyRecords, ...] = field(init=False, repr=False)
-    # Item numbers at which each file ends: shape (files,), int64.
-    _ends: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        files = self._opened()
-        counts = [
+        object.__setattr__(self, "_files", self._opened())
+
+    @derived
+    def _data_files(self) -> Sequence[AnyFile]:
+        return [file.file for file in self._files]
+
+    @property
+    def _counts(self) -> Sequence[int]:
+        return [
             file.positions.records - (file.positions.passed_over if self._passes_over else 0)
-            for file in files
+            for file in self._files
         ]
-        object.__setattr__(self, "_files", files)
-        object.__setattr__(self, "_ends", np.cumsum(counts, dtype=np.int64))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process reads the indexes again.
-        state = super().__getstate__()
-        del state["_files"], state["_ends"]
-        state["paths"] = self.locations
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
 
     @abstractmethod
     def _opened(self) -> tuple[AnyRecords, ...]:
         """The files that `paths` name, at least one, with their indexes."""
-
-    @property
-    @abstractmethod
-    def _kind(self) -> str:
-        """What the format calls a record."""
 
     @derived
     def _passes_over(self) -> bool:
@@ -106,39 +90,14 @@ class RecordFiles(LookedUp[T]):
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[T]:
         """The items of the records ``found``, which have these numbers of files and of records."""
 
-    @property
-    def length(self) -> int:
-        return int(self._ends[-1])
-
-    @property
-    def files(self) -> str:
-        """The files in a few words: equal for the same names, sizes and number of records."""
-        return files_in_words(self._files, f"{self.length} {self._kind}s")
-
     @derived
     def contents(self) -> Evidence:
         """What the indexes know of the contents of the files."""
         return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
 
-    @property
-    def locations(self) -> list[str]:
-        """Where the files are, for another process to open them."""
-        return [
-            path_of_found(file.file) if isinstance(file, RemoteRecords) else file.path
-            for file in self._files
-        ]
-
-    @derived
-    def file_paths(self) -> list[str]:
-        """The paths of the files, or their URLs as they may be shown."""
-        return [file.path for file in self._files]
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        return left_out_of_files(records, self.length, self.file_paths, self._items_of)
-
     def _origins(self, numbers: Indices) -> list[Origin]:
         name, gather = type(self).__name__, object()
-        files = np.searchsorted(self._ends, numbers, side="right").tolist()
+        files = self._files_of(numbers).tolist()
         found = []
         for place, item in zip(files, (numbers - self._begins[files]).tolist(), strict=True):
             file = self._files[place]
@@ -198,7 +157,7 @@ class RecordFiles(LookedUp[T]):
 
     def _located(self, indices: Indices) -> tuple[Indices, Indices]:
         """The number of the file of each item, and its number among all records there."""
-        files = np.searchsorted(self._ends, indices, side="right")
+        files = self._files_of(indices)
         numbers = indices - self._begins[files]
         if self._passes_over:
             order, groups = grouped(files)
@@ -209,14 +168,12 @@ class RecordFiles(LookedUp[T]):
         return files, numbers
 
     def _gather_from_many(self, indices: Indices, read: ReadRemote = read_remote) -> list[T]:
-        in_files = np.searchsorted(self._ends, indices, side="right")
-        # File by file, so that each is checked once.
-        order = np.argsort(in_files, kind="stable")
+        in_files = self._files_of(indices)
+        order, groups = grouped(in_files)  # each file is checked once
         in_files = in_files[order]
         numbers = indices[order] - self._begins[in_files]
-        cuts = [0, *(np.flatnonzero(np.diff(in_files)) + 1).tolist(), len(order)]
         files = in_files.tolist()
-        parts = [(self._files[files[start]], start, stop) for start, stop in pairwise(cuts)]
+        parts = [(self._files[place], start, stop) for place, start, stop in groups]
         if self._passes_over:
             for file, start, stop in parts:
                 numbers[start:stop] = file.positions.among_all(numbers[start:stop])
@@ -240,19 +197,9 @@ class RecordFiles(LookedUp[T]):
         return [items[place] for place in places.tolist()]
 
     @derived
-    def _is_remote(self) -> bool:
-        """Whether any file is read over a network."""
-        return any(isinstance(file, RemoteRecords) for file in self._files)
-
-    @derived
     def _layout(self) -> RecordLayout:
         """Where the records are among those of all files."""
         return RecordLayout.of(self._files)
-
-    @derived
-    def _is_cached(self) -> bool:
-        """Whether a cache keeps parts of any file."""
-        return any(isinstance(file, RemoteRecords) and file.file.is_cached for file in self._files)
 
     def _needs(self, ahead: KeptRuns, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices`` need of files in a cache, used at the times ``at``.
@@ -272,12 +219,7 @@ class RecordFiles(LookedUp[T]):
             numbers, chosen = numbers[lacking], chosen[lacking]
             return FileRanges(file.file, chosen, *file.bounds(numbers, gather))
 
-        return part_uses_of(np.searchsorted(self._ends, indices, side="right"), at, ranges_of)
-
-    @derived
-    def _begins(self) -> Indices:
-        """Item numbers at which each file begins."""
-        return np.concatenate([[0], self._ends[:-1]])
+        return part_uses_of(self._files_of(indices), at, ranges_of)
 
     @derived
     def _stops(self) -> list[int]:
@@ -306,9 +248,6 @@ class RecordFiles(LookedUp[T]):
             number = int(file.positions.among_all(np.array([number], np.int64))[0])
         return [self._item(file.read_few([number])[0], file, number)]
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.files})"
-
 
 def _warn_of(passed_over: Indices, path: str) -> None:
     """Warn that ``passed_over``, which are to be left out of the file at ``path``, are no items."""
@@ -330,7 +269,7 @@ class Located(RecordFiles[LocatedRecord]):
     def _items(
         self, found: list[bytes], files: Iterable[int], numbers: Indices
     ) -> list[LocatedRecord]:
-        return located(found, map(self.file_paths.__getitem__, files), (numbers + 1).tolist())
+        return located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist())
 
 
 class _PagedItems(dict[int, T]):

@@ -124,7 +124,59 @@ class BlockIterator(StageIterator[T]):
             yield block, start, stop
 
 
-class GroupIterator(BlockIterator[T]):
+class NumberedBlocks(BlockIterator[T]):
+    """Walk blocks each of which is made of a group of items, from an offset in the block of a group on.
+
+    A subclass makes them.
+
+    Attributes:
+      made_of_group: what the offset counts, and what may differ if it is too large; for an error.
+    """
+
+    made_of_group = "items made of this group; are they"
+
+    _group = 0
+
+    @abstractmethod
+    def _next_block(self) -> tuple[Block, int] | None:
+        """The block of the next group and its length; None at the end.
+
+        Raises:
+          StateMismatch: at the end, if items of a further group are to be passed over.
+        """
+
+    def _open(self) -> bool:
+        while self._block is None:
+            found = self._next_block()
+            if found is None:
+                return False
+            block, length = found
+            if self._offset > length:
+                raise StateMismatch(
+                    f"saved offset={self._offset} lies beyond the {length} {self.made_of_group} the same in "
+                    "every run?",
+                    self._stage,
+                )
+            if self._offset == length:
+                self._leave()
+            else:
+                self._block, self._length = block, length
+        return True
+
+    def _leave(self) -> None:
+        self._block = None
+        self._group, self._offset = self._group + 1, 0
+
+    def get_state(self) -> State:
+        return {"group": self._group, "offset": self._offset}
+
+    def _set_place(self, group: Any, offset: Any) -> None:
+        """Go to an offset in a group, as they were saved."""
+        self._group = unpack_count(self._stage, "group", group)
+        self._offset = unpack_count(self._stage, "offset", offset)
+
+
+class GroupIterator(NumberedBlocks[T]):
     """Walk the items of the block that ``make`` makes of each group.
 
     State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
@@ -141,42 +193,30 @@ class GroupIterator(BlockIterator[T]):
         self._groups = groups
         self._note_groups = state_deferrer(groups)
         self._make = make
-        self._group = 0
         self._before: DeferredState | None = None  # of the group of `_block`
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._groups,)
 
-    def _open(self) -> bool:
-        while self._block is None:
-            before = self._note_groups()
-            found = block_items(self._groups.pull(1))
-            if not found:
-                if self._offset:
-                    raise StateMismatch(
-                        f"saved offset={self._offset}, but upstream has no further item; did the "
-                        "data shrink since the save?",
-                        self._stage,
-                    )
-                return False
-            block = self._make(found[0], self._group)
-            length = block_length(block)
-            if self._offset > length:
+    def _next_block(self) -> tuple[Block, int] | None:
+        before = self._note_groups()
+        found = block_items(self._groups.pull(1))
+        if not found:
+            if self._offset:
                 raise StateMismatch(
-                    f"saved offset={self._offset} lies beyond the {length} items made of this "
-                    "group; are they the same in every run?",
+                    f"saved offset={self._offset}, but upstream has no further item; did the "
+                    "data shrink since the save?",
                     self._stage,
                 )
-            if self._offset == length:
-                self._leave()
-            else:
-                self._block, self._length, self._before = block, length, before
-        return True
+            return None
+        block = self._make(found[0], self._group)
+        self._before = before
+        return block, block_length(block)
 
     def _leave(self) -> None:
-        self._block = self._before = None
-        self._group, self._offset = self._group + 1, 0
+        self._before = None
+        super()._leave()
 
     def _reached(self) -> Iterator[Reach]:
         self._groups.skip(self._offset > 0)
@@ -189,10 +229,9 @@ class GroupIterator(BlockIterator[T]):
     def get_state(self) -> State:
         before = self._before
         upstream = self._groups.get_state() if before is None else before()
-        return {"group": self._group, "offset": self._offset, "upstream": upstream}
+        return {**super().get_state(), "upstream": upstream}
 
     def set_state(self, state: State) -> None:
         group, offset, upstream = unpack(self._stage, state, "group", "offset", "upstream")
-        self._group = unpack_count(self._stage, "group", group)
-        self._offset = unpack_count(self._stage, "offset", offset)
+        self._set_place(group, offset)
         self._groups.set_state(upstream)

@@ -12,9 +12,9 @@ from ..core.block import Block, Indices, block_items, concatenate
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, SourceIterator
 from ..errors import MalformedItem, StateMismatch, shorten
-from ..state.value import State, unpack, unpack_count
+from ..state.value import State, unpack
 from .documents import Documents
-from .motion import BlockIterator
+from .motion import NumberedBlocks
 from .row_format import RowFormat
 from .rows import Columns
 from .segments import Segments
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
             )
 
 
-class PlannedIterator(BlockIterator[Columns], SourceIterator[Columns]):
+class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
     """Walk the rows of one plan after another.
 
     State: O(1), the number of the group and an offset in its rows.
@@ -84,7 +84,8 @@ class PlannedIterator(BlockIterator[Columns], SourceIterator[Columns]):
         self._groups = groups
         self._plan = plan
         self._made = made
-        self._group = 0
+
+    made_of_group = "rows of this group; are the lengths"
 
     @property
     def inputs(self) -> tuple[()]:
@@ -108,41 +109,20 @@ class PlannedIterator(BlockIterator[Columns], SourceIterator[Columns]):
             count -= stop - start
             yield plan, start, stop, group
 
-    def _open(self) -> bool:
-        while self._block is None:
-            if self._group >= self._groups:
-                if self._offset or self._group > self._groups:
-                    raise StateMismatch(
-                        f"saved group={self._group} lies beyond the last of {self._groups}; did the data "
-                        "shrink since the save?",
-                        self._stage,
-                    )
-                return False
+    def _next_block(self) -> tuple[Plan, int] | None:
+        if self._group < self._groups:
             plan = self._plan(self._group)
-            length = len(plan.bounds) - 1
-            if self._offset > length:
-                raise StateMismatch(
-                    f"saved offset={self._offset} lies beyond the {length} rows of this group; are the lengths "
-                    "the same in every run?",
-                    self._stage,
-                )
-            if self._offset == length:
-                self._leave()
-            else:
-                self._block, self._length = plan, length
-        return True
-
-    def _leave(self) -> None:
-        self._block = None
-        self._group, self._offset = self._group + 1, 0
-
-    def get_state(self) -> State:
-        return {"group": self._group, "offset": self._offset}
+            return plan, len(plan.bounds) - 1
+        if self._offset or self._group > self._groups:
+            raise StateMismatch(
+                f"saved group={self._group} lies beyond the last of {self._groups}; did the data "
+                "shrink since the save?",
+                self._stage,
+            )
+        return None
 
     def set_state(self, state: State) -> None:
-        group, offset = unpack(self._stage, state, "group", "offset")
-        self._group = unpack_count(self._stage, "group", group)
-        self._offset = unpack_count(self._stage, "offset", offset)
+        self._set_place(*unpack(self._stage, state, "group", "offset"))
 
 
 def lengths_of(block: Block, form: RowFormat) -> Indices:

@@ -120,15 +120,7 @@ class Concatenate(Combine[T]):
         return _ConcatenateIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        inputs = self.indexed_upstreams(epoch)
-        if inputs is None or math.inf in self.lengths[:-1]:
-            return None
-        return Indexed.chosen(
-            inputs.__getitem__,
-            self._route,
-            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
-            items_each=max(each.items_each for each in inputs),
-        )
+        return None if math.inf in self.lengths[:-1] else self.indexed_by(self._route, epoch)
 
     @derived
     def _starts(self) -> Indices:

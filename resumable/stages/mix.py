@@ -294,15 +294,7 @@ class Mix(LookedUp[T], Combine[T]):
         return kind(self, epoch, self.schedule(epoch), leaves_out, last)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        inputs = self.indexed_upstreams(epoch)
-        if inputs is None:
-            return None
-        return Indexed.chosen(
-            inputs.__getitem__,
-            self._route(epoch),
-            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
-            items_each=max(each.items_each for each in inputs),
-        )
+        return self.indexed_by(self._route(epoch), epoch)
 
     def _route(self, epoch: int) -> Route:
         schedule = cache(lambda: self.schedule(epoch))  # it may need the length

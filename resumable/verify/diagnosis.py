@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from ..core.derived import derived
 from ..core.fingerprint import explain_mismatch
@@ -21,6 +21,7 @@ from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, w
 from ..core.stage import Stage
 from . import reasons
 from .conditions import Conditions
+from .experiments import Experiment, Seen, Unchecked
 from .hints import hint_for
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import Reason
@@ -37,36 +38,6 @@ TEXTS: Final = 10_000
 
 ERROR: Final = "the error"
 """The beginning of the text that is shown for an exception in the place of an item."""
-
-
-class Seen(NamedTuple):
-    """A difference that an experiment has found.
-
-    Attributes:
-      number: of the first item that differs; None if it is not about an item.
-      expected: that item as text, if it was kept.
-      got: what came instead, as text; None if nothing came.
-      position: the item after which the run was resumed; None if plain runs differ.
-      text: an error, or which configuration differs.
-      kind: the name of the error's type.
-    """
-
-    number: int | None = None
-    expected: str | None = None
-    got: str | None = None
-    position: int | None = None
-    text: str | None = None
-    kind: str | None = None
-
-
-class Unchecked(Exception):
-    """An experiment could not be made; the message has the conditions and what happened."""
-
-
-Experiment = Callable[[int], "Seen | None"]
-"""Whether something differs in the pipeline cut after the stage of this number.
-
-Raises `Unchecked` if it cannot be found out."""
 
 
 @final
@@ -121,7 +92,7 @@ class Diagnosis:
         if cut_after(self.stage, number).inputs:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
         # A second epoch that is refused counts like an empty one.
-        nothing = seen.number == 0 and (seen.got is None or seen.got.startswith(ERROR))
+        nothing = seen.item == 0 and (seen.got is None or seen.got.startswith(ERROR))
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_EPOCHS)
 
     def of_resumes(self, ways: Sequence[Variation]) -> Finding:
@@ -129,7 +100,7 @@ class Diagnosis:
         if self._tried(self._resumed, 0) is None:
             return self._of_ways(ways)
         number, seen = self._first(self._resumed) or (0, Seen())
-        if seen.text is not None:
+        if seen.details:
             return self._finding(number, seen, _of_error(seen))
         if self._later(number):
             return self.of_plain_runs()
@@ -180,7 +151,7 @@ class Diagnosis:
                 failure = error
                 continue
             if first.fingerprint != second.fingerprint:
-                return Seen(text=self._mismatch(number, first, second))
+                return Seen(details=self._mismatch(number, first, second))
             if (seen := _seen(second.result[0], first.result[0])) is not None:
                 return seen
         if failure is not None:
@@ -310,19 +281,9 @@ class Diagnosis:
         return self._finding(number, seen, reasons.UNEXPLAINED if self._unchecked else reason)
 
     def _finding(self, number: int, seen: Seen, reason: Reason) -> Finding:
-        stage, path = [*walk(self.stage)][number]
-        return Finding.of(
-            reason,
-            stage,
-            path,
-            _sentence(seen.text),
-            hint_for(reason, stage),
-            position=seen.position,
-            item=seen.number,
-            expected=seen.expected,
-            got=seen.got,
-            unchecked=tuple(dict.fromkeys(self._unchecked)),
-        )
+        seen = seen._replace(details=_sentence(seen.details), reason=reason)
+        hint = hint_for(reason, cut_after(self.stage, number))
+        return seen.finding(self.stage, number, hint, tuple(dict.fromkeys(self._unchecked)))
 
 
 def _of_error(seen: Seen) -> Reason:
@@ -357,7 +318,7 @@ def _failed(
         return None
     if outcome.kind == "UnencodableState":  # of a save, wherever the run began
         position = None
-    return Seen(position=position, text=outcome.error, kind=outcome.kind)
+    return Seen(position=position, details=outcome.error, kind=outcome.kind)
 
 
 def _seen(
@@ -374,5 +335,5 @@ def _seen(
     return Seen(number, texts[number] if number < len(texts) else None, got, position)
 
 
-def _sentence(text: str | None) -> str:
+def _sentence(text: str) -> str:
     return "" if not text else text[0].upper() + text[1:] + ("" if text[-1] in ".?" else ".")

@@ -13,6 +13,7 @@ from ..core.stage import Stage
 from .chains import FIRST_HASH_SEED
 from .conditions import Conditions
 from .digest import DIGEST_BYTES
+from .experiments import Unchecked
 from .lives import Life, Lived, lived_in
 from .partitions import partitions
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
@@ -25,10 +26,6 @@ TEXTS: Final = 10_000
 HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
 """Hash seeds of uninterrupted runs, and of the runs compared with them. They are forks of two
 processes, so their addresses differ."""
-
-
-class Inconclusive(Exception):
-    """An experiment shows nothing; the message says why, such as that a resume is refused."""
 
 
 class Reference(NamedTuple):
@@ -79,7 +76,7 @@ class RankRuns:
         """The runs of all ``ranks``, without threads and workers.
 
         Raises:
-          Inconclusive: if one fails.
+          Unchecked: if one fails.
         """
         jobs = [partial(self._reference, cut, rank, ranks) for rank in range(ranks.count)]
         return [_conclusive(reference) for reference in self.workers.run_all(jobs)]
@@ -115,16 +112,16 @@ class RankRuns:
         """A `Life` of ``rank`` that is killed at item ``until``, or goes on to the end.
 
         Raises:
-          Inconclusive: if its resume is refused, or its process could not do it.
+          Unchecked: if its resume is refused, or its process could not do it.
         """
         account = self.workers.new_file()
         life = Life(folder, rank, ranks.count, every, until, self.limit, account, expected, keep)
         outcome = self.run(life, cut, rank, ranks, threads=threads)
         lived = lived_in(life)
         if lived is None:
-            raise Inconclusive(outcome.error or "nothing is known of it")
+            raise Unchecked(outcome.error or "nothing is known of it")
         if lived.refused is not None:
-            raise Inconclusive(lived.refused)
+            raise Unchecked(lived.refused)
         return lived
 
     def run(
@@ -159,7 +156,7 @@ class RankRuns:
 
 def _conclusive(reference: Reference | str) -> Reference:
     if isinstance(reference, str):
-        raise Inconclusive(reference)
+        raise Unchecked(reference)
     return reference
 
 

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +24,11 @@ from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
 from . import reasons
+from .experiments import Experiment, Seen, Unchecked
 from .lives import Lived
 from .partitions import partitions
 from .processes import TaskProcesses
-from .rank_runs import Inconclusive, RankCount, RankRuns, Reference, deals, each, items_of
+from .rank_runs import RankCount, RankRuns, Reference, deals, each, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
@@ -88,21 +88,6 @@ def _why_not(stage: Stage[Any]) -> str | None:
     return None
 
 
-class _Wrong(NamedTuple):
-    """What is not as in an uninterrupted run; its fields are those of a finding."""
-
-    reason: Reason
-    details: str = ""
-    position: int | None = None
-    item: int | None = None
-    expected: str | None = None
-    got: str | None = None
-
-
-_Experiment = Callable[[int], "_Wrong | None"]
-"""What is wrong with the pipeline cut after the stage of this number; raises `Inconclusive`."""
-
-
 @final
 @dataclass
 class _Several:
@@ -111,20 +96,20 @@ class _Several:
     stage: Stage[Any]
     runs: RankRuns
 
-    def tried(self, before: Verdict, experiment: _Experiment, way: str | None = None) -> Verdict:
+    def tried(self, before: Verdict, experiment: Experiment, way: str | None = None) -> Verdict:
         """The verdict after ``experiment``; a refusal is reported only if it has a ``way``."""
         if before.finding is not None:
             return before
         try:
             wrong = experiment(0)
-        except Inconclusive as failure:
+        except Unchecked as failure:
             notes = () if way is None else (f"not resumed {way}: {failure}",)
             return before._replace(notes=before.notes + notes)
         finding = None if wrong is None else self._finding(experiment, wrong)
         resumed = () if way is None else (way,)
         return before._replace(finding=finding, resumed=before.resumed + resumed)
 
-    def same_ranks(self, cut: int) -> _Wrong | None:
+    def same_ranks(self, cut: int) -> Seen | None:
         """Save, be killed, and go on with the same number of ranks."""
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
@@ -143,7 +128,7 @@ class _Several:
                 return wrong
         return None
 
-    def state_of_another(self, cut: int) -> _Wrong | None:
+    def state_of_another(self, cut: int) -> Seen | None:
         """Go on as rank 1 from the state of rank 0, where that is accepted."""
         ranks = RankCount(SAVING)
         (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
@@ -157,11 +142,11 @@ class _Several:
             return None  # refused, as it should be where ranks have states of their own
         return _different(reasons.STATE_OF_ANOTHER, outcomes[1].result.run, run, position)
 
-    def other_ranks(self, cut: int) -> _Wrong | None:
+    def other_ranks(self, cut: int) -> Seen | None:
         """Save, be killed, and go on with another number of ranks."""
         cut = cut or self._comparable
         if not self._is_comparable(cut):
-            raise Inconclusive("which items come depends on the number of ranks")
+            raise Unchecked("which items come depends on the number of ranks")
         ranks = RankCount(SAVING, "keep")
         saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
@@ -176,7 +161,11 @@ class _Several:
             if lived.first != every:
                 return _lost(every, lived.first)
             if lived.run is None or lived.run.error is not None:
-                return _Wrong(reasons.RANKS_DIFFER, f"It ended with {lived.run}.", every)
+                return Seen(
+                    position=every,
+                    details=f"It ended with {lived.run}.",
+                    reason=reasons.RANKS_DIFFER,
+                )
             delivered.update(each(kept))
         return self._of_rest(items_of(saving, every), delivered, every)
 
@@ -186,7 +175,7 @@ class _Several:
         way = f"as {self._others.count} instead of {SAVING} ranks"
         try:
             cut = self._comparable
-        except Inconclusive:  # the experiment reports it
+        except Unchecked:  # the experiment reports it
             return way
         if cut == 0:
             return way
@@ -210,12 +199,12 @@ class _Several:
     def _is_comparable(self, cut: int) -> bool:
         saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         if not all(run.ended for run, _ in saving):
-            raise Inconclusive("that takes runs to the end")
+            raise Unchecked("that takes runs to the end")
         return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
 
     def _of_rest(
         self, expected: Counter[bytes], delivered: Counter[bytes], position: int
-    ) -> _Wrong | None:
+    ) -> Seen | None:
         lost, wrong = (expected - delivered).total(), (delivered - expected).total()
         if not lost and not wrong:
             return None
@@ -224,38 +213,28 @@ class _Several:
             f"the {expected.total():,} items that were left, {lost:,} were not delivered, and {wrong:,} "
             "were that were not left."
         )
-        return _Wrong(reasons.RANKS_DIFFER, details, position)
+        return Seen(position=position, details=details, reason=reasons.RANKS_DIFFER)
 
-    def _first(self, experiment: _Experiment) -> tuple[int, _Wrong] | None:
+    def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
         """The first stage, from the sources on, with which ``experiment`` finds something."""
         for cut in reversed(range(1, len([*walk(self.stage)]))):
             if not deals(cut_after(self.stage, cut)):
                 continue
-            with suppress(Inconclusive):
+            with suppress(Unchecked):
                 if (wrong := experiment(cut)) is not None:
                     return cut, wrong
         return None
 
-    def _finding(self, experiment: _Experiment, seen: _Wrong) -> Finding:
+    def _finding(self, experiment: Experiment, seen: Seen) -> Finding:
         cut, wrong = self._first(experiment) or (0, seen)
-        stage, path = [*walk(self.stage)][cut]
-        return Finding.of(
-            wrong.reason,
-            stage,
-            path,
-            wrong.details,
-            position=wrong.position,
-            item=wrong.item,
-            expected=wrong.expected,
-            got=wrong.got,
-        )
+        return wrong.finding(self.stage, cut)
 
 
 def _every(whole: list[Reference]) -> int:
     """The number of items from save to save; odd, so that saves come within rounds and groups."""
     shortest = min(run.items for run, _ in whole)
     if shortest < SAVING:
-        raise Inconclusive("a rank has too few items")
+        raise Unchecked("a rank has too few items")
     return max(shortest // SAVES - 1, 0) | 1
 
 
@@ -266,7 +245,7 @@ def _saved(until: int | None, items: int, every: int) -> int:
     return asked // every * every
 
 
-def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> _Wrong | None:
+def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
     """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
     assert lived.run is not None
     # It may begin later: at a step of which another rank, started before it, saved the missing
@@ -276,19 +255,20 @@ def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> _Wrong 
     return _different(reasons.RANK_GOES_ASTRAY, lived.run, whole, saved, f"It was rank {rank}.")
 
 
-def _lost(saved: int, first: int) -> _Wrong:
+def _lost(saved: int, first: int) -> Seen:
     details = f"All had saved step {saved:,}, and a resume began after {first:,} items."
-    return _Wrong(reasons.RANKS_START_OVER, details, saved)
+    return Seen(position=saved, details=details, reason=reasons.RANKS_START_OVER)
 
 
 def _different(
     reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, details: str = ""
-) -> _Wrong | None:
+) -> Seen | None:
     """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
     if run.error is not None:
-        return _Wrong(reason, f"{details} It ended with {run.error}.".strip(), position)
+        details = f"{details} It ended with {run.error}.".strip()
+        return Seen(position=position, details=details, reason=reason)
     if run.difference is None:
         return None
     number, got = run.difference
     expected = whole.texts[number] if number < len(whole.texts) else None
-    return _Wrong(reason, details, position, number, expected, got)
+    return Seen(number, expected, got, position, details, reason=reason)

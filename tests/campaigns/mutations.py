@@ -440,7 +440,7 @@ MUTATIONS: Final = [
     Mutation("core/evidence.py", "saved.get(self.kind, now)", "saved.get(self.kind)"),
     Mutation(
         "formats/tables/source.py",
-        "            self._file.check_unchanged()\n            self.used = True",
+        "            self._file.access.check_decoded()\n            self.used = True",
         "            self.used = True",
     ),
     Mutation("formats/tables/group_reads.py", "(since + own > most)", "(since > most)"),
@@ -503,7 +503,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
     ),
-    Mutation("formats/shards/source.py", "items[index] = item", "items[0] = item"),
+    Mutation("formats/shards/source.py", "ungroup(made, order)", "ungroup(made, order[::-1])"),
     Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(

@@ -171,7 +171,7 @@ def test_a_range_that_was_read_is_let_go_and_read_again_if_it_is_asked_for(
     http_server: FileServer,
 ) -> None:
     http_server.files = {"/a": bytes(range(256))}
-    access = TableFileAccess.of(found_data_files(f"{http_server.address}/a", None)[0])
+    access = TableFileAccess(found_data_files(f"{http_server.address}/a", None)[0])
     with access.open([(10, 20), (50, 90)]) as file:
         asked = len(http_server.requests)
         for start, stop in ((50, 60), (12, 20), (10, 12), (60, 90)):

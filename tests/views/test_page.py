@@ -9,7 +9,12 @@ from collections.abc import Mapping
 import pytest
 
 from resumable.views.markup import element
-from resumable.views.page import DARK, LIGHT, cards, folded, page, section, table
+from resumable.views.page import cards, folded, page, section, table
+
+LIGHT, DARK = (
+    dict(re.findall(r"--(\w+): (#\w{6});", colours))
+    for colours in re.findall(r":root \{([^}]*)\}", page("t"))
+)
 
 
 def luminance(colour: str) -> float:

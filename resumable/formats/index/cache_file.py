@@ -100,18 +100,7 @@ class IndexFile(NamedTuple):
         Raises:
           OSError: if it cannot be opened.
         """
-        opened = _open(self.path, self.data)
-        if opened is None:
-            return None
-        file, status = opened
-        try:
-            if file.read(NUMBERS) == self.header and status.st_size == self.size:
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()
-        return None
+        return still_found(_open(self.path, self.data), self.header, self.size)
 
 
 def header_of(data: AnyFile, records: int, passed_over: int, content: bytes) -> bytes:
@@ -192,6 +181,23 @@ def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
         return open_regular(path, READ | NO_FOLLOW)
     except FileNotFoundError:
         return None
+
+
+def still_found(
+    opened: tuple[FileIO, os.stat_result] | None, header: bytes, size: int | None = None
+) -> FileIO | None:
+    """The ``opened`` cache; None, and closed, if it does not begin with ``header``, or has another ``size``."""
+    if opened is None:
+        return None
+    file, status = opened
+    try:
+        if file.read(len(header)) == header and size in (None, status.st_size):
+            return file
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
 
 
 def is_believed(owner: int, data: AnyFile) -> bool:

@@ -34,6 +34,7 @@ from .cache_file import (
     NumberWriter,
     is_believed,
     open_cache,
+    still_found,
 )
 from .names import SUFFIX
 from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of, page_digests
@@ -161,19 +162,7 @@ class PackFile:
         Raises:
           OSError: if it cannot be opened.
         """
-        opened = open_cache(self.path)
-        if opened is None:
-            return None
-        file, _ = opened
-        try:
-            same = file.read(BEGIN) == self.header
-        except BaseException:
-            file.close()
-            raise
-        if same:
-            return file
-        file.close()
-        return None
+        return still_found(open_cache(self.path), self.header)
 
     def discard(self) -> None:
         """Delete the pack, which turned out to be damaged; the next to open it writes it anew."""

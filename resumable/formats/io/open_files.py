@@ -132,10 +132,10 @@ class ReadingAhead:
 
 
 class FileContent(Shelved[FileData]):
-    """The bytes of a file, which stay in memory or mapped as long as a cache has room for them."""
+    """The bytes of ``file``, which stay in memory or mapped as long as a cache has room for them."""
 
     def __init__(self, file: DataFile) -> None:
-        self._file = file
+        self.file = file
         # Not by `DataFile.check_unchanged`, since this is compared for every record that is read.
         self._path, self._status = file.path, (file.size, file.mtime_ns)
         self._mapped = file.size > SMALL
@@ -158,21 +158,21 @@ class FileContent(Shelved[FileData]):
             except OSError as error:
                 raise unreadable(self._path, error) from error
             if (now.st_size, now.st_mtime_ns) != self._status:
-                raise self._file.changed()
+                raise self.file.changed()
         return data
 
     def _read(self) -> bytes:
-        with self._file.open() as opened:
+        with self.file.open() as opened:
             data = opened.readall()
-        if len(data) != self._file.size:
-            raise self._file.changed()
+        if len(data) != self.file.size:
+            raise self.file.changed()
         read_files.put(self, data, len(data))
         return data
 
     def _map(self) -> FileMap:
-        with self._file.open() as opened:
-            mapped = map_file(opened, self._file.size)
+        with self.file.open() as opened:
+            mapped = map_file(opened, self.file.size)
         if mapped is None:
-            raise self._file.changed()
+            raise self.file.changed()
         mapped_files.put(self, mapped)
         return mapped

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeGuard, final
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from ...errors.public_urls import public_errors, public_url
@@ -268,6 +268,11 @@ class RemoteFile(NamedTuple):
             if self.is_unchanged(fetch(self.look(), self.system.patience)):
                 return
         raise self.changed()
+
+
+def has_cached_parts(file: object) -> TypeGuard[RemoteFile]:
+    """Whether ``file`` is remote, and a cache keeps parts of it."""
+    return isinstance(file, RemoteFile) and file.is_cached
 
 
 class _Match(NamedTuple):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
-from typing import Final, TypeGuard, final
+from typing import Final, final
 from weakref import WeakSet
 
 import numpy as np
@@ -25,7 +25,7 @@ from .cached_parts import uses_in_order
 from .fetching import GRACE, Patience, begin
 from .open_files import DataFile
 from .pieces import Pieces, Start, StoredPieces
-from .remote import RemoteFile
+from .remote import RemoteFile, has_cached_parts
 from .remote_content import LARGEST_RANGE, Span, is_checked_by_reads, read_spans, request_for
 
 FIRST_RANGE: Final = 1 << 18
@@ -108,7 +108,7 @@ class StoredFiles:
         self._in_a_row = 0  # bytes that were read since some were passed over
         self._process = 0
         self._gate = asyncio.Semaphore()
-        if epochs and any(map(_is_cached, files)):
+        if epochs and any(map(has_cached_parts, files)):
             foreseeing.add(self)
 
     def open(self, number: int, start: int = 0) -> Pieces:
@@ -176,14 +176,14 @@ class StoredFiles:
 
     def horizon(self, most: int) -> int:
         """In how many of the same units ``most`` parts are, at least 1."""
-        cache = next(file.system.cache for file in self._files if _is_cached(file))
+        cache = next(file.system.cache for file in self._files if has_cached_parts(file))
         assert cache is not None
         return max(most * cache.part_bytes // UNIT, 1)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """When each part of the files in a cache is needed from ``start`` to ``stop``, up to the end of the next epoch."""
-        kept = np.flatnonzero([_is_cached(file) for file in self._files])
-        files = [file for file in self._files if _is_cached(file)]
+        kept = np.flatnonzero([has_cached_parts(file) for file in self._files])
+        files = [file for file in self._files if has_cached_parts(file)]
         starts = np.array(self._starts, np.int64)
         for epoch in range(2):
             begins = starts + epoch * starts[-1] - self._place
@@ -278,10 +278,6 @@ _reading: Final[WeakSet[StoredFiles]] = WeakSet()
 if hasattr(os, "register_at_fork"):
     # What the parent reads takes nothing of what a child may ask for.
     os.register_at_fork(after_in_child=_reading.clear)
-
-
-def _is_cached(file: DataFile | RemoteFile) -> TypeGuard[RemoteFile]:
-    return isinstance(file, RemoteFile) and file.is_cached
 
 
 @final

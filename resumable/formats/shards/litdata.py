@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 from ...core.arguments import check_bool, check_choice, check_int
 from ...core.identity import IdentityFields
@@ -92,8 +92,3 @@ class LitData(ShardedFiles):
 
     def _decoder_of(self, shard: int) -> ItemDecoder:
         return self._decoder
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_decoder", None)
-        return state

@@ -71,8 +71,3 @@ class Mds(ShardedFiles):
 
     def _decoder_of(self, shard: int) -> Callable[[bytes], dict[str, Any]]:
         return self._columns[shard].sample
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_columns", None)
-        return state

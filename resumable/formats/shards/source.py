@@ -8,21 +8,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from ...core.block import Block, Indices
+from ...core.block import Block, Indices, ungroup
 from ...core.derived import derived
 from ...core.evidence import Evidence
 from ...core.foreseen import PartUses
 from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
-from ...core.left_out import LeftOut
-from ...core.origin import Origin
-from ...core.prepared_items import PreparedItems
-from ...core.records import Records
+from ...core.prepared_items import PreparedItems, grouped
 from ...core.reliance import ALWAYS
 from ...errors import shorten
 from ..ahead import ReadAheadItems, TurnsSeen, always
@@ -30,9 +26,8 @@ from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.paths import file_name
-from ..io.remote import RemoteFile
-from ..named_files import left_out_of_files
-from ..parts import FoundInParts
+from ..io.remote import has_cached_parts
+from ..parts import FoundInFiles
 from ..remote_records import MOST_BYTES_AHEAD, FewRequests
 from .decoding import raise_where
 from .index_json import dataset_folder, read_index
@@ -74,7 +69,7 @@ class FoundShards(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShardedFiles(FoundInParts[Any]):
+class ShardedFiles(FoundInFiles[Any]):
     """A dataset of shards, an item a record.
 
     A subclass finds the shards by the index, and makes items of records.
@@ -92,10 +87,7 @@ class ShardedFiles(FoundInParts[Any]):
         folder = dataset_folder(self.path)
         index, content = read_index(folder, self.storage_options)
         found = self._shards(folder, content)
-        ends = np.cumsum([shard.items for shard in found.shards], dtype=np.int64)
-        values = {"path": folder, "_index": index, "_found": found, "_ends": ends}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(path=folder, _index=index, _found=found)
 
     @abstractmethod
     def _shards(self, folder: str, index: Any) -> FoundShards:
@@ -105,17 +97,13 @@ class ShardedFiles(FoundInParts[Any]):
     def _decoder_of(self, shard: int) -> Callable[[Any], Any]:
         """Makes the item of a record of the shard with this number."""
 
-    @property
-    @abstractmethod
-    def _kind(self) -> str:
-        """What the format calls a record."""
+    @derived
+    def _data_files(self) -> Sequence[AnyFile]:
+        return [shard.file for shard in self._found.shards]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process reads the index again.
-        state = super().__getstate__()
-        for name in ("_index", "_found"):
-            state.pop(name, None)
-        return state
+    @property
+    def _counts(self) -> Sequence[int]:
+        return [shard.items for shard in self._found.shards]
 
     @derived
     def files(self) -> str:
@@ -129,30 +117,13 @@ class ShardedFiles(FoundInParts[Any]):
     @derived
     def contents(self) -> Evidence:
         """What is known of the contents of the index and of the shards."""
-        found = evidence_of([self._index, *(shard.file for shard in self._found.shards)])
+        found = evidence_of([self._index, *self._data_files])
         if found.kind != ENDS or not self._found.in_place:
             return found
         # The same data have other ends in compressed files, so these are not compared.
         names = "\n".join(self._found.in_place).encode("utf-8", "surrogateescape")
         form = hashlib.blake2b(names, digest_size=3).hexdigest()
         return replace(found, kind=f"{ENDS} {form}")
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        paths = [shard.path for shard in self._found.shards]
-        return left_out_of_files(records, self.length, paths, self._items_of)
-
-    def _items_of(self, place: int, records: Records) -> Indices:
-        """The items of ``records`` of the shard at ``place``."""
-        shard = self._found.shards[place]
-        items: Indices = records.below(shard.items, shard.path) + self._begins[place]
-        return items
-
-    def _origins(self, numbers: Indices) -> list[Origin]:
-        name = type(self).__name__
-        places = np.searchsorted(self._ends, numbers, side="right")
-        records = (numbers - self._begins[places]).tolist()
-        paths = [self._found.shards[place].path for place in places.tolist()]
-        return [Origin(name, *pair) for pair in zip(records, paths, strict=True)]
 
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
         return Indexed(
@@ -163,23 +134,17 @@ class ShardedFiles(FoundInParts[Any]):
             needs=self._needs if self._is_cached else None,
         )
 
-    @derived
-    def _is_cached(self) -> bool:
-        """Whether a cache keeps parts of any shard."""
-        files = [shard.file for shard in self._found.shards]
-        return any(isinstance(file, RemoteFile) and file.is_cached for file in files)
-
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
 
         def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
             shard = self._found.shards[place]
-            if not isinstance(shard.file, RemoteFile) or not shard.file.is_cached:
+            if not has_cached_parts(shard.file):
                 return None
             ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
             return FileRanges(shard.file, chosen, *ranges)
 
-        return part_uses_of(np.searchsorted(self._ends, indices, side="right"), at, ranges_of)
+        return part_uses_of(self._files_of(indices), at, ranges_of)
 
     def _prepared(self, seen: TurnsSeen, indices: Indices) -> PreparedItems[Any]:
         mean = max(sum(self._found.sizes) // max(self.length, 1), 1)
@@ -187,38 +152,29 @@ class ShardedFiles(FoundInParts[Any]):
             # A shard is decompressed once for all of its records among those read at once.
             most = min(MOST_BYTES_AHEAD // mean, LARGEST_RUN)
             return ReadAheadItems(self._gather, indices, lambda _: Growing(most), seen)
-        if any(isinstance(shard.file, RemoteFile) for shard in self._found.shards):
+        if self._is_remote:
             few = FewRequests(self._ends, mean)
             return ReadAheadItems(self._gather, indices, lambda _: few, seen)
         most = min(LOCAL_BYTES_AHEAD // mean, MOST_ITEMS_AHEAD)
         return ReadAheadItems(self._gather, indices, always(most), seen)
 
-    @derived
-    def _begins(self) -> Indices:
-        """Item numbers at which each shard begins."""
-        return np.concatenate([[0], self._ends[:-1]])
-
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
             return []
-        places = np.searchsorted(self._ends, indices, side="right")
-        # Shard by shard, so that each is opened once.
-        order = np.argsort(places, kind="stable")
-        places = places[order]
-        numbers = indices[order] - self._begins[places]
-        cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(order)]
-        parts = [(int(places[start]), numbers[start:stop]) for start, stop in pairwise(cuts)]
+        order, groups = grouped(self._files_of(indices))  # each shard is opened once
+        parts = [
+            (place, indices[order[start:stop]] - self._begins[place])
+            for place, start, stop in groups
+        ]
         shards = self._found.shards
         found = read_at_once(
             [(shards[place], shards[place].reading(part)) for place, part in parts]
         )
-        made: list[Any] = []
-        for (place, part), records in zip(parts, found, strict=True):
-            made += self._made(records, place, part)
-        items: list[Any] = [None] * len(order)
-        for index, item in zip(order.tolist(), made, strict=True):
-            items[index] = item
-        return items
+        made = [
+            self._made(records, place, part)
+            for (place, part), records in zip(parts, found, strict=True)
+        ]
+        return ungroup(made, order)
 
     def _made(self, records: list[Any], place: int, numbers: Indices) -> list[Any]:
         """The items of ``records`` of a shard, which have these ``numbers`` there, shape (n,).
@@ -235,9 +191,6 @@ class ShardedFiles(FoundInParts[Any]):
             path = self._found.shards[place].path
             raise_where(error, f"{path}, {self._kind} {numbers[len(items)]}")
         return items
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.files})"
 
 
 class Growing:

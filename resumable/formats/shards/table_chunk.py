@@ -46,6 +46,7 @@ class BytesAccess(TableFileAccess):
     """The bytes of a table in memory, as a file."""
 
     is_remote = True
+    file: Any = None
 
     def __init__(self, data: bytes, path: str) -> None:
         self._data = data

@@ -9,10 +9,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from ...core.block import Indices
-from ..io.open_files import FileContent
+from ..io.open_files import DataFile, FileContent
+from ..io.remote import RemoteFile
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
 from .damage import malformed_if_damaged
-from .file_access import ByteRanges, LocalFileAccess, RemoteFileAccess, TableFileAccess
+from .file_access import ByteRanges, TableFileAccess
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import stackable
@@ -47,7 +48,7 @@ class ArrowFile:
 
     def __init__(self, access: TableFileAccess, columns: Sequence[str] | None = None) -> None:
         self.access = access
-        self._content = FileContent(access.file) if isinstance(access, LocalFileAccess) else None
+        self._content = FileContent(access.file) if isinstance(access.file, DataFile) else None
         with malformed_if_damaged(access, "headers"), _Source(self) as read:
             found = messages(read, access.size, with_buffers=columns is not None)
             self._is_file = is_file_format(read)
@@ -59,7 +60,7 @@ class ArrowFile:
         self._dictionaries = [message for message in found if message.kind == DICTIONARY]
         self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)
         self.reads: GroupReads | None = None
-        if isinstance(access, RemoteFileAccess):
+        if isinstance(access.file, RemoteFile):
             chosen = None if columns is None or not self._is_file else _buffers_of(schema, columns)
             self.reads = self._reads(found, chosen)
 
@@ -84,11 +85,6 @@ class ArrowFile:
     def _needed_with(self, batch: Message) -> list[Message]:
         """The dictionaries that are read with a batch: of a file all, of a stream those before it."""
         return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
-
-    def check_unchanged(self) -> None:
-        # Reading a map beyond the end of a file cut short would kill the process.
-        if not self.access.is_remote:
-            self.access.check_unchanged()
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         arrays, map_begin = self._arrays(group, columns)

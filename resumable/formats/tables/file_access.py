@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, final
 
 from ..data_files import AnyFile
-from ..io.open_files import DataFile, unreadable
+from ..io.open_files import unreadable
 from ..io.remote import RemoteFile
 from ..io.remote_content import Span, is_checked_by_reads, read_spans
 
@@ -21,26 +20,21 @@ ByteRanges: TypeAlias = Sequence[tuple[int, int]]
 """Where some bytes of a file begin, and where they end, in order."""
 
 
-class TableFileAccess(ABC):
+class TableFileAccess:
     """A file as it was found when a pipeline was built.
 
     Attributes:
       file: to read its bytes.
       path: absolute, or a URL.
       size: in bytes.
+      is_remote: whether it is behind a URL.
     """
 
-    file: AnyFile
-    path: str
-    size: int
-    is_remote: bool
+    def __init__(self, file: AnyFile) -> None:
+        self.file = file
+        self.path, self.size = file.path, file.size
+        self.is_remote = isinstance(file, RemoteFile)
 
-    @staticmethod
-    def of(file: AnyFile) -> TableFileAccess:
-        """Access to ``file``."""
-        return LocalFileAccess(file) if isinstance(file, DataFile) else RemoteFileAccess(file)
-
-    @abstractmethod
     def check_unchanged(self) -> None:
         """Compare the file with what it was.
 
@@ -48,32 +42,25 @@ class TableFileAccess(ABC):
           MalformedItem: if it has changed.
           OSError: if it is not there.
         """
+        self.file.check_unchanged()
+
+    def check_decoded(self) -> None:
+        """The same for a local file, which decoded rows may refer to.
+
+        Reading a map beyond the end of a file cut short would kill the process.
+        """
+        if not self.is_remote:
+            self.check_unchanged()
 
     def check_around_read(self) -> None:
         """The same, unless reading tells of a change. To be called before and after a read."""
-        self.check_unchanged()
+        if not (isinstance(self.file, RemoteFile) and is_checked_by_reads(self.file)):
+            self.check_unchanged()
 
-    @abstractmethod
     def open(self, ranges: ByteRanges = ()) -> Any:
         """The file for pyarrow, a context manager; ``ranges`` will be read, so a remote file is asked for them at once."""
-
-
-@final
-class LocalFileAccess(TableFileAccess):
-    """A regular file on a disk."""
-
-    is_remote = False
-
-    file: DataFile
-
-    def __init__(self, file: DataFile) -> None:
-        self.file = file
-        self.path, self.size = file.path, file.size
-
-    def check_unchanged(self) -> None:
-        self.file.check_unchanged()
-
-    def open(self, ranges: ByteRanges = ()) -> Any:
+        if isinstance(self.file, RemoteFile):
+            return RemoteBytes(self.file, ranges)
         import pyarrow as pa
 
         # It reads by offset, so a forked process does not move the place where another one reads.
@@ -81,29 +68,6 @@ class LocalFileAccess(TableFileAccess):
             return pa.OSFile(self.path)
         except OSError as error:
             raise unreadable(self.path, error) from error
-
-
-@final
-class RemoteFileAccess(TableFileAccess):
-    """A file behind a URL."""
-
-    is_remote = True
-
-    file: RemoteFile
-
-    def __init__(self, file: RemoteFile) -> None:
-        self.file = file
-        self.path, self.size = file.path, file.size
-
-    def check_unchanged(self) -> None:
-        self.file.check_unchanged()
-
-    def check_around_read(self) -> None:
-        if not is_checked_by_reads(self.file):
-            self.check_unchanged()
-
-    def open(self, ranges: ByteRanges = ()) -> Any:
-        return RemoteBytes(self.file, ranges)
 
 
 @final

@@ -14,7 +14,7 @@ from ...core.block import Indices
 from ...errors import MalformedItem
 from ..io.clock_cache import ClockCache, Shelved
 from .damage import malformed_if_damaged
-from .file_access import RemoteFileAccess, TableFileAccess
+from .file_access import TableFileAccess
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import joined_chunks, stackable
@@ -108,13 +108,9 @@ class ParquetFile(Shelved[Any]):
         left = np.array(counts, np.int64)[self._row_group] - self._first
         self.rows: Indices = np.minimum(left, part) if part else left
         self.reads: GroupReads | None = None
-        if isinstance(access, RemoteFileAccess):
+        if access.is_remote:
             with malformed_if_damaged(access, "footer"):
                 self.reads = GroupReads(self._row_group, *_chunks(footer, columns, access.size))
-
-    def check_unchanged(self) -> None:
-        if not self.access.is_remote:
-            self.access.check_unchanged()
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         row_group, first = int(self._row_group[group]), int(self._first[group])

@@ -16,30 +16,25 @@ from ...core.block import (
     ungroup,
 )
 from ...core.derived import derived
-from ...core.evidence import Evidence
 from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
-from ...core.left_out import LeftOut
-from ...core.origin import Origin
 from ...core.prepared_items import grouped
-from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...core.stage import MOST_ITEMS
 from ...errors import MalformedItem, MissingDependency
 from ..ahead import ReadAheadItems, TurnsSeen
-from ..contents import FILES, evidence_of
-from ..data_files import found_data_files, path_of_found
+from ..contents import FILES
+from ..data_files import AnyFile, found_data_files
 from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.paths import Paths
-from ..io.remote import RemoteFile
-from ..named_files import files_in_words, left_out_of_files
-from ..parts import FoundInParts
+from ..io.remote import has_cached_parts
+from ..parts import FoundInFiles
 from .columns import NAMES, check_names, checked_columns
-from .file_access import RemoteFileAccess, TableFileAccess
+from .file_access import TableFileAccess
 from .group_reads import GroupReads, read_again
 from .rows import Rows
 
@@ -78,14 +73,6 @@ class TableFile(Protocol):
           OSError: if it cannot be read.
         """
 
-    def check_unchanged(self) -> None:
-        """Compare a local file that decoded rows may refer to with what it was; pass a remote one.
-
-        Raises:
-          MalformedItem: if it has changed.
-          OSError: if it is not there.
-        """
-
 
 class RowGroup(Shelved[Rows]):
     """The rows of one group, which stay decoded as long as there is room for them.
@@ -110,7 +97,7 @@ class RowGroup(Shelved[Rows]):
         """
         found = self.kept
         if found is not None:
-            self._file.check_unchanged()
+            self._file.access.check_decoded()
             self.used = True
             return found
         found = self._file.read(self._number, self._columns)
@@ -120,7 +107,7 @@ class RowGroup(Shelved[Rows]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableFiles(FoundInParts[dict[str, Any]]):
+class TableFiles(FoundInFiles[dict[str, Any]]):
     """What the sources of rows share: the files, the order of their groups, and the reading."""
 
     identity: ClassVar[IdentityFields] = {
@@ -134,7 +121,8 @@ class TableFiles(FoundInParts[dict[str, Any]]):
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     names: tuple[str, ...] = field(init=False, repr=False)
     _files: tuple[TableFile, ...] = field(init=False, repr=False)
-    # For each group, which is a part: its file, and its number there; shape (groups,), int64.
+    # For each group: the item number at which it ends, its file, and its number there; shape (groups,), int64.
+    _group_ends: Indices = field(init=False, repr=False)
     _file_of: Indices = field(init=False, repr=False)
     _number_of: Indices = field(init=False, repr=False)
     _groups: dict[int, RowGroup] = field(init=False, repr=False)
@@ -149,7 +137,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
                 f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
             ) from error
         object.__setattr__(self, "columns", chosen)
-        accesses = list(map(TableFileAccess.of, found_data_files(self.paths, self.storage_options)))
+        accesses = list(map(TableFileAccess, found_data_files(self.paths, self.storage_options)))
         remote = any(access.is_remote for access in accesses)
         files = map_at_once(self._open, accesses) if remote else list(map(self._open, accesses))
         names = files[0].names if chosen is None else chosen
@@ -159,61 +147,36 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         if sum(counts.tolist()) > MOST_ITEMS:
             raise MalformedItem(f"{files[0].access.path}: the files claim more than 2**62 rows")
         groups = [len(file.rows) for file in files]
-        found: dict[str, Any] = {
-            "names": tuple(names),
-            "_files": tuple(files),
-            "_ends": np.cumsum(counts, dtype=np.int64),
-            "_file_of": np.repeat(np.arange(len(files)), groups),
-            "_number_of": np.concatenate([np.arange(count) for count in groups]),
-            "_groups": {},
-        }
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            names=tuple(names),
+            _files=tuple(files),
+            _group_ends=np.cumsum(counts, dtype=np.int64),
+            _file_of=np.repeat(np.arange(len(files)), groups),
+            _number_of=np.concatenate([np.arange(count) for count in groups]),
+            _groups={},
+        )
 
     @abstractmethod
     def _open(self, access: TableFileAccess) -> TableFile:
         """The file that ``access`` reads; only its headers are read."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        for name in ("_files", "_file_of", "_number_of", "_groups", "names"):
-            del state[name]
-        return state | {"paths": [path_of_found(file.access.file) for file in self._files]}
+    @derived
+    def _data_files(self) -> Sequence[AnyFile]:
+        return [file.access.file for file in self._files]
 
     @property
-    def files(self) -> str:
-        """The files in a few words: equal for the same names, sizes and number of rows."""
-        accesses = [file.access for file in self._files]
-        return files_in_words(accesses, f"{self.length} rows")
+    def _counts(self) -> Sequence[int]:
+        return [int(file.rows.sum()) for file in self._files]
 
-    @derived
-    def contents(self) -> Evidence:
-        """What is known of the contents of the files."""
-        return evidence_of([file.access.file for file in self._files])
+    @property
+    def _kind(self) -> str:
+        return "row"
 
     @derived
     def block_layout(self) -> Layout:
         # Only decoding a column tells whether it has nulls, and so no array for its numbers.
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        paths = [file.access.path for file in self._files]
-        return left_out_of_files(records, self.length, paths, self._items_of)
-
-    def _origins(self, numbers: Indices) -> list[Origin]:
-        name = type(self).__name__
-        ends = np.cumsum([int(file.rows.sum()) for file in self._files])
-        files = np.searchsorted(ends, numbers, side="right")
-        records = numbers - np.concatenate([[0], ends])[files]
-        paths = [self._files[place].access.path for place in files.tolist()]
-        return [Origin(name, *pair) for pair in zip(records.tolist(), paths, strict=True)]
-
-    def _items_of(self, place: int, records: Records) -> Indices:
-        """The items of ``records`` of the file at ``place``."""
-        first = int(np.searchsorted(self._file_of, place))
-        file, begin = self._files[place], self._begin(first)
-        return records.below(int(file.rows.sum()), file.access.path) + begin
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
         seen = TurnsSeen()
@@ -225,12 +188,12 @@ class TableFiles(FoundInParts[dict[str, Any]]):
             ),
             gather_range=self._gather_range,
             every_epoch=True,
-            needs=self._needs if any(map(_cached, self._files)) else None,
+            needs=self._needs if self._is_cached else None,
         )
 
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the rows at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
-        groups = np.searchsorted(self._ends, indices, side="right")
+        groups = np.searchsorted(self._group_ends, indices, side="right")
         number_of, decoded_bytes = self._reads
         kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
         numbers = number_of[groups]
@@ -239,12 +202,12 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         groups, at = groups[read], at[read]
 
         def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
-            reads, remote = self._files[place].reads, _cached(self._files[place])
-            if reads is None or remote is None:
+            reads, file = self._files[place].reads, self._data_files[place]
+            if reads is None or not has_cached_parts(file):
                 return None
             numbers = reads.number_of[self._number_of[groups[chosen]]]
             items, starts, ends = reads.ranges_of(numbers)
-            return FileRanges(remote, chosen[items], starts, ends)
+            return FileRanges(file, chosen[items], starts, ends)
 
         return part_uses_of(self._file_of[groups], at, ranges_of)
 
@@ -265,7 +228,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
     @derived
     def _most_ahead(self) -> int:
         """How many rows are made at once, as far as the sizes of the files tell."""
-        size = sum(file.access.size for file in self._files)
+        size = sum(file.size for file in self._data_files)
         return int(min(max(DECODED_AHEAD_BYTES * self.length // max(size, 1), 1), MOST_ROWS_AHEAD))
 
     def _item(self, index: int) -> dict[str, Any]:
@@ -278,7 +241,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         first, last = int(indices[0]), int(indices[-1])
         if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
             return self._gather_range(first, last + 1)
-        order, parts = grouped(np.searchsorted(self._ends, indices, side="right"))
+        order, parts = grouped(np.searchsorted(self._group_ends, indices, side="right"))
         # In the order of their first rows asked for: groups that are finished stay decoded until
         # those after them are.
         parts.sort(key=lambda part: order[part[1]])
@@ -293,7 +256,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         blocks = []
         number = self._group_of(start)
         while start < stop:
-            begin, end = self._begin(number), min(int(self._ends[number]), stop)
+            begin, end = self._begin(number), min(int(self._group_ends[number]), stop)
             if start < end:
                 blocks.append(self._rows(number).gather_range(start - begin, end - begin))
             start, number = max(start, end), number + 1
@@ -309,16 +272,7 @@ class TableFiles(FoundInParts[dict[str, Any]]):
         return group.rows()
 
     def _group_of(self, index: int) -> int:
-        return int(np.searchsorted(self._ends, index, side="right"))
+        return int(np.searchsorted(self._group_ends, index, side="right"))
 
     def _begin(self, number: int) -> int:
-        return int(self._ends[number - 1]) if number else 0
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.files})"
-
-
-def _cached(file: TableFile) -> RemoteFile | None:
-    """The file behind ``file``, if a cache keeps parts of it."""
-    found = file.access.file if isinstance(file.access, RemoteFileAccess) else None
-    return found if found is not None and found.is_cached else None
+        return int(self._group_ends[number - 1]) if number else 0

@@ -166,6 +166,7 @@ def is_alive(process: int) -> bool:
     return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(sys.platform != "linux", reason="a process ends with its parent on Linux only")
 def test_a_run_killed_within_a_workload_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     add(tmp_path, "workloads", "slow", SLOW)

@@ -243,7 +243,7 @@ PAIRS = [(builder, source) for builder in BUILDERS for source in thinned(SOURCES
 def test_whatever_an_argument_is_only_errors_of_the_library_are_raised(
     builder: str, source: str
 ) -> None:
-    for value in thinned(NUMBERS, 16, (builder, source)):
+    for value in thinned(NUMBERS, 8, (builder, source)):
         pipeline = own(BUILDERS[builder], SOURCES[source](), value)
         if isinstance(pipeline, rs.Pipeline):
             waits = source in PATIENT.get(builder, ())

@@ -52,7 +52,10 @@ def is_refused(pipeline: rs.Pipeline[Any], state: Any) -> bool:
 def test_each_state_goes_on_exactly_or_is_refused(deal: str, tail: str) -> None:
     made = pipelines(deal, tail)
     whole = [list(made(rank, RANKS)) for rank in range(RANKS)]
-    for cut in (*thinned(range(12), 2, (deal, tail)), *thinned(range(26, 48, 3), 2, tail)):
+    for cut in (
+        *thinned((0, 1, 2, 3, 5, 8, 11), 2, (deal, tail)),
+        *thinned((26, 32, 38, 44), 2, tail),
+    ):
         states, before = [], []
         for rank in range(RANKS):
             with iter(made(rank, RANKS)) as iterator:

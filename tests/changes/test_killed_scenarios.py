@@ -201,7 +201,7 @@ def test_killed_at_any_moment_a_run_that_is_changed_learns_what_one_from_nothing
     name: str, tmp_path: Path
 ) -> None:
     scenario = SCENARIOS[name]
-    for run in range(6 if is_deep() else 1):
+    for run in range(3 if is_deep() else 1):
         folder = tmp_path / f"{run}"
         folder.mkdir()
         for source, count in COUNTS.items():

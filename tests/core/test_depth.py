@@ -77,7 +77,9 @@ def test_stages_before_one_that_looks_up_by_index_add_no_level() -> None:
     assert sorted(pipeline) == list(range(9))
 
 
-@pytest.mark.parametrize("name", ["filter", "take", "flat_map", "repeat"])
+@pytest.mark.parametrize(
+    "name", ["filter", "take", "flat_map", pytest.param("repeat", marks=pytest.mark.deep)]
+)
 def test_two_hundred_stages_are_saved_and_resumed(name: str) -> None:
     pipeline = chain(200, CHAINED[name], stream(9))
     store = rs.Memory()

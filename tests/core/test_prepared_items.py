@@ -121,8 +121,8 @@ def test_a_function_is_called_for_the_items_of_a_batch_alone(name: str, size: in
 
     taken: list[int] = []
     for batch in COMBINED[name](noting).batch(size, collate=list):
+        assert sorted(called[len(taken) :]) == sorted(batch)
         taken += batch
-        assert sorted(called) == sorted(taken)
     assert sorted(taken) == list(range(2000))
 
 
@@ -160,7 +160,7 @@ def test_an_item_that_failed_comes_next(name: str) -> None:
     failed = set()
 
     def fails_once(item: int) -> int:
-        if item % 10 == 3 and item not in failed:
+        if item % 40 == 3 and item not in failed:
             failed.add(item)
             raise OSError(item)
         return item

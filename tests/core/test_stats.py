@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clocks import Clock
-from support.interrupting import interrupters
+from support.interrupting import some_interrupters
 
 import resumable as rs
 from resumable.core import stopwatch
@@ -479,7 +479,7 @@ def test_an_iterator_can_begin_to_measure_at_any_item() -> None:
 @pytest.mark.parametrize("size", [0, 3])
 def test_an_interrupt_costs_no_item_and_what_follows_it_is_no_waiting(size: int) -> None:
     expected = list(range(40))
-    for interrupt in interrupters():
+    for interrupt in some_interrupters(size):
         clock = Clock()
         iterator = iter(rs.range(40).map(unchanged))
         iterator.measure(clock)

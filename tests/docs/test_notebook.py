@@ -33,6 +33,7 @@ def test_the_links_of_the_notebook_lead_to_pages() -> None:
     assert {link for link in links if not (NOTEBOOK.parent / link).is_file()} == set()
 
 
+@pytest.mark.deep
 def test_every_cell_of_the_notebook_runs_without_jupyter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,13 +49,19 @@ BUCKETS = {"guides/storage.md": CORPUS, "recipes/s3-cache.md": SAMPLES}
 """What the bucket holds that a page reads."""
 
 SLOW = {
+    "examples/index-to-sqlite.md",
+    "examples/tokenize-shards.md",
+    "guides/changing.md",
     "guides/debugging.md",
+    "guides/preemption.md",
+    "guides/shuffling.md",
     "guides/speed.md",
     "guides/testing.md",
+    "recipes/bad-record.md",
     "start.md",
     "writing/format.md",
 }
-"""They start many interpreters."""
+"""They start many interpreters, or measure; what they show is tested elsewhere too, in the quick tier."""
 
 
 @pytest.mark.parametrize(

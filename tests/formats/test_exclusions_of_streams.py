@@ -22,7 +22,7 @@ from formats.compressing import COMPRESS, IN_PARTS
 from formats.tfrecords import framed
 from hypothesis import given
 from hypothesis import strategies as st
-from support.interrupting import interrupters
+from support.interrupting import some_interrupters
 from support.tiers import thinned
 
 import resumable as rs
@@ -618,7 +618,7 @@ def test_an_interrupt_changes_nothing(folder: Path) -> None:
     made = Files(folder, [[True] * 4, [True] * 2], [".gz", "m.gz"])
     program = {0: [(0, 0)], 2: [(0, 3), (1, 1)]}
     excluded = made.pipeline().exclude(made.program(program))
-    for interrupt in interrupters():
+    for interrupt in some_interrupters("exclusions"):
         with iter(excluded) as iterator:
             seen = list[Any]()
             interrupt(partial(take_all, iterator, seen))

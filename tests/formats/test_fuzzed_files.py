@@ -14,11 +14,11 @@ from campaigns.damaged_records import RECORDS
 from campaigns.fuzz_formats import TARGETS, fuzz
 from support.tiers import is_deep
 
-COUNT = 5000 if is_deep() else 300
+COUNT = 5000 if is_deep() else 150
 # A file of records is read in a twentieth of the time that a compressed file or a table takes, most
 # of which passes in the libraries that read those.
 CASES = [
-    (name, seed) for name in TARGETS for seed in range(4 if is_deep() and name in RECORDS else 1)
+    (name, seed) for name in TARGETS for seed in range(2 if is_deep() and name in RECORDS else 1)
 ]
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import tarfile
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from formats.array_records import write as write_array_record
 from formats.megatron_files import write_tokens
 from formats.shard_files import litdata_files, mds_files, write_files
 from formats.tfrecords import write_records
+from support.tiers import thinned
 
 import resumable as rs
 
@@ -192,8 +194,7 @@ def data_of(folder: Path) -> list[Path]:
     return [one for one in found if one.suffix not in {".json", ".idx", ".txn", ".manifest"}]
 
 
-@pytest.mark.parametrize("size", [20, 200_000])
-@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize(("walk", "size"), thinned(product(WALKS, [20, 200_000]), 3, "removed"))
 @pytest.mark.parametrize("change", [remove, replace])
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_file_that_is_gone_is_named(

@@ -27,7 +27,7 @@ from support.s3_server import s3_server
 import resumable as rs
 from resumable.formats import remote_records
 from resumable.formats.shards import shard
-from resumable.testing import check_stage
+from resumable.testing import check_resumes_everywhere, check_stage
 from resumable.testing.comparing import same
 
 COUNT = 23
@@ -59,7 +59,7 @@ def test_every_law_holds_at_every_position(kind: tuple[Files, Open], tmp_path: P
     files, read = kind
     folder = write_files(tmp_path / "data", files)
     check_stage(read(folder))
-    check_stage(read(folder).shuffle(3))
+    check_resumes_everywhere(read(folder).shuffle(3))
 
 
 def test_two_ranks_and_then_three_see_every_item_once(
@@ -143,7 +143,7 @@ def test_shards_behind_urls_give_the_same(server: FileServer, tmp_path: Path, na
         assert all(map(same, remote, local))
         shuffled = remote.gather(np.array([5, 0, len(local) - 1, 5]))
         assert all(map(same, shuffled, [local[place] for place in (5, 0, -1, 5)]))
-    check_stage(read(f"{server.address}/{name.replace(' ', '-')}", **REMOTE).shuffle(1))
+    check_resumes_everywhere(read(url, **REMOTE).shuffle(1))
 
 
 def test_a_sample_takes_a_request_for_the_offsets_and_one_for_itself(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from formats.compressing import COMPRESS, IN_PARTS, PART
-from support.interrupting import interrupters
+from support.interrupting import some_interrupters
 from support.tiers import thinned
 
 import resumable as rs
@@ -219,7 +219,7 @@ def test_two_ranks_are_continued_by_three(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_changes_nothing(tmp_path: Path) -> None:
     pipeline = rs.lines([write(tmp_path, ".bz2", b"1\n2\n3\n"), write(tmp_path, ".gz", b"4\n5")])
-    for interrupt in interrupters():
+    for interrupt in some_interrupters("streams"):
         with iter(pipeline) as iterator:
             seen: list[str] = []
             interrupt(partial(take_all, iterator, seen))

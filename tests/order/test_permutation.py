@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.tiers import thinned
 
 from resumable.order.permutation import FEW, Permutation, permutation
 from resumable.order.random_bits import derive, generator, random_below
@@ -28,7 +29,8 @@ def is_bijective(length: int, seed: int) -> bool:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("start", range(1, 5001, 1000))
 def test_the_permutation_is_bijective_for_every_small_length(start: int, seed: int) -> None:
-    assert all(is_bijective(length, seed) for length in range(start, start + 1000))
+    lengths = thinned(range(start, start + 1000), 100, (start, seed))
+    assert all(is_bijective(length, seed) for length in lengths)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import stream
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.groups.packing import best_fit
@@ -97,7 +98,7 @@ def test_a_resume_at_any_row_is_exact_over_three_generations(
     pipeline = source(documents(lengths)).pack(8, window=3, how=how, tail=tail).repeat(2)
     check_resumes_everywhere(pipeline)
     expected = [row["tokens"].tolist() for row in pipeline]
-    for first in range(len(expected) + 1):
+    for first in thinned(range(len(expected) + 1), 4, (how, tail, lengths)):
         iterator, got = iter(pipeline), []
         for count in (first, 1, 1):
             got += [row["tokens"].tolist() for row in islice(iterator, count)]
@@ -223,8 +224,7 @@ def exotic(kind: str, length: int, start: int) -> Any:
     return numbers.astype(kind)
 
 
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("tail", ["pad", "short"])
+@pytest.mark.parametrize(("how", "tail"), thinned(product(WAYS, ["pad", "short"]), 2, "tokens"))
 @pytest.mark.parametrize(
     "kind",
     [

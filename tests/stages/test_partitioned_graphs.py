@@ -9,7 +9,7 @@ from support.tiers import is_deep
 
 def test_ranks_and_workers_of_random_graphs_may_change_or_are_refused_before_an_item() -> None:
     pytest.importorskip("loky")
-    report = campaign(500 if is_deep() else 50, seed=1)
+    report = campaign(250 if is_deep() else 40, seed=1)
     assert not report.inexact
     assert report.changes > report.graphs
     assert report.refused

@@ -13,9 +13,9 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 @pytest.mark.parametrize(
     ("campaign", "kills"),
     [
-        ("model_kills", 8),
-        ("checkpoint_kills", 6),
-        ("keras_kills", 5),
+        ("model_kills", 5),
+        ("checkpoint_kills", 4),
+        ("keras_kills", 4),
         pytest.param("keras_kills", 60, marks=pytest.mark.deep),
     ],
 )

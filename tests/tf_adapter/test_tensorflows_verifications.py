@@ -97,7 +97,7 @@ class InAGraph:
 class ByHand:
     """Runs of loops by hand, the position inside a `tf.train.Checkpoint`."""
 
-    names = NAMES
+    names = thinned(NAMES, 60, "by hand")
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make = make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,10 @@ def of_ranks(pipeline: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
 DEALS = {"shard": of_ranks, "partition": in_parts}
 
 
-@pytest.mark.parametrize("deal", DEALS)
-@pytest.mark.parametrize("name", thinned(NAMES, 6, "stages on ranks"))
+# Each behind one of both; `test_laws_of_ranks.py` has each stage behind both.
+@pytest.mark.parametrize(
+    ("name", "deal"), thinned(zip(NAMES, cycle(DEALS), strict=False), 12, "stages on ranks")
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ranks at their end, and of joined states
 def test_every_pipeline_is_exact_on_ranks_or_refused(
     catalogue_data: Path, tmp_path: Path, name: str, deal: str

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from support.graphs import fails_on_thirds, stream
 from support.map_traces import NAMES, Event, Fragile, assert_same_events, keys, named, trace
 from support.map_traces import calls as some_calls
+from support.tiers import thinned
 from support.waiting import wait_until
 
 import resumable as rs
@@ -383,7 +384,7 @@ class Unsendable:
 
 
 @pytest.mark.parametrize("kind", ["cluster", "processes", "own processes"])
-@pytest.mark.parametrize("size", [1, 4, 7])
+@pytest.mark.parametrize("size", thinned([1, 4, 7], 2, "unsendable"))
 def test_what_cannot_be_sent_fails_alone_and_after_the_items_before_it(
     kind: str, size: int
 ) -> None:

@@ -22,7 +22,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
@@ -50,6 +50,7 @@ from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
 from .randomness import draws_of
+from .replayed import batches_of, samples_of
 from .sample_order import check_makes_order
 from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
@@ -104,9 +105,10 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       dataset: a map-style data set, or a `PipelineDataset`.
       batch_size: as in torch.
       shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
-      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, or a random-access pipeline
-        of indices.
-      batch_sampler: a `ResumableBatchSampler`.
+      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline
+        of indices, or a `SequentialSampler`, `RandomSampler` or `SubsetRandomSampler` of torch, which
+        draws by ``seed``.
+      batch_sampler: a `ResumableBatchSampler`, or a `BatchSampler` of torch over one of these samplers.
       args: further positional arguments of torch.
       seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
         loader makes the order, and not with a sampler or a pipeline.
@@ -131,8 +133,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: ResumableSampler | rs.Pipeline[int] | None = None,
-        batch_sampler: ResumableBatchSampler | None = None,
+        sampler: Iterable[int] | rs.Pipeline[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None,
         *args: Any,
         seed: int | None = None,
         with_position: bool = False,
@@ -151,7 +153,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             dataset = _checked_dataset(dataset, batch_size)
             self._source = dataset
         elif batch_sampler is not None:
-            self._source = _checked(batch_sampler, "batch_sampler", ResumableBatchSampler)
+            self._source = batch_sampler = batches_of(batch_sampler)
         else:
             if isinstance(dataset, rs.Pipeline):
                 raise rs.InvalidType(
@@ -166,9 +168,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                     with_position=with_position,
                 )
                 shuffle = None
-            elif isinstance(sampler, rs.Pipeline):
-                sampler = ResumableSampler(sampler, with_position=with_position)
-            self._source = _checked(sampler, "sampler", ResumableSampler)
+            else:
+                sampler = samples_of(sampler, seed, with_position)
+            self._source = sampler
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, *args, **kwargs)
         if self.generator is not None:
             raise rs.InvalidArgument(
@@ -189,6 +191,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if self._source is dataset:
             # Torch forbids to set it.
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
+        elif isinstance(self._source, ResumableBatchSampler):
+            # Torch has put a SequentialSampler there, by which Lightning judges the order.
+            object.__setattr__(self, "sampler", self._source.sampler)
         # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
         self._received_in_all = 0
@@ -537,9 +542,3 @@ def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
     return dataset.for_loader(1 if batch_size is None else batch_size)
-
-
-def _checked(value: Any, name: str, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise rs.InvalidType(f"{name} must be a {kind.__name__}, got {shorten(value)}")
-    return value

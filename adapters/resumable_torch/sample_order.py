@@ -14,9 +14,11 @@ from resumable.core.arguments import check_bool, check_int
 from resumable.core.block import block_items
 from resumable.core.epochs import in_epoch, of_each_epoch
 from resumable.core.graph import walk
+from resumable.errors import shorten
 from resumable.stages.shard import Shard
 
-from .cursor import Cursor
+from .cursor import Cursor, HasCursor
+from .torch_samplers import order_of_sampler
 
 __all__ = [
     "Source",
@@ -35,24 +37,42 @@ USE_SHUFFLE: Final = "; use its shuffle(seed)"
 
 
 def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipeline[int]:
-    """The indices of ``source``: a length, an object with a length, or a pipeline of indices.
+    """The indices of ``source``: a length, an object with a length, a sampler of torch, or a pipeline of indices.
 
     Raises:
-      InvalidType: if it is none of these, or a pipeline without random access, or ``shuffle`` is neither
-        True nor False.
-      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline.
+      InvalidType: if it is none of these, or a pipeline without random access, or a sampler or a list of
+        indices whose order is not known, or ``shuffle`` is neither True nor False.
+      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline, or a framework passed a sampler.
     """
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
             raise rs.InvalidType(f"a pipeline as order must have random access, got {source!r}")
         refuse_given("a pipeline", USE_SHUFFLE, shuffle=shuffle, seed=seed)
         return source
-    order = rs.range(
-        len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
-    )
-    if shuffle is None or not check_bool("shuffle", shuffle):
+    is_shuffled = False
+    if isinstance(source, Sampler):
+        order, is_shuffled = order_of_sampler(source)
+    else:
+        _refuse_indices(source)
+        order = rs.range(
+            len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
+        )
+    if not (is_shuffled if shuffle is None else check_bool("shuffle", shuffle)):
         return order
     return order.shuffle(0 if seed is None else seed)
+
+
+def _refuse_indices(source: object) -> None:
+    """Refuse a range or a list of indices, of which a data set would be only the length."""
+    if (
+        isinstance(source, (range, list, tuple))
+        and all(type(index) is int for index in source)
+        and list(source) != list(range(len(source)))
+    ):
+        raise rs.InvalidType(
+            f"source must be a data set, of which only the length counts, got the indices {shorten(source)}; "
+            "pass rs.from_sequence(indices), and shuffle(seed) behind it"
+        )
 
 
 def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
@@ -76,7 +96,7 @@ def check_makes_order(
     Raises:
       InvalidArgument: naming the argument.
     """
-    has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
+    has_sampler = batch_sampler is not None or isinstance(sampler, HasCursor)
     if isinstance(dataset, IterableDataset):
         if with_position:
             raise rs.InvalidArgument(

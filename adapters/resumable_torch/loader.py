@@ -50,7 +50,7 @@ from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
 from .randomness import draws_of
-from .replayed import batches_of, samples_of
+from .replayed import Replayed, batches_of, samples_of
 from .sample_order import check_makes_order
 from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
@@ -107,8 +107,10 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
       sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline
         of indices, or a `SequentialSampler`, `RandomSampler` or `SubsetRandomSampler` of torch, which
-        draws by ``seed``.
-      batch_sampler: a `ResumableBatchSampler`, or a `BatchSampler` of torch over one of these samplers.
+        draws by ``seed``. A sampler of your own is drawn again up to the place of a resume, and told
+        each epoch by ``set_epoch``: it must then deliver the same order, or the resume is refused.
+      batch_sampler: a `ResumableBatchSampler`, a `BatchSampler` of torch over one of these samplers, or a
+        batch sampler of your own.
       args: further positional arguments of torch.
       seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
         loader makes the order, and not with a sampler or a pipeline.
@@ -117,7 +119,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       external_state_policy: what `state_dict` does if a map-style data set has a state of its own,
         such as ``state_dict`` and ``load_state_dict``. Such a state is not saved, since each worker has
         a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
-        does nothing.
+        does nothing. It also says so of a resume with a sampler of your own that gives another order.
       kwargs: further arguments of torch.
 
     Raises:
@@ -148,12 +150,12 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             )
         check_bool("with_position", with_position)
         check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
-        self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
+        self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _checked_dataset(dataset, batch_size)
             self._source = dataset
         elif batch_sampler is not None:
-            self._source = batch_sampler = batches_of(batch_sampler)
+            self._source = batch_sampler = batches_of(batch_sampler, external_state_policy)
         else:
             if isinstance(dataset, rs.Pipeline):
                 raise rs.InvalidType(
@@ -169,7 +171,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 )
                 shuffle = None
             else:
-                sampler = samples_of(sampler, seed, with_position)
+                sampler = samples_of(sampler, seed, with_position, external_state_policy)
             self._source = sampler
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, *args, **kwargs)
         if self.generator is not None:
@@ -191,9 +193,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if self._source is dataset:
             # Torch forbids to set it.
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
-        elif isinstance(self._source, ResumableBatchSampler):
-            # Torch has put a SequentialSampler there, by which Lightning judges the order.
-            object.__setattr__(self, "sampler", self._source.sampler)
+        else:
+            # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
+            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self.sampler))
         # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
         self._received_in_all = 0

@@ -17,8 +17,8 @@ from resumable.core.graph import walk
 from resumable.errors import shorten
 from resumable.stages.shard import Shard
 
-from .cursor import Cursor, HasCursor
-from .torch_samplers import order_of_sampler
+from .cursor import Cursor
+from .torch_samplers import is_torch_sampler, order_of_sampler
 
 __all__ = [
     "Source",
@@ -96,7 +96,8 @@ def check_makes_order(
     Raises:
       InvalidArgument: naming the argument.
     """
-    has_sampler = batch_sampler is not None or isinstance(sampler, HasCursor)
+    makes_order = sampler is None or isinstance(sampler, rs.Pipeline) or is_torch_sampler(sampler)
+    has_sampler = batch_sampler is not None or not makes_order
     if isinstance(dataset, IterableDataset):
         if with_position:
             raise rs.InvalidArgument(

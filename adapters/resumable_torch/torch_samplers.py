@@ -45,7 +45,7 @@ LIGHTNING_OPTIONS: Final = {
 }
 INSTEAD: Final[dict[type, str]] = {
     DistributedSampler: "write ResumableDistributedSampler with the same arguments",
-    WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0)",
+    WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0, count=n)",
     RandomSampler: "write rs.range(n).shuffle(seed).take(k), or sample(seed=0) with replacement",
     BatchSampler: "pass its sampler",
 }

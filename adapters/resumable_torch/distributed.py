@@ -6,7 +6,7 @@ from collections.abc import Sized
 from typing import Any
 
 import torch.distributed as dist
-from torch.utils.data import DistributedSampler, Sampler
+from torch.utils.data import DistributedSampler
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
@@ -67,8 +67,8 @@ class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  #
         self.seed = seed
         self.drop_last = check_bool("drop_last", drop_last)
         check_int("num_replicas", self.num_replicas, minimum=1)
-        source = dataset if isinstance(dataset, Sampler) else len(dataset)
-        dealt = as_order(source, shuffle, seed).shard(
+        by_length = isinstance(dataset, (list, tuple, range, rs.Pipeline))
+        dealt = as_order(len(dataset) if by_length else dataset, shuffle, seed).shard(
             self.rank,
             self.num_replicas,
             uneven="drop" if check_bool("drop_last", drop_last) else "pad",

@@ -48,6 +48,7 @@ from resumable.state.encoding import dumps_frozen
 from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
+from .data_identity import Identified
 from .dataset import PipelineDataset
 from .randomness import draws_of
 from .replayed import Replayed, batches_of, samples_of
@@ -120,6 +121,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         such as ``state_dict`` and ``load_state_dict``. Such a state is not saved, since each worker has
         a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
         does nothing. It also says so of a resume with a sampler of your own that gives another order.
+      identity: what identifies a map-style data set beyond its length, such as a version. A state of other
+        data is refused. By default, the indices of a `Subset` and the fingerprint of a data set of Hugging
+        Face identify it, also within a `ConcatDataset`.
       kwargs: further arguments of torch.
 
     Raises:
@@ -141,6 +145,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         seed: int | None = None,
         with_position: bool = False,
         external_state_policy: str = "fail",
+        identity: str | int | None = None,
         **kwargs: Any,
     ) -> None:
         if kwargs.get("in_order") is False:
@@ -149,7 +154,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 "resume at, got False"
             )
         check_bool("with_position", with_position)
-        check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
+        check_makes_order(dataset, sampler, batch_sampler, seed, with_position, identity)
         self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _checked_dataset(dataset, batch_size)
@@ -164,7 +169,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 )
             if sampler is None:
                 sampler = ResumableSampler(
-                    dataset,
+                    dataset if identity is None else Identified(dataset, identity),
                     shuffle=False if shuffle is None else shuffle,
                     seed=seed,
                     with_position=with_position,

@@ -18,6 +18,7 @@ from resumable.errors import shorten
 from resumable.stages.shard import Shard
 
 from .cursor import Cursor
+from .data_identity import rows_of
 from .torch_samplers import is_torch_sampler, order_of_sampler
 
 __all__ = [
@@ -54,9 +55,10 @@ def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipel
         order, is_shuffled = order_of_sampler(source)
     else:
         _refuse_indices(source)
-        order = rs.range(
-            len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
-        )
+        if isinstance(source, Sized):
+            order = rows_of(source)
+        else:
+            order = rs.range(check_int("source", source, minimum=0))
     if not (is_shuffled if shuffle is None else check_bool("shuffle", shuffle)):
         return order
     return order.shuffle(0 if seed is None else seed)
@@ -89,9 +91,14 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
 
 
 def check_makes_order(
-    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
+    dataset: Any,
+    sampler: Any,
+    batch_sampler: Any,
+    seed: int | None,
+    with_position: bool,
+    identity: object,
 ) -> None:
-    """Refuse ``seed`` and ``with_position`` of a loader if something else makes the order.
+    """Refuse ``seed``, ``with_position`` and ``identity`` of a loader if something else makes the order.
 
     Raises:
       InvalidArgument: naming the argument.
@@ -112,6 +119,9 @@ def check_makes_order(
         raise rs.InvalidArgument(
             f"seed must be given to the sampler, which has its own, got {seed!r}"
         )
+    if isinstance(dataset, IterableDataset) or sampler is not None or batch_sampler is not None:
+        advice = "; rs.from_sequence(indices, identity=...) as sampler has one"
+        refuse_given("a sampler or a pipeline", advice, identity=identity)
     if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
         refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 

@@ -48,6 +48,7 @@ from .stages.partition import Partition, dealt
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
+from .stages.sample import Sample
 from .stages.scan import Scan
 from .stages.shard import Shard
 from .stages.shuffle import Shuffle
@@ -396,6 +397,11 @@ class Pipeline(Generic[T]):
                 f"block={shorten(block)} and window={shorten(window)}"
             )
         return Pipeline(WindowShuffle(self.stage, seed, window=window, carry=carry))
+
+    @explained_by(Sample)
+    def sample(self, weights: Any, *, seed: int = 0, count: int | None = None) -> Pipeline[T]:
+        """Draw items by their weights, with replacement; see `resumable.stages.sample.Sample`."""
+        return Pipeline(Sample(self.stage, weights, seed=seed, count=count))
 
     @explained_by(Exclude)
     def exclude(self, records: RecordsByItem) -> Pipeline[T]:

@@ -43,6 +43,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "RandomMap": rs.Pipeline.random_map,
     "Shuffle": rs.Pipeline.shuffle,
     "WindowShuffle": rs.Pipeline.shuffle,
+    "Sample": rs.Pipeline.sample,
     "InterleaveMap": rs.Pipeline.interleave,
     "Scan": rs.Pipeline.scan,
     "Filter": rs.Pipeline.filter,

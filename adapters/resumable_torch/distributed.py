@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from typing import Any
 
 import torch.distributed as dist
+from torch.utils.data import DistributedSampler
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
+from .sample_order import as_order
 from .sampler import ResumableSampler
 
 __all__ = ["ResumableDistributedSampler"]
 
 
-class ResumableDistributedSampler(ResumableSampler):
+class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  # type: ignore[override]
     """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
+
+    It is a `DistributedSampler`, so that Lightning and Fabric put no other one around it.
 
     State: the global position, the same bytes on every rank. Any number of ranks continues the global
     order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without `set_epoch`,
     which existing code may still call.
 
     Args:
-      dataset: any object with a length.
+      dataset: any object with a length, or a `SequentialSampler`, `RandomSampler` or
+        `SubsetRandomSampler` of torch, whose indices are dealt out.
       num_replicas: the number of ranks; by default that of `torch.distributed`.
       rank: by default that of `torch.distributed`.
       shuffle: whether each epoch has a random order of its own.
@@ -54,17 +60,15 @@ class ResumableDistributedSampler(ResumableSampler):
                 "num_replicas and rank must be given where torch.distributed is not initialised, "
                 f"got {num_replicas!r} and {rank!r}"
             )
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
         self.rank = dist.get_rank() if rank is None else rank
         self.shuffle = check_bool("shuffle", shuffle)
         self.seed = seed
         self.drop_last = check_bool("drop_last", drop_last)
         check_int("num_replicas", self.num_replicas, minimum=1)
-        order = rs.range(len(dataset))
-        if check_bool("shuffle", shuffle):
-            order = order.shuffle(seed)
-        dealt = order.shard(
+        by_length = isinstance(dataset, (list, tuple, range, rs.Pipeline))
+        dealt = as_order(len(dataset) if by_length else dataset, shuffle, seed).shard(
             self.rank,
             self.num_replicas,
             uneven="drop" if check_bool("drop_last", drop_last) else "pad",
@@ -72,11 +76,11 @@ class ResumableDistributedSampler(ResumableSampler):
         super().__init__(dealt, with_position=with_position)
 
     @property
-    def num_samples(self) -> int:
+    def num_samples(self) -> int:  # type: ignore[override]
         """Number of samples of this rank in an epoch."""
         return len(self)
 
     @property
-    def total_size(self) -> int:
+    def total_size(self) -> int:  # type: ignore[override]
         """Number of samples of all ranks in an epoch."""
         return len(self) * self.num_replicas

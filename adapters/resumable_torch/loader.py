@@ -26,7 +26,7 @@ import copy
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
@@ -52,9 +52,11 @@ from resumable.state.encoding import dumps_frozen
 from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
+from .data_identity import Identified
 from .dataset import PipelineDataset
 from .lightning_guard import refuse_states_not_loaded
 from .randomness import draws_of
+from .replayed import Replayed, batches_of, samples_of
 from .sample_order import check_makes_order
 from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
@@ -112,9 +114,12 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       dataset: a map-style data set, or a `PipelineDataset`.
       batch_size: as in torch.
       shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
-      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, or a random-access pipeline
-        of indices.
-      batch_sampler: a `ResumableBatchSampler`.
+      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline
+        of indices, or a `SequentialSampler`, `RandomSampler` or `SubsetRandomSampler` of torch, which
+        draws by ``seed``. A sampler of your own is drawn again up to the place of a resume, and told
+        each epoch by ``set_epoch``: it must then deliver the same order, or the resume is refused.
+      batch_sampler: a `ResumableBatchSampler`, a `BatchSampler` of torch over one of these samplers, or a
+        batch sampler of your own.
       args: further positional arguments of torch.
       seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
         loader makes the order, and not with a sampler or a pipeline.
@@ -123,7 +128,10 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       external_state_policy: what `state_dict` does if a map-style data set has a state of its own,
         such as ``state_dict`` and ``load_state_dict``. Such a state is not saved, since each worker has
         a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
-        does nothing.
+        does nothing. It also says so of a resume with a sampler of your own that gives another order.
+      identity: what identifies a map-style data set beyond its length, such as a version. A state of other
+        data is refused. By default, the indices of a `Subset` and the fingerprint of a data set of Hugging
+        Face identify it, also within a `ConcatDataset`.
       kwargs: further arguments of torch.
 
     Raises:
@@ -139,12 +147,13 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: ResumableSampler | rs.Pipeline[int] | None = None,
-        batch_sampler: ResumableBatchSampler | None = None,
+        sampler: Iterable[int] | rs.Pipeline[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None,
         *args: Any,
         seed: int | None = None,
         with_position: bool = False,
         external_state_policy: str = "fail",
+        identity: str | int | None = None,
         **kwargs: Any,
     ) -> None:
         given = sampler, batch_sampler
@@ -154,13 +163,13 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 "resume at, got False"
             )
         check_bool("with_position", with_position)
-        check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
-        self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
+        check_makes_order(dataset, sampler, batch_sampler, seed, with_position, identity)
+        self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _checked_dataset(dataset, batch_size)
             self._source = dataset
         elif batch_sampler is not None:
-            self._source = _checked(batch_sampler, "batch_sampler", ResumableBatchSampler)
+            self._source = batch_sampler = batches_of(batch_sampler, external_state_policy)
         else:
             if isinstance(dataset, rs.Pipeline):
                 raise rs.InvalidType(
@@ -169,15 +178,15 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 )
             if sampler is None:
                 sampler = ResumableSampler(
-                    dataset,
+                    dataset if identity is None else Identified(dataset, identity),
                     shuffle=False if shuffle is None else shuffle,
                     seed=seed,
                     with_position=with_position,
                 )
                 shuffle = None
-            elif isinstance(sampler, rs.Pipeline):
-                sampler = ResumableSampler(sampler, with_position=with_position)
-            self._source = _checked(sampler, "sampler", ResumableSampler)
+            else:
+                sampler = samples_of(sampler, seed, with_position, external_state_policy)
+            self._source = sampler
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, *args, **kwargs)
         if self.generator is not None:
             raise rs.InvalidArgument(
@@ -195,6 +204,11 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if self._source is dataset:
             # Torch forbids to set it.
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
+        else:
+            # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
+            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self.sampler))
+            if isinstance(self._source, Replayed):
+                self._source.batch_items = self._batch_items
         self._received_in_all = 0
         # Whether a callback of Lightning saves and loads the state.
         self.has_callback = False
@@ -619,9 +633,3 @@ def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
     return dataset.for_loader(1 if batch_size is None else batch_size)
-
-
-def _checked(value: Any, name: str, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise rs.InvalidType(f"{name} must be a {kind.__name__}, got {shorten(value)}")
-    return value

@@ -14,9 +14,12 @@ from resumable.core.arguments import check_bool, check_int
 from resumable.core.block import block_items
 from resumable.core.epochs import in_epoch, of_each_epoch
 from resumable.core.graph import walk
+from resumable.errors import shorten
 from resumable.stages.shard import Shard
 
 from .cursor import Cursor
+from .data_identity import rows_of
+from .torch_samplers import is_torch_sampler, order_of_sampler
 
 __all__ = [
     "Source",
@@ -35,24 +38,43 @@ USE_SHUFFLE: Final = "; use its shuffle(seed)"
 
 
 def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipeline[int]:
-    """The indices of ``source``: a length, an object with a length, or a pipeline of indices.
+    """The indices of ``source``: a length, an object with a length, a sampler of torch, or a pipeline of indices.
 
     Raises:
-      InvalidType: if it is none of these, or a pipeline without random access, or ``shuffle`` is neither
-        True nor False.
-      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline.
+      InvalidType: if it is none of these, or a pipeline without random access, or a sampler or a list of
+        indices whose order is not known, or ``shuffle`` is neither True nor False.
+      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline, or a framework passed a sampler.
     """
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
             raise rs.InvalidType(f"a pipeline as order must have random access, got {source!r}")
         refuse_given("a pipeline", USE_SHUFFLE, shuffle=shuffle, seed=seed)
         return source
-    order = rs.range(
-        len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
-    )
-    if shuffle is None or not check_bool("shuffle", shuffle):
+    is_shuffled = False
+    if isinstance(source, Sampler):
+        order, is_shuffled = order_of_sampler(source)
+    else:
+        _refuse_indices(source)
+        if isinstance(source, Sized):
+            order = rows_of(source)
+        else:
+            order = rs.range(check_int("source", source, minimum=0))
+    if not (is_shuffled if shuffle is None else check_bool("shuffle", shuffle)):
         return order
     return order.shuffle(0 if seed is None else seed)
+
+
+def _refuse_indices(source: object) -> None:
+    """Refuse a range or a list of indices, of which a data set would be only the length."""
+    if (
+        isinstance(source, (range, list, tuple))
+        and all(type(index) is int for index in source)
+        and list(source) != list(range(len(source)))
+    ):
+        raise rs.InvalidType(
+            f"source must be a data set, of which only the length counts, got the indices {shorten(source)}; "
+            "pass rs.from_sequence(indices), and shuffle(seed) behind it"
+        )
 
 
 def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
@@ -69,14 +91,20 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
 
 
 def check_makes_order(
-    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
+    dataset: Any,
+    sampler: Any,
+    batch_sampler: Any,
+    seed: int | None,
+    with_position: bool,
+    identity: object,
 ) -> None:
-    """Refuse ``seed`` and ``with_position`` of a loader if something else makes the order.
+    """Refuse ``seed``, ``with_position`` and ``identity`` of a loader if something else makes the order.
 
     Raises:
       InvalidArgument: naming the argument.
     """
-    has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
+    makes_order = sampler is None or isinstance(sampler, rs.Pipeline) or is_torch_sampler(sampler)
+    has_sampler = batch_sampler is not None or not makes_order
     if isinstance(dataset, IterableDataset):
         if with_position:
             raise rs.InvalidArgument(
@@ -91,6 +119,9 @@ def check_makes_order(
         raise rs.InvalidArgument(
             f"seed must be given to the sampler, which has its own, got {seed!r}"
         )
+    if isinstance(dataset, IterableDataset) or sampler is not None or batch_sampler is not None:
+        advice = "; rs.from_sequence(indices, identity=...) as sampler has one"
+        refuse_given("a sampler or a pipeline", advice, identity=identity)
     if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
         refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 

@@ -14,6 +14,8 @@ from ..core.block import Indices
 MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 OFFSET = 0x632BE59BD9B4E019
+HALF = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
 FINALIZER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
@@ -66,13 +68,21 @@ def random_below(key: int, counters: Indices, bound: int) -> Indices:
     Args:
       key: picks the stream, in [0, 2**64).
       counters: positions of any shape; the result is an int64 array of the same shape.
-      bound: from 1 to 2**31.
+      bound: from 1 to 2**62.
     """
     bits = random_bits(key, counters)
-    bits >>= np.uint64(32)
-    bits *= np.uint64(bound)
-    bits >>= np.uint64(32)
-    return bits.astype(np.int64)
+    if bound <= 2**31:
+        bits >>= HALF
+        bits *= np.uint64(bound)
+        bits >>= HALF
+        return bits.astype(np.int64)
+    # The upper 64 of the 128 bits of the product, by halves of both factors.
+    high, low = bits >> HALF, bits & LOW
+    upper, lower = np.uint64(bound >> 32), np.uint64(bound & (1 << 32) - 1)
+    middle = high * lower + (low * lower >> HALF)
+    carried = (low * upper + (middle & LOW)) >> HALF
+    product: npt.NDArray[np.uint64] = high * upper + (middle >> HALF) + carried
+    return product.astype(np.int64)
 
 
 def generator(key: int, index: int) -> np.random.Generator:

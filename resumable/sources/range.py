@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
+from ..core.evidence import UNKNOWN, Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
@@ -48,6 +49,7 @@ class Range(LookedUp[int]):
         "stop": ALWAYS,
         "begin": IdentityField(ALWAYS, shown_as="start"),
         "step": ALWAYS,
+        "rows": ALWAYS,
     }
     block_layout = INTEGERS
     state_cost = "the position"
@@ -56,6 +58,8 @@ class Range(LookedUp[int]):
     _: KW_ONLY
     begin: int = 0
     step: int = 1
+    # What is known of the rows that the integers number; states of earlier versions have nothing of it.
+    rows: Evidence = field(init=False, repr=False, default=UNKNOWN)
 
     def __post_init__(self) -> None:
         step = _check_int64("step", self.step)
@@ -102,6 +106,13 @@ class Range(LookedUp[int]):
     def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step
         return range(begin + start * step, begin + stop * step, step)
+
+
+def numbers_of(count: int, rows: Evidence) -> Range:
+    """The numbers of ``count`` rows, of which ``rows`` tells what is known."""
+    numbers = Range(count)
+    object.__setattr__(numbers, "rows", rows)
+    return numbers
 
 
 def _check_int64(name: str, value: Any) -> int:

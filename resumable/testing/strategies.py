@@ -225,6 +225,12 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         )
     if pipeline.random_access and pipeline.length != float("inf"):
         choices += [seeds.map(pipeline.shuffle)] * 2
+        if length := len(pipeline):
+            choices.append(
+                st.tuples(seeds, st.none() | sizes).map(
+                    lambda pair: pipeline.sample(range(1, length + 1), seed=pair[0], count=pair[1])
+                )
+            )
         choices.append(
             st.tuples(sizes, st.sampled_from(PARTS), st.integers(0, 2), st.integers(1, 3)).map(
                 lambda chosen: pipeline.partition(

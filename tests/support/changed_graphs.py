@@ -100,6 +100,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "repeat twice": lambda made: made.repeat(2),
     "repeat without end": lambda made: made.repeat(),
     "shuffle": lambda made: made.shuffle(7),
+    "sample": lambda made: made.sample(range(1, int(min(made.length or 1, 99)) + 1), seed=7),
     "shuffle of blocks": lambda made: made.shuffle(7, block=4),
     "batches by index": lambda made: made.map(item_number).batch(3).skip(1),
     "partition": lambda made: made.partition(3, lambda part: part.map(item_number)),

@@ -255,8 +255,6 @@ def test_a_pipeline_or_a_sampler_is_the_order() -> None:
 def test_what_cannot_be_resumed_is_refused() -> None:
     with pytest.raises(rs.InvalidArgument, match=r"in_order must be True: .* got False"):
         ResumableDataLoader(Rows(), in_order=False)
-    with pytest.raises(rs.InvalidType, match=r"sampler must be a ResumableSampler, got"):
-        ResumableDataLoader(Rows(), sampler=[1, 2])  # type: ignore[arg-type]
     with pytest.raises(rs.InvalidType, match=r"must be a PipelineDataset to be resumed"):
         ResumableDataLoader(torch.utils.data.ChainDataset([]))
     with pytest.raises(rs.InvalidType, match=r"pipeline must be a pipeline, got \[1\]"):

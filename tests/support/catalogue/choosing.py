@@ -23,6 +23,8 @@ CHOOSING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "take_while to the end": lambda: rs.range(9).shuffle(2).take_while(lambda item: True),
     "take_while stateful": lambda: rs.range(20).take_while(UpTo(30)).repeat(2),
     "take by index": lambda: rs.range(90).take(61),
+    "sample": lambda: rs.range(20).map(float).sample(range(20), seed=1, count=30).repeat(2),
+    "sample of a rank": lambda: rs.range(20).sample(range(20)).shard(1, 3).batch(4).repeat(2),
     "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
     "skip stream": lambda: stream(30).skip(11).repeat(2),
     "skip everything": lambda: stream(3).skip(11),

@@ -1,0 +1,166 @@
+"""A sampler of the user, whose order is drawn again up to the place of a resume."""
+
+# No data are read for that. What was drawn enters a running digest, which is in the state: so another order is
+# refused. Torch draws ahead of the loop, in this process. The state after each batch is taken when it is drawn,
+# and kept until the loop has received it.
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from torch.utils.data import BatchSampler, Sampler
+
+import resumable as rs
+from resumable.errors import shorten
+from resumable.state.value import State
+
+from .cursor import KEY, Cursor, DrawsItems, EpochProgress
+from .sampler import ResumableBatchSampler, ResumableSampler
+from .torch_samplers import is_torch_sampler, refuse_framework
+
+__all__ = ["Replayed", "batches_of", "samples_of"]
+
+HELD: Final = 64
+"""So many batches behind the newest that the loop has received may still be asked for."""
+
+
+class Replayed(DrawsItems, Sampler[Any]):
+    """The indices, or the batches of indices, of a sampler of the user, which a loader draws from.
+
+    ``set_epoch`` of the sampler, and of its own ``sampler``, is called with the number of each epoch.
+
+    State: O(1), the number of items drawn and a digest of them. A resume draws as many again.
+
+    Args:
+      sampler: gives the same order whenever it is iterated in an epoch.
+      policy: the ``external_state_policy``, which says what a resume does with another order.
+
+    Attributes:
+      batch_items: number of its items in a batch of the loader.
+
+    Raises:
+      InvalidArgument: if it can only be iterated once, or a framework passed it.
+      InvalidType: if it cannot be iterated.
+    """
+
+    cursor: _KeepingCursor
+    batch_items = 1
+
+    def __init__(self, sampler: Any, policy: str) -> None:
+        refuse_framework(sampler)
+        if isinstance(sampler, Iterator) and not isinstance(sampler, Sampler):
+            raise rs.InvalidArgument(
+                f"a sampler must be one that can be iterated again, got {shorten(sampler)}"
+            )
+        rs.from_iterable(sampler, external_state_policy="ignore")  # refuses what has no order
+        self._sampler = sampler
+        self.cursor = _KeepingCursor(
+            rs.from_iterable(_Epochs(sampler), external_state_policy=policy)
+        )
+        epoch = getattr(sampler, "epoch", 0)
+        if type(epoch) is int and epoch > 0:
+            self.cursor.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        progress, size, drawn = self.cursor.begin_drawing(), self.batch_items, 0
+        with self.cursor.produce() as producer:
+            for _, item in producer:
+                drawn += 1
+                if drawn % size == 0:
+                    self.cursor.keep_drawn(progress, drawn, size, producer)
+                yield item
+            self.cursor.keep_drawn(progress, drawn + -drawn % size, size, producer)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    @property
+    def sampler(self) -> Replayed:
+        """As of a batch sampler: Lightning tells it the epoch."""
+        return self
+
+
+class _KeepingCursor(Cursor):
+    """A cursor that has the state after each batch that was drawn."""
+
+    def keep_drawn(
+        self, progress: EpochProgress, count: int, size: int, producer: rs.PipelineIterator[Any]
+    ) -> None:
+        """Keep the state after ``count`` items, in batches of ``size``, unless the cursor has gone elsewhere."""
+        if progress is self.progress:
+            self._drawn[count] = self.state_of(producer)[KEY]
+            for old in [each for each in self._drawn if each < (progress.received - HELD) * size]:
+                del self._drawn[old]
+
+    def state_dict(self, count: int) -> dict[str, bytes]:
+        if count in self._drawn:
+            return {KEY: self._drawn[count]}
+        return super().state_dict(count)
+
+    def _stand_at(self, state: State, progress: EpochProgress, by: str) -> None:
+        self._drawn: dict[int, bytes] = {}
+        super()._stand_at(state, progress, by)
+
+
+class _Epochs:
+    """Called with an epoch: the items of a sampler there, each after a digest of all items until then."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.__qualname__ = type(sampler).__name__  # as errors show it
+        self._sampler = sampler
+        self._last = getattr(sampler, "epoch", None)
+
+    def __call__(self, epoch: int) -> Iterator[tuple[int, Any]]:
+        sampler = self._sampler
+        told = getattr(sampler, "epoch", epoch)
+        if told not in (epoch, self._last):
+            raise rs.ExternalStateError(
+                f"set_epoch({shorten(told)}) of {shorten(sampler)} was called, and epoch {epoch} comes "
+                "next: call set_epoch of the loader, which passes it on"
+            )
+        for each in (sampler, getattr(sampler, "sampler", sampler)):
+            if hasattr(each, "set_epoch"):
+                each.set_epoch(epoch)
+        self._last = getattr(sampler, "epoch", None)
+        return self._with_digests()
+
+    def _with_digests(self) -> Iterator[tuple[int, Any]]:
+        digest = 0
+        for item in self._sampler:
+            digest = zlib.crc32(json.dumps(item, default=_plain).encode(), digest)
+            yield digest, item
+
+
+def _plain(part: Any) -> Any:
+    """What enters the digest for a part of an item that JSON does not know."""
+    return part.tolist() if hasattr(part, "tolist") else type(part).__name__
+
+
+def samples_of(
+    sampler: Any, seed: int | None, with_position: bool, policy: str
+) -> ResumableSampler | Replayed:
+    """What a loader draws indices from.
+
+    Raises:
+      InvalidArgument: if a framework passed the sampler, or it can be iterated only once.
+      InvalidType: if it is a sampler of torch that cannot be resumed, or nothing that can be iterated.
+    """
+    if isinstance(sampler, ResumableSampler):
+        return sampler
+    if isinstance(sampler, rs.Pipeline) or is_torch_sampler(sampler):
+        return ResumableSampler(sampler, seed=seed, with_position=with_position)
+    return Replayed(sampler, policy)
+
+
+def batches_of(batch_sampler: Any, policy: str) -> ResumableBatchSampler | Replayed:
+    """What a loader draws batches of indices from; raises as `samples_of`."""
+    if isinstance(batch_sampler, ResumableBatchSampler):
+        return batch_sampler
+    if type(batch_sampler) is BatchSampler:
+        inner: Any = batch_sampler.sampler
+        if isinstance(inner, ResumableSampler) or is_torch_sampler(inner):
+            return ResumableBatchSampler(inner, batch_sampler.batch_size, batch_sampler.drop_last)
+    return Replayed(batch_sampler, policy)

@@ -1,0 +1,103 @@
+"""The order that a sampler of torch describes, and the framework that passed it."""
+
+# Torch's random samplers draw from a generator. Where only the seed is missing from the description, the order
+# here is that of `shuffle(seed)` over the same indices. Whatever else a sampler does is refused.
+#
+# Lightning, Fabric and ignite make a loader or a batch sampler again, with a sampler of their own.
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+import resumable as rs
+from resumable.errors import shorten
+
+from .data_identity import identity_of_indices
+
+__all__ = ["is_torch_sampler", "order_of_sampler", "refuse_framework"]
+
+RANKS: Final = (
+    "give each rank its part by sampler=ResumableDistributedSampler(dataset, seed=0), or pass "
+    "use_distributed_sampler=False if the order has a shard"
+)
+MADE_AGAIN_BY: Final = {
+    "lightning.fabric.utilities.data": ("Fabric", RANKS),
+    "lightning_fabric.utilities.data": ("Fabric", RANKS),
+    "lightning.pytorch.utilities.data": ("Lightning", RANKS),
+    "pytorch_lightning.utilities.data": ("Lightning", RANKS),
+    "ignite.engine.deterministic": ("ignite", "use Engine, since the loader has a state itself"),
+}
+"""Modules whose function ``update_dataloader`` makes a loader again: who it is, and what to write instead."""
+LIGHTNING_OPTIONS: Final = {
+    "SequentialSampler": "instead of overfit_batches=n, pass shuffle=False and limit_train_batches=n",
+    "_IndexBatchSamplerWrapper": "predict with a plain DataLoader, since nothing is resumed",
+}
+INSTEAD: Final[dict[type, str]] = {
+    DistributedSampler: "write ResumableDistributedSampler with the same arguments",
+    WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0, count=n)",
+    RandomSampler: "write rs.range(n).shuffle(seed).take(k), or sample(seed=0) with replacement",
+    BatchSampler: "pass its sampler",
+}
+
+
+def is_torch_sampler(sampler: object) -> bool:
+    """Whether the class of ``sampler`` is torch's own, and none that inherits from it."""
+    return type(sampler).__module__.startswith("torch.utils.data")
+
+
+def order_of_sampler(sampler: Sampler[Any]) -> tuple[rs.Pipeline[int], bool]:
+    """The indices of ``sampler`` before they are shuffled, and whether it shuffles them.
+
+    Raises:
+      InvalidArgument: if Lightning, Fabric or ignite passed it, or it has a generator.
+      InvalidType: if it does something else than going through indices once, in order or shuffled.
+    """
+    refuse_framework(sampler)
+    kind = type(sampler)
+    if kind is SequentialSampler:
+        return rs.range(len(sampler)), False  # type: ignore[arg-type]
+    if getattr(sampler, "generator", None) is not None:
+        raise rs.InvalidArgument(
+            f"a {kind.__name__} must have no generator, since seed makes the order, got "
+            f"{shorten(sampler)}"
+        )
+    if isinstance(sampler, SubsetRandomSampler) and kind is SubsetRandomSampler:
+        indices = list(map(int, sampler.indices))
+        return rs.from_sequence(indices, identity=identity_of_indices(indices)), True
+    if isinstance(sampler, RandomSampler) and kind is RandomSampler:
+        count = len(sampler.data_source)
+        if not sampler.replacement and sampler.num_samples == count:
+            return rs.range(count), True
+    advice = INSTEAD.get(kind, "pass it to ResumableDataLoader as sampler or batch_sampler")
+    raise rs.InvalidType(f"the order of {shorten(sampler)} cannot be resumed: {advice}")
+
+
+def refuse_framework(sampler: object) -> None:
+    """Refuse ``sampler`` if a framework passes it in place of the order that the user gave.
+
+    Raises:
+      InvalidArgument: naming the framework, and what to write.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        found = MADE_AGAIN_BY.get(frame.f_globals.get("__name__", ""))
+        if found is not None and frame.f_code.co_name.endswith("update_dataloader"):
+            name, advice = found
+            kind = type(sampler).__name__
+            advice = LIGHTNING_OPTIONS.get(kind, advice) if name == "Lightning" else advice
+            raise rs.InvalidArgument(
+                f"{name} replaced the order of this loader by a {kind}, which would lose its shuffle and "
+                f"its state: {advice}"
+            )
+        frame = frame.f_back  # type: ignore[assignment]

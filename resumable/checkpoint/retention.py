@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
-from ..core.arguments import check_hours, check_int
+from ..core.arguments import check_field, check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
 from ..errors.foreign_words import with_our_words
 from .ranks.part import WHOLE, RankPart
@@ -49,13 +49,9 @@ class Retention:
     every_hours: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "latest", check_int("latest", self.latest, minimum=1))
-        if self.every_steps is not None:
-            every_steps = check_int("every_steps", self.every_steps, minimum=1)
-            object.__setattr__(self, "every_steps", every_steps)
-        if self.every_hours is not None:
-            every_hours = check_hours("every_hours", self.every_hours)
-            object.__setattr__(self, "every_hours", every_hours)
+        check_field(self, "latest", check_int, minimum=1)
+        check_field(self, "every_steps", check_int, optional=True, minimum=1)
+        check_field(self, "every_hours", check_hours, optional=True)
 
     def expired(self, saved: Mapping[int, float]) -> list[int]:
         """The steps to remove, ascending; a pure function.

@@ -37,6 +37,18 @@ def check_int(
     return number
 
 
+def check_field(
+    owner: object, name: str, check: Callable[..., Any], *, optional: bool = False, **limits: Any
+) -> None:
+    """Replace a field of a frozen dataclass by the value that ``check(name, value, **limits)`` returns.
+
+    With ``optional``, None is left as it is.
+    """
+    value = getattr(owner, name)
+    if value is not None or not optional:
+        object.__setattr__(owner, name, check(name, value, **limits))
+
+
 def check_below(name: str, value: Any, limit_name: str, limit: Any) -> tuple[int, int]:
     """Return ``value`` and ``limit`` as ints, if ``value`` is one of ``range(limit)``, such as a rank."""
     limit = check_int(limit_name, limit, minimum=1)

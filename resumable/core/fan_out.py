@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, MalformedItem, shorten
 from ..state.value import unpack_count
-from .arguments import check_int
+from .arguments import check_field, check_int
 from .block import Block, Indices, block_items, slice_block, take_rows, ungroup
 from .derived import derived
 from .flow import Flow
@@ -39,8 +39,7 @@ class FansOut(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size is not None:
-            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
+        check_field(self, "size", check_int, optional=True, minimum=1)
         expanded_length(self.upstream.length, self.size)
 
     @derived

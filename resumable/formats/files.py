@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from abc import abstractmethod
@@ -21,7 +20,7 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..core.reliance import ALWAYS
-from ..errors import InvalidArgument, shorten
+from ..errors import InvalidArgument
 from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES
 from .data_files import AnyFile, found_data_files, location
@@ -30,6 +29,7 @@ from .io.open_files import DataFile, unreadable
 from .io.paths import Paths, file_name, without_query
 from .io.remote import RemoteFile, has_cached_parts
 from .io.remote_content import Span, read_spans
+from .named_files import in_words
 from .parts import FoundInFiles
 from .remote_records import FewRequests
 
@@ -115,7 +115,7 @@ class WholeFiles(FoundInFiles[T]):
         contents = read_spans([Span(file, 0, file.size) for file in remote.values()])
         fetched = dict(zip(remote, contents, strict=True))
         return [
-            fetched[file.path] if isinstance(file, RemoteFile) else _content(file) for file in files
+            fetched[file.path] if isinstance(file, RemoteFile) else file.content() for file in files
         ]
 
 
@@ -174,14 +174,6 @@ class Files(WholeFiles[Any]):
         return [location(self._files[index]) for index in indices]
 
 
-def _content(file: DataFile) -> bytes:
-    with file.open() as opened:
-        data = opened.readall()
-    if len(data) != file.size:
-        raise file.changed()
-    return data
-
-
 def located(argument: str, path: str) -> DataFile:
     """The file at ``path``, which is not opened; an error calls it by ``argument``.
 
@@ -200,9 +192,9 @@ def located(argument: str, path: str) -> DataFile:
 
 def described(files: Sequence[AnyFile], folder: str) -> str:
     """``files`` in a few words: equal for the same names below ``folder`` and the same sizes."""
-    digest = hashlib.blake2b(digest_size=6)
-    for file in files:
-        name = without_query(file.path)[len(folder) :].lstrip(os.sep).replace(os.sep, "/")
-        digest.update(f"{name}:{file.size}\n".encode("utf-8", "surrogateescape"))
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{shorten(file_name(files[0].path), 24)}{more}, {digest.hexdigest()}"
+    names = (
+        without_query(file.path)[len(folder) :].lstrip(os.sep).replace(os.sep, "/")
+        for file in files
+    )
+    described = (f"{name}:{file.size}\n" for name, file in zip(names, files, strict=True))
+    return in_words(file_name(files[0].path), "".join(described), len(files))

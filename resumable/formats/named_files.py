@@ -35,9 +35,14 @@ class Sized(Protocol):
 def files_in_words(files: Sequence[Sized], counted: str) -> str:
     """``files``, at least one, and what is ``counted`` in them: equal for the same names and sizes."""
     described = [f"{file_name(file.path)}:{file.size}" for file in files]
-    digest = hashlib.blake2b("\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6)
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{shorten(file_name(files[0].path), 24)}{more}, {counted}, {digest.hexdigest()}"
+    return in_words(file_name(files[0].path), "\n".join(described), len(files), counted)
+
+
+def in_words(first: str, described: str, files: int, *counted: str) -> str:
+    """A number of ``files`` in a few words: the name of the ``first``, and a digest of what is ``described`` of all."""
+    digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
+    more = f" and {files - 1} more" if files > 1 else ""
+    return ", ".join([f"{shorten(first, 24)}{more}", *counted, digest.hexdigest()])
 
 
 def left_out_of_files(

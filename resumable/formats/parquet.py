@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import final
 
-from ..core.arguments import check_int
+from ..core.arguments import check_field, check_int
 from .tables.file_access import TableFileAccess
 from .tables.parquet_file import ParquetFile, Waiting
 from .tables.source import TableFiles
@@ -74,10 +74,7 @@ class Parquet(TableFiles):
     _waiting: Waiting = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.batch_rows is not None:
-            object.__setattr__(
-                self, "batch_rows", check_int("batch_rows", self.batch_rows, minimum=1)
-            )
+        check_field(self, "batch_rows", check_int, optional=True, minimum=1)
         object.__setattr__(self, "_waiting", Waiting())
         super().__post_init__()
 

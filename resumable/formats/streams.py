@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -29,6 +28,7 @@ from .io.paths import is_remote
 from .io.pieces import Start
 from .io.stored_files import StoredFiles
 from .left_out_of_streams import LeftOutOfStream
+from .named_files import in_words
 from .record import Format, LocatedRecord
 from .stream_file import BEGINNING, RecordChunk, StreamFile, StreamPosition, StreamReader
 
@@ -96,9 +96,7 @@ class RecordStream(Stage[LocatedRecord]):
     def files(self) -> str:
         """The files in a few words: equal for the same names and sizes."""
         described = "\n".join(f"{file.name}:{file.size}" for file in self.streams)
-        digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
-        more = f" and {len(self.streams) - 1} more" if len(self.streams) > 1 else ""
-        return f"{shorten(self.streams[0].name, 24)}{more}, {digest.hexdigest()}"
+        return in_words(self.streams[0].name, described, len(self.streams))
 
     @derived
     def contents(self) -> Evidence:

@@ -40,8 +40,9 @@ from ..core import (
     known_length,
     stacked_layout,
 )
+from ..core.arguments import check_field
 from ..core.block import joined_ranges
-from ..core.foreseen import Needs, PartUses
+from ..core.foreseen import PartUses
 from ..core.identity import BATCH_SIZE_HINT
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.stage import InputShadows
@@ -90,7 +91,7 @@ class Batch(CallsFunction[Any]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "batch_size", check_int("batch_size", self.batch_size, minimum=1))
+        check_field(self, "batch_size", check_int, minimum=1)
         check_bool("drop_last", self.drop_last)
 
     @derived
@@ -134,15 +135,8 @@ class Batch(CallsFunction[Any]):
             check_reach(stop - 1)
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-        return Indexed(
-            lambda indices: [item(index) for index in indices.tolist()],
-            item,
-            prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
-            indices_per_epoch=upstream.indices_per_epoch / size,
-            needs=needs_of_batches(upstream, size, size, countable(items)),
-            last_of=(upstream, partial(last_of_batch, size, size, countable(items))),
-            items_each=items_of_batches(upstream, size, countable(items)),
-        )
+        prepare = partial(Batches, self.collated, size, size, upstream, countable(items))
+        return indexed_batches(upstream, size, size, countable(items), item, prepare)
 
     @derived
     def collated(self) -> Callable[[Block], Any]:
@@ -218,27 +212,37 @@ def _items_of_batches(
     return joined_ranges(starts, lengths), lengths
 
 
-def last_of_batch(size: int, shift: int, items: int, index: int) -> int:
+def _last_of_batch(size: int, shift: int, items: int, index: int) -> int:
     """The number of the last item of the batch at ``index``; the other arguments as of `Batches`."""
     return min(index * shift + size, items) - 1
 
 
-def needs_of_batches(upstream: Indexed[Any], size: int, shift: int, items: int) -> Needs | None:
-    """What batches need of files, where ``upstream`` has ``items`` items; arguments as of `Batches`."""
+def indexed_batches(
+    upstream: Indexed[Any],
+    size: int,
+    shift: int,
+    items: int,
+    item: Callable[[int], Any],
+    prepare: Callable[[Indices], PreparedItems[Any]] | None,
+) -> Indexed[Any]:
+    """Random access to batches of ``upstream``, which has ``items`` items; arguments as of `Batches` and `Indexed`."""
     needs = upstream.needs
-    if needs is None:
-        return None
 
     def of_batches(indices: Indices, at: Indices) -> Iterator[PartUses]:
+        assert needs is not None
         numbers, lengths = _items_of_batches(indices, size, shift, items)
         return needs(numbers, np.repeat(at, lengths))
 
-    return of_batches
-
-
-def items_of_batches(upstream: Indexed[Any], size: int, items: int) -> int:
-    """`Indexed.items_each` of batches; arguments as of `Batches`."""
-    return upstream.items_each * max(min(size, items), 1)
+    return Indexed(
+        # Not `map`, which would take a StopIteration of ``collate`` for the end.
+        lambda indices: [item(index) for index in indices.tolist()],
+        item,
+        prepare=prepare,
+        indices_per_epoch=upstream.indices_per_epoch / shift,
+        needs=None if needs is None else of_batches,
+        last_of=(upstream, partial(_last_of_batch, size, shift, items)),
+        items_each=upstream.items_each * max(min(size, items), 1),
+    )
 
 
 class _BatchIterator(SteadyIterator[Any]):

@@ -35,7 +35,7 @@ from ..core import (
     check_stateless,
     derived,
 )
-from ..core.arguments import is_several
+from ..core.arguments import check_field, is_several
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
@@ -131,8 +131,8 @@ class Bucket(FunctionVersion[Any]):
                 object.__setattr__(self, name, check_int(name, value, minimum=1))
         if self.batch_size is None and self.max_tokens is None:
             raise InvalidArgument("there must be batch_size or max_tokens, got neither")
-        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        check_field(self, "window", check_int, minimum=1)
+        check_field(self, "seed", check_seed)
         if self.boundaries is not None:
             object.__setattr__(self, "boundaries", _check_boundaries(self.boundaries))
             if self.fields and len(self.fields) > 1:

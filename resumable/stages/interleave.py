@@ -28,6 +28,7 @@ from ..core import (
     check_int,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.combine import NAMES, TurnsIterator
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
@@ -71,8 +72,7 @@ class Interleave(Combine[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        length = check_int("block_length", self.block_length, minimum=1)
-        object.__setattr__(self, "block_length", length)
+        check_field(self, "block_length", check_int, minimum=1)
 
     @derived
     def length(self) -> Length:

@@ -29,6 +29,7 @@ from ..core import (
     check_stateless,
     state_deferrer,
 )
+from ..core.arguments import check_field
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
 from ..core.graph import tuned, tuning_without_threads, walk
 from ..core.stage import InputShadows
@@ -100,10 +101,8 @@ class InterleaveMap(FunctionVersion[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
-        places = check_int("cycle_length", self.cycle_length, minimum=1, maximum=MOST_PLACES)
-        object.__setattr__(self, "cycle_length", places)
-        length = check_int("block_length", self.block_length, minimum=1)
-        object.__setattr__(self, "block_length", length)
+        check_field(self, "cycle_length", check_int, minimum=1, maximum=MOST_PLACES)
+        check_field(self, "block_length", check_int, minimum=1)
 
     @property
     def state_cost(self) -> SavedState:

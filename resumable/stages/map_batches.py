@@ -27,6 +27,7 @@ from ..core import (
     check_stateless,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.callables import StandIn
 from ..core.origin import PartOrigin
 from ..core.stage import InputShadows
@@ -85,7 +86,7 @@ class MapBatches(CallsInWorkers[Any]):
     batch_size: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", check_int("batch_size", self.batch_size, minimum=1))
+        check_field(self, "batch_size", check_int, minimum=1)
         check_stateless("fn", self.fn)
         super().__post_init__()
 

@@ -37,6 +37,7 @@ from ..core import (
     derived,
     known_length,
 )
+from ..core.arguments import check_field
 from ..core.indexed import Route
 from ..core.left_out import LeftOut, OfInputs
 from ..core.records import Records
@@ -168,8 +169,7 @@ class Mix(LookedUp[T], Combine[T]):
             )
         if sum(self.parts) > LONGEST_ROUND:
             object.__setattr__(self, "layout", 2)
-        if self.seed is not None:
-            object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        check_field(self, "seed", check_seed, optional=True)
         if check_bool("reshuffle", self.reshuffle) and self.seed is None:
             raise InvalidArgument(
                 "reshuffle draws the order of the turns anew, so it needs a seed, got seed=None"

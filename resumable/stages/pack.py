@@ -24,6 +24,7 @@ from ..core import (
     check_choice,
     check_seed,
 )
+from ..core.arguments import check_field
 from ..core.block import concatenate
 from ..core.lookup import check_no_threads
 from ..core.stage import as_stage
@@ -143,8 +144,7 @@ class BestFitPack(Packs):
                 self, "lengths", self._check_lengths(as_stage(self.lengths, "lengths"))
             )
             check_no_threads(self, "leave its workers out where rows are planned from lengths")
-        if self.shuffle_rows is not None:
-            object.__setattr__(self, "shuffle_rows", check_seed("shuffle_rows", self.shuffle_rows))
+        check_field(self, "shuffle_rows", check_seed, optional=True)
 
     def _check_lengths(self, lengths: Stage[Any]) -> Stage[Any]:
         for name, stage in (("documents", self.upstream), ("lengths", lengths)):

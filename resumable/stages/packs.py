@@ -28,6 +28,7 @@ from ..core import (
     check_int,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..groups.documents import Documents, documents_of
@@ -71,17 +72,14 @@ class Packs(Transform[Columns]):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "row_length", check_length(self.row_length))
-        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
+        check_field(self, "window", check_int, minimum=1)
         object.__setattr__(self, "per_document", check_per_document(self.per_document))
         check_bool("parts", self.parts)
         object.__setattr__(self, "pad", check_numbers("pad", self.pad, self.per_document))
         object.__setattr__(self, "align", check_align(self.align))
         for name in ("bos", "eos"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, check_numbers(name, value))
-        if self.max_documents is not None:
-            most = check_int("max_documents", self.max_documents, minimum=1)
-            object.__setattr__(self, "max_documents", most)
+            check_field(self, name, check_numbers, optional=True)
+        check_field(self, "max_documents", check_int, optional=True, minimum=1)
         check_choice("tail", self.tail, self.tails)
         if self.key is not None and not isinstance(self.key, str):
             raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")

@@ -25,6 +25,7 @@ from ..core import (
     check_seed,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.reach import Reach
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.transform import ThroughIterator
@@ -116,7 +117,7 @@ class RandomMap(CallsPerItem[T]):
     over_partitions: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        check_field(self, "seed", check_seed)
         super().__post_init__()
         object.__setattr__(self, "over_ranks", is_dealt(self.upstream))
         over_partitions = makes_one_of_one(self) and keeps_places(self.upstream)

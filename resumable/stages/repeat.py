@@ -33,6 +33,7 @@ from ..core import (
     derived,
     pulled_blocks,
 )
+from ..core.arguments import check_field
 from ..core.block import concatenate
 from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch
 from ..core.function_state import restore_functions
@@ -111,8 +112,7 @@ class Repeat(Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_later_epochs(self.upstream)
-        if self.epochs is not None:
-            object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
+        check_field(self, "epochs", check_int, optional=True, minimum=0)
         if self.length not in (None, math.inf) and self.length > MOST_ITEMS:
             raise InvalidArgument(
                 f"epochs must make at most 2**62 items, got {self.epochs} of {self._lengths_shown}"

@@ -19,6 +19,7 @@ from ..core import (
     check_seed,
     known_length,
 )
+from ..core.arguments import check_field
 from ..core.left_out import AtPlaces, LeftOut
 from ..core.records import Records
 from ..core.stage import MOST_ITEMS
@@ -72,9 +73,8 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))
-        if self.block is not None:
-            object.__setattr__(self, "block", check_int("block", self.block, minimum=1))
+        check_field(self, "seed", check_seed)
+        check_field(self, "block", check_int, optional=True, minimum=1)
         if not self.upstream.random_access:
             raise InvalidArgument(
                 f"shuffle needs a window for a stream, got window=None over {self.upstream!r}; "

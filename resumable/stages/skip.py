@@ -27,6 +27,7 @@ from ..core import (
     check_reach,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
 from ..core.records import Records
@@ -65,7 +66,7 @@ class Skip(LookedUp[T], Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+        check_field(self, "count", check_int, minimum=0)
 
     @derived
     def length(self) -> Length:

@@ -28,6 +28,7 @@ from ..core import (
     countable,
     derived,
 )
+from ..core.arguments import check_field
 from ..core.identity import COUNT_HINT
 from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
@@ -79,7 +80,7 @@ class Take(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+        check_field(self, "count", check_int, minimum=0)
 
     @derived
     def length(self) -> Length:

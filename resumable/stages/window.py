@@ -42,12 +42,13 @@ from ..core import (
     state_deferrer,
     take_rows,
 )
+from ..core.arguments import check_field
 from ..core.block import concatenate
 from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
 from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
-from .batch import Batches, items_of_batches, last_of_batch, needs_of_batches
+from .batch import Batches, indexed_batches
 
 
 @final
@@ -98,9 +99,8 @@ class Window(Transform[Any]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
-        if self.shift is not None:
-            object.__setattr__(self, "shift", check_int("shift", self.shift, minimum=1))
+        check_field(self, "size", check_int, minimum=1)
+        check_field(self, "shift", check_int, optional=True, minimum=1)
         check_bool("drop_last", self.drop_last)
 
     @property
@@ -152,15 +152,8 @@ class Window(Transform[Any]):
 
         # If the order of the items has to be computed, that is done for many windows at once.
         prepare = partial(Batches, batch, size, step, upstream, countable(items))
-        return Indexed(
-            lambda indices: list(map(item, indices.tolist())),
-            item,
-            prepare=prepare if upstream.prepare is not None else None,
-            indices_per_epoch=upstream.indices_per_epoch / step,
-            needs=needs_of_batches(upstream, size, step, countable(items)),
-            last_of=(upstream, partial(last_of_batch, size, step, countable(items))),
-            items_each=items_of_batches(upstream, size, countable(items)),
-        )
+        prepared = None if upstream.prepare is None else prepare
+        return indexed_batches(upstream, size, step, countable(items), item, prepared)
 
     def windows_of(self, items: int) -> int:
         """How many windows there are in so many items."""

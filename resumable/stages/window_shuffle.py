@@ -22,6 +22,7 @@ from ..core import (
     check_int,
     check_seed,
 )
+from ..core.arguments import check_field
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 
@@ -73,9 +74,8 @@ class WindowShuffle(IndexedTransform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))
-        window = check_int("window", self.window, minimum=1, maximum=LARGEST_WINDOW)
-        object.__setattr__(self, "window", window)
+        check_field(self, "seed", check_seed)
+        check_field(self, "window", check_int, minimum=1, maximum=LARGEST_WINDOW)
         check_bool("carry", self.carry)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ..core.arguments import check_seconds
+from ..core.arguments import check_field, check_seconds
 from .base import Progress, Trigger
 
 
@@ -29,7 +29,7 @@ class EverySeconds(Trigger):
     seconds: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", check_seconds("seconds", self.seconds))
+        check_field(self, "seconds", check_seconds)
 
     def is_due(self, progress: Progress) -> bool:
         return progress.seconds - progress.saved_seconds >= self.seconds

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from ..core.arguments import check_int
+from ..core.arguments import check_field, check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .base import Progress, Trigger
 
@@ -32,7 +32,7 @@ class EverySteps(Trigger):
     steps: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", check_int("steps", self.steps, minimum=1))
+        check_field(self, "steps", check_int, minimum=1)
 
     def is_due(self, progress: Progress) -> bool:
         return progress.step // self.steps > progress.saved_step // self.steps

@@ -88,6 +88,20 @@ class DataFile(NamedTuple):
             raise
         return file
 
+    def content(self) -> bytes:
+        """All of its bytes.
+
+        Raises:
+          MalformedItem: if it has changed.
+          ReadError: if it cannot be opened.
+          OSError: if it cannot be read.
+        """
+        with self.open() as opened:
+            data = opened.readall()
+        if len(data) != self.size:
+            raise self.changed()
+        return data
+
 
 def unreadable(path: str, error: OSError) -> ReadError:
     """The error that says why the system does not read a file; one of a signal handler is raised as it is."""
@@ -162,10 +176,7 @@ class FileContent(Shelved[FileData]):
         return data
 
     def _read(self) -> bytes:
-        with self.file.open() as opened:
-            data = opened.readall()
-        if len(data) != self.file.size:
-            raise self.file.changed()
+        data = self.file.content()
         read_files.put(self, data, len(data))
         return data
 

@@ -174,10 +174,7 @@ def read_index(folder: str, options: Mapping[str, Any] | None) -> tuple[AnyFile,
     """
     (file,) = found_files_below(folder, [INDEX], options)
     if isinstance(file, DataFile):
-        with file.open() as opened:
-            data = opened.readall()
-        if len(data) != file.size:
-            raise file.changed()
+        data = file.content()
     else:
         (data,) = read_spans([Span(file, 0, file.size)])
     try:

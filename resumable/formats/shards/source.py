@@ -20,13 +20,13 @@ from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.prepared_items import PreparedItems, grouped
 from ...core.reliance import ALWAYS
-from ...errors import shorten
 from ..ahead import ReadAheadItems, TurnsSeen, always
 from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.paths import file_name
 from ..io.remote import has_cached_parts
+from ..named_files import in_words
 from ..parts import FoundInFiles
 from ..remote_records import MOST_BYTES_AHEAD, FewRequests
 from .decoding import raise_where
@@ -108,11 +108,9 @@ class ShardedFiles(FoundInFiles[Any]):
     @derived
     def files(self) -> str:
         """The shards in a few words: equal for the same names, sizes and numbers of records."""
-        described = "\n".join(self._found.described)
-        digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
-        shards = self._found.shards
-        more = f" and {len(shards) - 1} more" if len(shards) > 1 else ""
-        return f"{shorten(file_name(self._found.name), 24)}{more}, {self.length} {self._kind}s, {digest.hexdigest()}"
+        described, counted = self._found.described, f"{self.length} {self._kind}s"
+        name = file_name(self._found.name)
+        return in_words(name, "\n".join(described), len(described), counted)
 
     @derived
     def contents(self) -> Evidence:

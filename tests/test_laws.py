@@ -112,7 +112,7 @@ def test_what_is_made_of_blocks_depends_on_their_items_alone(make: Maker) -> Non
     blocks_depend_on_items_alone(make())
 
 
-@each
+@some_of(NAMES, "flow")
 def test_items_flow_as_their_stage_says(make: Maker) -> None:
     items_flow_as_declared(make())
 

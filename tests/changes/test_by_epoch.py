@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, Step, read
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.graphs import RunningSum
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.stages.epoch_runs import EpochRuns
@@ -479,8 +480,14 @@ def test_without_a_repeat_the_epoch_of_the_loop_counts() -> None:
             changed.resume(state)
 
 
-@pytest.mark.parametrize("name", sorted({**STEPS, **ONLY_BY_INDEX}.keys() - {"mix, cycling"}))
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    thinned(
+        product(sorted({**STEPS, **ONLY_BY_INDEX}.keys() - {"mix, cycling"}), SOURCES),
+        70,
+        "far ahead",
+    ),
+)
 def test_a_change_of_epochs_far_ahead_is_accepted_unless_all_may_have_been_read(
     name: str, kind: str
 ) -> None:

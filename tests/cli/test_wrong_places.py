@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.command import call_command
 from support.damaged import flip_last_bit
+from support.tiers import thinned
 
 import resumable as rs
 
@@ -85,7 +86,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("place", "command"), WRONG)
+@pytest.mark.parametrize(("place", "command"), thinned(WRONG, 36, "wrong places"))
 def test_a_wrong_place_is_answered_in_one_line(folder: Path, place: str, command: str) -> None:
     if place == "locked" and os.access(folder / place, os.R_OK):
         pytest.skip("this user may read everything")

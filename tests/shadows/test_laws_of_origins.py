@@ -72,7 +72,7 @@ def check_shadow(pipeline: rs.Pipeline[Any], seed: object) -> None:
             assert shadow[index] == expected[index]
 
 
-@pytest.mark.parametrize("make", NAMES, indirect=True)
+@pytest.mark.parametrize("make", thinned(NAMES, 90, "origins"), indirect=True)
 def test_each_item_has_its_origin(make: Maker, request: pytest.FixtureRequest) -> None:
     check_shadow(make(), request.node.name)
 

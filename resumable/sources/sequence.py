@@ -25,6 +25,7 @@ from .identity import DATA_IDENTITY, LENGTH, check_identity, evidence_of
 T = TypeVar("T")
 
 BUILT_IN = (list, tuple, range)  # their look-up runs no code of the user
+METHODS = ("__getitem__", "__iter__")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -40,7 +41,23 @@ def is_sequence(value: object) -> bool:
     """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
     if isinstance(value, type) or hasattr(value, "keys"):
         return False
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        return False
+    return not _is_stream(value)
+
+
+def _is_stream(value: Any) -> bool:
+    """Whether its class adds iteration to a look-up that is not implemented, as torch's streams do."""
+    defined = (name for kind in type(value).__mro__ for name in METHODS if name in vars(kind))
+    if next(defined, None) != "__iter__":
+        return False
+    try:
+        value[0]
+    except NotImplementedError:
+        return True
+    except Exception:  # for another reason, such as an empty data set
+        return False
+    return False
 
 
 @final

@@ -340,7 +340,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
-        # Samples of the last items, once it is opened, if a resume has to skip them.
+        # Samples of the last items, once it is opened. They are saved if a resume has to skip them.
         self._recent: Recent | None = None
         # A copy of `_recent` that is not appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
@@ -402,6 +402,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def _opened(self) -> Iterator[T]:
         if self._iterator is None:
             self._iterator = _iterable(self._open())
+            self._recent = self._recent or Recent()
         return self._iterator
 
     def last_origin(self) -> Origin:
@@ -421,7 +422,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
             return {
                 "position": self._position.number,
                 "object": freeze(own),
-                "last": self._digest(),
+                "last": NOTHING_KNOWN if self._protocol else self._digest(),
             }
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None

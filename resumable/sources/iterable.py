@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.derived import derived
+from ..core.evidence import UNKNOWN, Evidence
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.identity import IdentityFields
@@ -29,6 +30,7 @@ from ..core.left_out import AtPlaces
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.records import Records
+from ..core.reliance import ALWAYS
 from ..core.stage import Stage
 from ..core.stage_iterator import (
     DeferredState,
@@ -42,7 +44,7 @@ from ..errors import ExternalStateError, InvalidType, StateMismatch, Unencodable
 from ..order.remaining import Remaining
 from ..state.encoding import dumps_frozen
 from ..state.value import State, freeze, unpack, unpack_count
-from .identity import DATA_IDENTITY, check_identity
+from .identity import DATA_IDENTITY, check_identity, node_of
 from .inexact import Inexact, known_inexact, parts_of
 from .iterable_kinds import (
     copies_apart,
@@ -128,13 +130,15 @@ class FromIterable(ExternalSource[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[IdentityFields] = {"data_identity": DATA_IDENTITY}
+    identity: ClassVar[IdentityFields] = {"data_identity": DATA_IDENTITY, "node": ALWAYS}
     version: ClassVar[int] = 2  # the first had no digest of items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]]
     external_state_policy: str = "fail"
     _: KW_ONLY
     data_identity: str | None = None
+    # Known of a stream that is split by node; states of earlier versions have nothing to compare it with.
+    node: Evidence = field(init=False, repr=False, default=UNKNOWN)
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _shared: SharedPosition[T] | None = field(init=False, repr=False, default=None)
@@ -156,6 +160,7 @@ class FromIterable(ExternalSource[T]):
         target: Any = self.iterable
         if is_factory(target):
             return
+        object.__setattr__(self, "node", node_of(target))
         protocol = protocol_of(target)
         if protocol is None and is_seekable(target):
             protocol = TELL

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 datasets = pytest.importorskip("datasets", reason="datasets is not installed")
 torchdata = pytest.importorskip("torchdata", reason="torchdata is not installed")
 
+from datasets.distributed import split_dataset_by_node  # noqa: E402
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from torch.utils.data import DistributedSampler  # noqa: E402
 from torch_adapter.data import listed  # noqa: E402
@@ -182,3 +183,23 @@ def test_a_loop_that_sets_the_epoch_of_a_hugging_face_stream_resumes_in_it() -> 
         again = shuffled()
         again.set_epoch(epoch)
         assert got + rows(rs.from_iterable(again).resume(state)) == expected[2]
+
+
+@pytest.mark.parametrize("make", [stream, table])
+def test_the_part_of_another_node_is_refused(make: Callable[[], Any]) -> None:
+    def pipeline(rank: int, nodes: int) -> rs.Pipeline[Any]:
+        return rs.from_iterable(split_dataset_by_node(make(), rank, nodes))
+
+    expected = rows(pipeline(0, 2))
+    iterator = iter(pipeline(0, 2))
+    for _ in range(5):
+        next(iterator)
+    state = iterator.get_state()
+    assert rows(pipeline(0, 2).resume(state)) == expected[5:]
+    for rank, nodes in ((1, 2), (0, 3)):
+        with pytest.raises(
+            rs.StateMismatch, match=rf"the part of rank={rank} of world_size={nodes}"
+        ):
+            pipeline(rank, nodes).resume(state)
+    earlier = {**state, "fingerprint": iter(rs.from_iterable(make())).get_state()["fingerprint"]}
+    assert rows(pipeline(0, 2).resume(earlier)) == expected[5:]

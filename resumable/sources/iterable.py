@@ -350,6 +350,8 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         # A copy of `_recent` that is not appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
         self._iterator: Iterator[T] | None = None
+        # That of an object with a state, which `_iterator` reads as long as it has the turn.
+        self._own: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
         # Of an object that only one iterator can read at a time.
@@ -474,7 +476,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def close(self) -> None:
         # What was opened here may hold files, threads or processes until it is closed. An object that is read
         # from where it stands belongs to the user: `SharedPosition` has no `close`.
-        iterator, self._iterator = self._iterator, None
+        iterator, self._iterator = self._own or self._iterator, None
         close = getattr(iterator, "close", None)
         if callable(close):
             close()
@@ -496,7 +498,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         target = later.target if later else stage.object_for(self._epoch, self._saved)
         self._restore(target, stage._protocol)
         self._target, self._protocol = target, stage._protocol
-        items = _iterable(iter(target))
+        self._own = items = _iterable(iter(target))
         if copies_apart(source):
             return items
         if later or (self._saved is not None and not has_epochs(source)):
@@ -517,7 +519,8 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         elif not states or any(map(eq, states, earlier.first_states)):
             stage._last.replace(None)
             self._target = stage.iterable
-            yield _iterable(iter(self._target))
+            self._own = _iterable(iter(self._target))
+            yield self._own
             return
         stage._last.replace(earlier._replace(epoch=self._epoch))
         yield () if first is END else (first,)
@@ -630,8 +633,7 @@ def _with_position(source: Any) -> Iterator[Any]:
 
 def _encoded_state(target: Any) -> bytes | None:
     """The state of ``target`` as bytes; None if it cannot be taken."""
-    protocol = protocol_of(target)
-    assert protocol is not None
+    protocol: Any = protocol_of(target)
     with suppress(Exception):
         return dumps_frozen(freeze(protocol.read(target)))
     return None

@@ -25,7 +25,6 @@ from .identity import DATA_IDENTITY, LENGTH, check_identity, evidence_of
 T = TypeVar("T")
 
 BUILT_IN = (list, tuple, range)  # their look-up runs no code of the user
-METHODS = ("__getitem__", "__iter__")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -48,15 +47,14 @@ def is_sequence(value: object) -> bool:
 
 def _is_stream(value: Any) -> bool:
     """Whether its class adds iteration to a look-up that is not implemented, as torch's streams do."""
-    defined = (name for kind in type(value).__mro__ for name in METHODS if name in vars(kind))
-    if next(defined, None) != "__iter__":
+    methods = {"__getitem__", "__iter__"}
+    defined = (methods & vars(kind).keys() for kind in type(value).__mro__)
+    if next(filter(None, defined), methods) != {"__iter__"}:
         return False
     try:
         value[0]
-    except NotImplementedError:
-        return True
-    except Exception:  # for another reason, such as an empty data set
-        return False
+    except Exception as error:  # another one if the data set is empty
+        return isinstance(error, NotImplementedError)
     return False
 
 

@@ -234,3 +234,19 @@ def test_a_state_of_the_order_without_an_epoch_is_refused_in_a_later_epoch() -> 
         saved = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match="differ from those of the save"):
         next(pipeline.resume({**saved, "epoch": 1}))
+
+
+def test_the_pass_over_an_object_with_a_state_is_closed() -> None:
+    closed = []
+
+    class Closing(Loader):
+        def __iter__(self) -> Iterator[Item]:
+            try:
+                yield from super().__iter__()
+            finally:
+                closed.append(True)
+
+    iterator = iter(rs.from_iterable(Closing()))
+    next(iterator)
+    iterator.close()
+    assert closed == [True]

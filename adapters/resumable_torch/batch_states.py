@@ -6,9 +6,9 @@
 # queue, and is removed before the loop gets the batch.
 #
 # Each worker reads the stream for itself. If the order differs between workers, as with a shuffle
-# without a seed, items would be lost and repeated. So with its first batch, each worker reports
-# digests of the sources' last items before and after that batch. They must fit the reports of the
-# workers before and after it.
+# without a seed, items would be lost and repeated. So with each batch, its worker reports digests of
+# the sources' last items before and after that batch. They must fit the reports about the batches
+# before and after it.
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BatchWithState(NamedTuple):
     Attributes:
       batch: what the loop gets.
       state: the state after the batch; if the worker owns partitions, the worker's own state.
-      digests: those of the sources, with the first batch of a worker that reads everything.
+      digests: those of the sources, if several workers read everything.
       worker: the number of a worker that owns partitions.
     """
 
@@ -59,7 +59,7 @@ class BatchState:
         self._batches_to_wait = 0
 
     def begin(self, iterator: rs.PipelineIterator[Any]) -> None:
-        """Note what the sources delivered before the first batch of a worker."""
+        """Note what the sources delivered before a batch of one of several workers."""
         self._before = iterator.digests
 
     def record(self, iterator: rs.PipelineIterator[Any]) -> None:
@@ -84,7 +84,7 @@ class BatchState:
 
 
 class SameOrderCheck:
-    """Checks on the first batches that all workers of an epoch read the same order."""
+    """Checks on each batch that all workers of an epoch read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None

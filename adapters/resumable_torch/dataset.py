@@ -154,8 +154,6 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         self._worker_iterator = self.cursor.produce(threads=workers == 1)
         if not has_loaded:
             self._worker_iterator.skip(number * self._batch_items)
-        if self.marks is not None:
-            self.marks.begin(self._worker_iterator)
         return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
@@ -182,6 +180,8 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
             whole = True
             while whole:
                 with hidden_worker():
+                    if self.marks is not None and others:
+                        self.marks.begin(iterator)
                     items = take_list(iterator, self._batch_items)
                     if self.marks is not None:
                         self.marks.record(iterator)

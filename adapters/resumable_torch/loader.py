@@ -99,7 +99,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     batch. A larger state comes with one of several batches only; the state after another batch is then
     computed by reading the items in between again.
 
-    For a stream, each worker also reports what it read before and after its first batch. If the sources
+    For a stream, each worker also reports what it read before and after each batch. If the sources
     deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
 
     An epoch goes on with a function that carries state as it is after the epoch before. Workers that persist are

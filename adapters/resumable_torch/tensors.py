@@ -15,7 +15,7 @@ import torch
 import resumable as rs
 from resumable.core.foreign_protocol import protocol_of
 from resumable.errors import shorten
-from resumable.sources.iterable_kinds import shallow_copy
+from resumable.sources.iterable_kinds import copy_to_read
 
 __all__ = ["with_tensors"]
 
@@ -78,7 +78,7 @@ class WithTensors:
         self._protocol.write(self._stateful, _replaced(state, _tensor_of))
 
     def __copy__(self) -> WithTensors:
-        return type(self)(shallow_copy(self._stateful))
+        return type(self)(copy_to_read(self._stateful))
 
 
 class _Iterable(WithTensors):

@@ -12,6 +12,7 @@ from ..core.identity import IdentityField
 from ..core.reliance import ALWAYS, EPOCHS, ITEMS
 from ..core.stage import Stage
 from ..errors import InvalidType, shorten
+from .inexact import parts_of
 
 LONGEST_SHOWN: Final = 100
 DIGEST_BYTES: Final = 12
@@ -37,6 +38,17 @@ def check_identity(value: Any) -> str | None:
     if not isinstance(value, (list, tuple)) or not all(isinstance(part, str) for part in value):
         raise InvalidType(f"identity must be a string or a list of strings, got {shorten(value)}")
     return _shown(json.dumps(value), value, f"{len(value)} strings")
+
+
+def node_of(data: Any) -> Evidence:
+    """Which part of a Hugging Face stream ``split_dataset_by_node`` has made of it, or of what it reads."""
+    for part in parts_of(data):
+        split = getattr(part, "__dict__", {}).get("_distributed")
+        rank, world_size = getattr(split, "rank", None), getattr(split, "world_size", None)
+        if rank is not None and world_size is not None:
+            name = f"the part of rank={rank} of world_size={world_size} by split_dataset_by_node"
+            return Evidence("node", [name.encode()], [name])
+    return UNKNOWN
 
 
 def evidence_of(data: Any) -> Evidence:

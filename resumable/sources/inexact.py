@@ -36,13 +36,13 @@ KNOWN: Final = (
         "rs.from_iterable(dataset).shuffle(seed, window=n), which is exact",
     ),
 )
-PARTS: Final = ("_ex_iterable", "ex_iterable", "ex_iterables", "dataset")
+PARTS: Final = ("_ex_iterable", "ex_iterable", "ex_iterables", "dataset", "_stateful")
 """The attributes in which an object keeps what it reads: one such object, or a list of them."""
 
 
 def known_inexact(target: Any) -> Inexact | None:
     """The entry of `KNOWN` for ``target``, or for an object that it reads; None without one."""
-    for part in _parts(target):
+    for part in parts_of(target):
         for kind in type(part).__mro__:
             package = kind.__module__.partition(".")[0]
             for known in KNOWN:
@@ -51,7 +51,7 @@ def known_inexact(target: Any) -> Inexact | None:
     return None
 
 
-def _parts(target: Any) -> Iterator[Any]:
+def parts_of(target: Any) -> Iterator[Any]:
     """``target`` and the objects that it reads, each once."""
     seen: dict[int, Any] = {}
     waiting = [target]

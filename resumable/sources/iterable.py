@@ -1,8 +1,9 @@
 """Items of any Python iterable, resumed in the best way that the object offers."""
 
-# An object that follows a protocol keeps its own position. If iterating it makes a new iterator
-# anyway, a restore works on a shallow copy, because some objects (Hugging Face datasets) start
-# every later epoch from the state once loaded.
+# An object that follows a protocol keeps its own position. If iterating it makes a new iterator anyway, a
+# restore works on a copy, because some objects (Hugging Face datasets) start every later pass from the
+# state once loaded. Of an object that is read by parts, which it says by `_ex_iterable`, each pass reads a
+# copy. Any other object has one position: an iterator that opens it takes the `Turn` from the one before.
 
 from __future__ import annotations
 
@@ -11,14 +12,17 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, ClassVar, Final, TypeVar, final
+from operator import eq
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.derived import derived
+from ..core.evidence import UNKNOWN, Evidence
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.identity import IdentityFields
@@ -26,6 +30,7 @@ from ..core.left_out import AtPlaces
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.records import Records
+from ..core.reliance import ALWAYS
 from ..core.stage import Stage
 from ..core.stage_iterator import (
     DeferredState,
@@ -37,10 +42,19 @@ from ..core.stage_iterator import (
 )
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..order.remaining import Remaining
+from ..state.encoding import dumps_frozen
 from ..state.value import State, freeze, unpack, unpack_count
-from .identity import DATA_IDENTITY, check_identity
-from .inexact import Inexact, known_inexact
-from .iterable_kinds import is_factory, is_old_sequence, is_seekable, shallow_copy, takes_epoch
+from .identity import DATA_IDENTITY, check_identity, node_of
+from .inexact import Inexact, known_inexact, parts_of
+from .iterable_kinds import (
+    copies_apart,
+    copy_to_read,
+    has_epochs,
+    is_factory,
+    is_old_sequence,
+    is_seekable,
+    takes_epoch,
+)
 from .recent import (
     EVERY,
     LARGEST_DIGEST,
@@ -52,7 +66,7 @@ from .recent import (
     sampled,
 )
 from .sequence import check_no_table
-from .shared_position import SharedPosition, taken_over
+from .shared_position import SharedPosition, Turn
 from .without_items import WithoutItems
 
 T = TypeVar("T")
@@ -79,8 +93,7 @@ class FromIterable(ExternalSource[T]):
     known to lose items (``resumable.sources.inexact``).
 
     State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
-    stands when the pipeline is built. All epochs share its position, so once a later epoch reads it, an
-    earlier one raises `ExternalStateError`. Skipping takes time in proportion to the saved position.
+    stands when the pipeline is built. All epochs share its position. Skipping takes time in proportion to the saved position.
     After ten million items a warning tells how many are left. An interrupt leaves the iterator
     where it was.
 
@@ -89,8 +102,13 @@ class FromIterable(ExternalSource[T]):
     every 16th after them. The digest tells numbers (floats in seven digits), text and arrays apart
     by some of their values, also inside tuples, lists and dicts. Other objects do not enter it.
 
-    A loader that counts its own epochs is restored on a copy. So after a resume, each later epoch
-    starts with the loader as it was when the pipeline was built.
+    Each pass in a later epoch first calls ``set_epoch(epoch)``, on a copy, if the iterable has that method. In
+    epoch 0 the iterable has the epoch that you have set. An object with a state that counts its passes itself
+    counts on after a resume, as long as the same pipeline goes from epoch to epoch.
+
+    Each iterator reads its own copy of a Hugging Face data set. Any other object with a state has one
+    position: once a later iterator reads it, also one of another pipeline, earlier iterators raise
+    `ExternalStateError`. A loop outside of pipelines that moves such an object is not noticed.
 
     Args:
       iterable: an iterable, or a function that returns one for each epoch. A function with one
@@ -112,13 +130,15 @@ class FromIterable(ExternalSource[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[IdentityFields] = {"data_identity": DATA_IDENTITY}
+    identity: ClassVar[IdentityFields] = {"data_identity": DATA_IDENTITY, "node": ALWAYS}
     version: ClassVar[int] = 2  # the first had no digest of items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]]
     external_state_policy: str = "fail"
     _: KW_ONLY
     data_identity: str | None = None
+    # Known of a stream that is split by node; states of earlier versions have nothing to compare it with.
+    node: Evidence = field(init=False, repr=False, default=UNKNOWN)
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _shared: SharedPosition[T] | None = field(init=False, repr=False, default=None)
@@ -140,6 +160,7 @@ class FromIterable(ExternalSource[T]):
         target: Any = self.iterable
         if is_factory(target):
             return
+        object.__setattr__(self, "node", node_of(target))
         protocol = protocol_of(target)
         if protocol is None and is_seekable(target):
             protocol = TELL
@@ -166,6 +187,31 @@ class FromIterable(ExternalSource[T]):
         It is kept for the next call only if it is ``shared``, so that any other ends with its epoch.
         """
         return self._last.replace(iterator if shared else None) is not iterator
+
+    def object_for(self, epoch: int, saved: Any) -> Any:
+        """What a pass reads: the iterable, or a copy of it that has an epoch or a position of its own.
+
+        In epoch 0 the iterable has the epoch that the user has set.
+
+        Args:
+          epoch: of the pipeline.
+          saved: the state of the object, if it is restored; it may name an epoch as the object counts them.
+        """
+        source: Any = self.iterable
+        own = saved.get("epoch") if isinstance(saved, dict) else None
+        wanted = own if type(own) is int else epoch or None
+        sets = has_epochs(source) and wanted not in (None, getattr(source, "epoch", None))
+        if saved is None and not sets and not copies_apart(source):
+            return source
+        copied = copy_to_read(source)
+        if sets:
+            copied.set_epoch(wanted)
+        return copied
+
+    def continued_by(self, epoch: int) -> _Restored | None:
+        """The copy that was restored in the pass before ``epoch``, and knows how many passes there were."""
+        last = self._last.replace(None)
+        return last if isinstance(last, _Restored) and last.epoch + 1 == epoch else None
 
     @property
     def method(self) -> str:
@@ -221,7 +267,7 @@ class FromIterable(ExternalSource[T]):
             if self._shared is not None:
                 raise
             # Its position is restored on such a copy too.
-            return replace(self, iterable=shallow_copy(self.iterable))
+            return replace(self, iterable=copy_to_read(self.iterable))
 
     @property
     def inexact_reason(self) -> str:
@@ -257,8 +303,22 @@ def reads_again(stage: object) -> bool:
     return isinstance(stage, FromIterable) and stage.method == ANEW
 
 
+class _Restored(NamedTuple):
+    """A copy of an object that counts its passes for itself.
+
+    Attributes:
+      target: the copy.
+      epoch: of the last pass over it.
+      first_states: those after the first item of the pass in which it was restored, encoded.
+    """
+
+    target: Any
+    epoch: int
+    first_states: list[bytes | None]
+
+
 class _Last:
-    """What the function returned last, if it can return that again; left out when pickled."""
+    """What the function returned last, if it can return that again, or `_Restored`; left out when pickled."""
 
     def __init__(self) -> None:
         self._held: Any = None
@@ -285,15 +345,19 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
-        # Samples of the last items, once it is opened, if a resume has to skip them.
+        # Samples of the last items, once it is opened. They are saved if a resume has to skip them.
         self._recent: Recent | None = None
         # A copy of `_recent` that is not appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
         self._iterator: Iterator[T] | None = None
+        # That of an object with a state, which `_iterator` reads as long as it has the turn.
+        self._own: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
-        # What the object is shared by as long as this epoch reads it.
-        self._turn: object = None
+        # Of an object that only one iterator can read at a time.
+        self._turn: Turn[T] | None = None
+        # The position at which the iterable was opened, where its state is `_saved`.
+        self._opened_at = -1
 
     def pull(self, count: int) -> Block:
         items = list(islice(self._opened(), count))
@@ -345,6 +409,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def _opened(self) -> Iterator[T]:
         if self._iterator is None:
             self._iterator = _iterable(self._open())
+            self._recent = self._recent or Recent()
         return self._iterator
 
     def last_origin(self) -> Origin:
@@ -356,16 +421,15 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
 
     def get_state(self) -> State:
         own = self._saved
-        if self._protocol is not None:
-            shared = self._stage._shared
-            if shared is not None and shared.turn is not self._turn:
-                raise taken_over(self._stage)
+        if self._turn is not None:
+            self._turn.check()
+        if self._protocol is not None and self._position.number != self._opened_at:
             own = self._protocol.read(self._target)
         try:
             return {
                 "position": self._position.number,
                 "object": freeze(own),
-                "last": self._digest(),
+                "last": NOTHING_KNOWN if self._protocol else self._digest(),
             }
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
@@ -412,7 +476,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def close(self) -> None:
         # What was opened here may hold files, threads or processes until it is closed. An object that is read
         # from where it stands belongs to the user: `SharedPosition` has no `close`.
-        iterator, self._iterator = self._iterator, None
+        iterator, self._iterator = self._own or self._iterator, None
         close = getattr(iterator, "close", None)
         if callable(close):
             close()
@@ -420,18 +484,47 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def _open(self) -> Iterator[T]:
         stage = self._stage
         source: Any = stage.iterable
+        self._opened_at = self._position.number
         if stage._shared is not None:
             return self._begun(stage._shared)
         if stage._protocol is None:
-            iterator = self._made(source) if is_factory(source) else iter(source)
+            made = stage.is_made_by_a_function
+            iterator = self._made(source) if made else iter(stage.object_for(self._epoch, None))
             protocol = protocol_of(iterator)
             if protocol is None or (self._saved is None and self._position.number):
                 return self._advanced(iterator, self._position.number)
             return self._restored(iterator, iterator, protocol)
-        target = source if self._saved is None else shallow_copy(source)
+        later = stage.continued_by(self._epoch) if self._saved is None else None
+        target = later.target if later else stage.object_for(self._epoch, self._saved)
         self._restore(target, stage._protocol)
         self._target, self._protocol = target, stage._protocol
-        return iter(target)
+        self._own = items = _iterable(iter(target))
+        if copies_apart(source):
+            return items
+        if later or (self._saved is not None and not has_epochs(source)):
+            items = chain.from_iterable(self._of_restored(later, items))
+        self._turn = Turn(_with_position(source), stage, items)
+        return self._turn.items
+
+    def _of_restored(self, earlier: _Restored | None, items: Iterator[T]) -> Iterator[Iterable[T]]:
+        """The items of a restored copy in this pass, or in one that follows the ``earlier`` pass over it.
+
+        If the copy begins the later pass where it was restored, the object itself is read instead.
+        """
+        stage, target = self._stage, self._target
+        first = next(items, END)
+        states = [] if first is END else list(map(_encoded_state, _with_position(target)))
+        if earlier is None:
+            earlier = _Restored(target, self._epoch, states)
+        elif not states or any(map(eq, states, earlier.first_states)):
+            stage._last.replace(None)
+            self._target = stage.iterable
+            self._own = _iterable(iter(self._target))
+            yield self._own
+            return
+        stage._last.replace(earlier._replace(epoch=self._epoch))
+        yield () if first is END else (first,)
+        yield items
 
     def _begun(self, shared: SharedPosition[T]) -> Iterator[T]:
         """What the object still has, after it is brought to the position of this epoch."""
@@ -443,13 +536,12 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
                     f"{stage!r} cannot go back from item {shared.position} to item "
                     f"{self._position.number}; pass a function that makes the iterator"
                 )
-            iterator = self._advanced(shared.begin(stage), count)
-        else:
-            if self._saved is None:  # a state of an earlier version, from before the first item
-                self._saved = copy.deepcopy(stage._initial)
-            iterator = self._restored(stage.iterable, shared.begin(stage), stage._protocol)
-        self._turn = shared.turn
-        return iterator
+            self._turn = shared.begin(stage)
+            return self._advanced(self._turn.items, count)
+        if self._saved is None:  # a state of an earlier version, from before the first item
+            self._saved = copy.deepcopy(stage._initial)
+        self._turn = shared.begin(stage)
+        return self._restored(stage.iterable, self._turn.items, stage._protocol)
 
     def _made(self, factory: Callable[..., Any]) -> Iterator[T]:
         """A new iterator from a function."""
@@ -484,7 +576,6 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
                 message = f"{stage!r}: {stage.inexact_reason}"
                 apply_policy(message, stage.inexact_policy, stacklevel=2)
             protocol.write(target, copy.deepcopy(self._saved))
-            self._saved = None
 
     def _advanced(self, iterator: Iterator[T], count: int) -> Iterator[T]:
         iterator = _iterable(iterator)
@@ -533,6 +624,19 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
                 self._stage,
             )
         warnings.warn(f"{self._stage!r}: {message}", RuntimeWarning, stacklevel=2)
+
+
+def _with_position(source: Any) -> Iterator[Any]:
+    """``source`` and the objects that it reads, as far as they have a state."""
+    return filter(protocol_of, parts_of(source))
+
+
+def _encoded_state(target: Any) -> bytes | None:
+    """The state of ``target`` as bytes; None if it cannot be taken."""
+    protocol: Any = protocol_of(target)
+    with suppress(Exception):
+        return dumps_frozen(freeze(protocol.read(target)))
+    return None
 
 
 def _iterable(iterator: Any) -> Iterator[Any]:

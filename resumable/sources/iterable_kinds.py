@@ -7,19 +7,52 @@ import inspect
 import io
 from typing import Any, Final
 
+from ..core.foreign_protocol import protocol_of
+from .inexact import PARTS
+
 POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
 
 
-def shallow_copy(source: Any) -> Any:
-    """A copy of ``source`` with attributes of its own, to restore a position in."""
-    copied = copy.copy(source)
+def has_epochs(source: Any) -> bool:
+    """Whether its order follows from an epoch that it is given."""
+    return callable(getattr(source, "set_epoch", None))
+
+
+def copies_apart(source: Any) -> bool:
+    """Whether `copy_to_read` makes copies that know nothing of each other."""
+    return "_ex_iterable" in getattr(source, "__dict__", {})
+
+
+def copy_to_read(source: Any, copies: dict[int, Any] | None = None) -> Any:
+    """A copy of ``source`` with attributes of its own, to set a position or an epoch in.
+
+    What a Hugging Face data set reads notes the position too, and data sets made of each other share it.
+
+    Args:
+      source: an object.
+      copies: the copies of its parts made so far, by the address of the part.
+    """
+    copies = {} if copies is None else copies
+    if id(source) in copies:
+        return copies[id(source)]
+    copied = copies[id(source)] = copy.copy(source)
     attributes = getattr(source, "__dict__", None)
+    if attributes is None or copied is source:
+        return copied
     # Some classes (Hugging Face's among them) restore a copy by taking over this very dict.
-    if attributes is not None and copied is not source and copied.__dict__ is attributes:
+    if copied.__dict__ is attributes:
         copied.__dict__ = dict(attributes)
+    for name in PARTS:
+        held = attributes.get(name)
+        if isinstance(held, list):
+            copied.__dict__[name] = [copy_to_read(part, copies) for part in held]
+        elif protocol_of(held) is not None:
+            copied.__dict__[name] = copy_to_read(held, copies)
+    if "_epoch" in attributes:  # it may lie in memory that processes share
+        copied.__dict__["_epoch"] = copy.deepcopy(attributes["_epoch"])
     return copied
 
 

@@ -40,7 +40,22 @@ def is_sequence(value: object) -> bool:
     """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
     if isinstance(value, type) or hasattr(value, "keys"):
         return False
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        return False
+    return not _is_stream(value)
+
+
+def _is_stream(value: Any) -> bool:
+    """Whether its class adds iteration to a look-up that is not implemented, as torch's streams do."""
+    methods = {"__getitem__", "__iter__"}
+    defined = (methods & vars(kind).keys() for kind in type(value).__mro__)
+    if next(filter(None, defined), methods) != {"__iter__"}:
+        return False
+    try:
+        value[0]
+    except Exception as error:  # another one if the data set is empty
+        return isinstance(error, NotImplementedError)
+    return False
 
 
 @final

@@ -1,11 +1,12 @@
-"""An object whose position all epochs share, such as an open file or a generator."""
+"""Objects with one position, which only the latest of their iterators reads: files, generators, loaders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import getitem
-from typing import Any, Generic, NoReturn, TypeVar, final
+from typing import Any, Final, Generic, NoReturn, TypeVar, final
+from weakref import WeakValueDictionary
 
 from ..core.position import Position
 from ..core.stage import Stage
@@ -29,7 +30,6 @@ class SharedPosition(Generic[T]):
         self._is_file = is_file
         self._position = Position()
         self._position.move_to(position)
-        self._turn: list[Iterator[T]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SharedPosition, (self._source, self._is_file, self.position)
@@ -39,36 +39,55 @@ class SharedPosition(Generic[T]):
         """How many items were taken, by all epochs."""
         return self._position.number
 
-    def begin(self, stage: Stage[T]) -> Iterator[T]:
-        """The items for one epoch; the epoch before can take no more.
-
-        No Python code runs between taking an item and handing it out, so no interrupt loses one.
-        """
+    def begin(self, stage: Stage[T]) -> Turn[T]:
+        """The turn of one epoch; the epoch before can take no more."""
         source = self._source
-        self._turn[:] = [_TakenByAnother(stage)]
-        self._turn = [iter(source.readline, source.read(0)) if self._is_file else source]
-        return self._position.counting(map(next, map(getitem, repeat(self._turn), repeat(0))))
+        items = iter(source.readline, source.read(0)) if self._is_file else source
+        turn = Turn([source], stage, items)
+        turn.items = self._position.counting(turn.items)
+        return turn
 
-    @property
-    def turn(self) -> object:
-        """An object that belongs to the latest epoch, and is another one in each epoch."""
-        return self._turn
+
+@final
+class Turn(list[Iterator[T]]):
+    """The right of an iterator to read ``objects``, until another one of any pipeline gets it.
+
+    No Python code runs between taking an item and handing it out, so no interrupt loses one.
+
+    Attributes:
+      items: those of the argument, as long as the turn lasts.
+    """
+
+    def __init__(self, objects: Iterable[Any], stage: Stage[T], items: Iterator[T]) -> None:
+        super().__init__([items])
+        self._stage = stage
+        self._objects = list(objects)  # alive, so that no other object gets their addresses
+        for each in self._objects:
+            earlier = _LATEST.get(id(each))
+            if earlier is not None:
+                earlier[0] = _TakenByAnother(earlier._stage)
+            _LATEST[id(each)] = self
+        self.items: Iterator[T] = map(next, map(getitem, repeat(self), repeat(0)))
+
+    def check(self) -> None:
+        """Raise an error if another iterator has the turn."""
+        if isinstance(self[0], _TakenByAnother):
+            next(self[0])
+
+
+_LATEST: Final[WeakValueDictionary[int, Turn[Any]]] = WeakValueDictionary()
+"""Who reads an object, by the address of the object."""
 
 
 @final
 class _TakenByAnother(Iterator[Any]):
-    """Refuses every item: a later epoch reads the object."""
+    """Refuses every item: a later iterator reads the object."""
 
     def __init__(self, stage: Stage[Any]) -> None:
         self._stage = stage
 
     def __next__(self) -> NoReturn:
-        raise taken_over(self._stage)
-
-
-def taken_over(stage: Stage[Any]) -> ExternalStateError:
-    """The error that an epoch gets if a later epoch reads its object."""
-    return ExternalStateError(
-        f"a later epoch reads {stage!r}, which has one place only; pass a function that makes the "
-        "iterator, so that each epoch has its own"
-    )
+        raise ExternalStateError(
+            f"a later iterator reads the object of {self._stage!r}, which has one position only; pass a "
+            "function that makes it, so that each iterator has its own: from_iterable(lambda: make())"
+        )

@@ -294,3 +294,52 @@ def test_each_pass_of_workers_that_live_on_is_compared() -> None:
     assert len(list(batches)) == 10
     with pytest.raises(rs.ExternalStateError, match="another order in each worker"):
         list(batches)
+
+
+class Drawn:
+    """A stream with a state that draws from a global generator, from some item on."""
+
+    def __init__(self, length: int, same: int = 0) -> None:
+        self.length, self.same, self.place = length, same, 0
+
+    def __iter__(self) -> Iterator[int]:
+        start, self.place = self.place, 0
+        for number in range(start, self.length):
+            self.place = number + 1
+            yield number if number < self.same else int(torch.randint(1 << 30, ()))
+
+    def state_dict(self) -> dict[str, int]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.place = state["place"]
+
+
+@pytest.mark.parametrize("same", [0, 64])
+def test_a_stateful_source_of_another_order_in_each_worker_is_refused(same: int) -> None:
+    def loaded(workers: int, **options: Any) -> Any:
+        stream = rs.from_iterable(Drawn(same + 48, same), **options)
+        dataset = PipelineDataset(stream)
+        return ResumableDataLoader(dataset, 16, num_workers=workers, collate_fn=listed)
+
+    running = iter(loaded(2))
+    alike = [number for _ in range(same // 16) for number in next(running)]
+    assert alike == [*range(same)]
+    with pytest.raises(rs.ExternalStateError, match="another order in each worker"):
+        list(running)
+    for allowed in (loaded(1), loaded(2, external_state_policy="ignore")):
+        assert len(list(allowed)) == 3 + same // 16
+
+
+def test_an_order_that_begins_to_differ_later_is_refused() -> None:
+    def numbers() -> Iterator[int]:
+        yield from range(64)
+        yield from (int(number) for number in torch.randperm(1 << 10))
+
+    batches: Any = ResumableDataLoader(
+        PipelineDataset(rs.from_iterable(numbers)), 16, num_workers=2, collate_fn=listed
+    )
+    running = iter(batches)
+    assert [number for _ in range(4) for number in next(running)] == [*range(64)]
+    with pytest.raises(rs.ExternalStateError, match="another order in each worker"):
+        list(running)

@@ -342,3 +342,30 @@ def test_a_shuffle_buffer_may_be_lost_where_the_policy_says_so() -> None:
     again = loader(pipeline, 0)
     again.load_state_dict(state)
     assert len([row for batch in again for row in batch]) < 4 * ROWS - 3
+
+
+class Sized(Recipe):
+    """A stream that knows its length."""
+
+    def __len__(self) -> int:
+        return LENGTH
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "make",
+    [Sized, lambda: torch.utils.data.ChainDataset([Sized(), Sized()]), lambda: Sized() + Sized()],
+    ids=["sized", "chain", "sum"],
+)
+def test_an_iterable_data_set_with_a_length_is_a_stream(
+    make: Callable[[], Any], workers: int
+) -> None:
+    expected = list(make())
+    stopped = loader(rs.from_iterable(make()), workers)
+    running = iter(stopped)
+    got = [row for _ in range(3) for row in next(running)]
+    again = loader(rs.from_iterable(make()), 2 - workers)
+    again.load_state_dict(stopped.state_dict())
+    assert got + [row for batch in again for row in batch] == expected
+    with pytest.raises(rs.InvalidType, match="use from_iterable"):
+        rs.from_sequence(make())

@@ -129,7 +129,7 @@ def test_a_source_with_tensors_in_its_state_resumes_everywhere(make: Any) -> Non
         assert got + list(make().resume(state)) == expected, stop
 
 
-def test_a_resume_of_an_iterable_leaves_a_pass_over_it_alone() -> None:
+def test_a_resume_of_an_iterable_ends_a_pass_over_it() -> None:
     pipeline: Any = rs.from_iterable(with_tensors(Anew()))
     check_resumes_everywhere(pipeline)
     running = iter(pipeline)
@@ -137,8 +137,10 @@ def test_a_resume_of_an_iterable_leaves_a_pass_over_it_alone() -> None:
     for _ in range(5):
         next(running)
     resumed = pipeline.resume(running.get_state())
-    next(resumed)
-    assert list(pipeline.resume(running.get_state())) == expected[5:]
+    assert next(resumed) == expected[5]
+    with pytest.raises(rs.ExternalStateError, match="a later iterator reads"):
+        running.get_state()
+    assert list(pipeline.resume(resumed.get_state())) == expected[6:]
 
 
 def test_workers_send_such_a_state_and_another_number_of_them_resumes() -> None:

@@ -12,42 +12,32 @@ from torch.utils.data import ConcatDataset, Subset
 import resumable as rs
 from resumable.core.evidence import UNKNOWN, Evidence
 from resumable.errors import shorten
-from resumable.sources.range import numbers_of
+from resumable.sources.range import Range
 
-__all__ = ["Identified", "identity_of_indices", "rows_of"]
+__all__ = ["identity_of_indices", "rows_of"]
 
 ADVICE: Final = "(if it is the same data, pass identity= to the loader)"
 
 
-class Identified:
-    """The length of a data set, and what the user says that identifies it.
+def rows_of(data: Sized, identity: str | int | None = None) -> rs.Pipeline[int]:
+    """The indices of ``data`` in order. Another data set that is known to differ is another order.
 
     Raises:
       InvalidType: if ``identity`` is neither a string nor an integer.
     """
-
-    def __init__(self, data: Sized, identity: object) -> None:
+    kind, known, name = (
+        "digest of a data set",
+        _known_of(data),
+        f"the {type(data).__name__} {ADVICE}",
+    )
+    if identity is not None:
         if type(identity) not in (str, int):
             raise rs.InvalidType(
                 f"identity must be a string or an integer, got {shorten(identity)}"
             )
-        self._count, self.identity = len(data), f"identity={identity!r}"
-
-    def __len__(self) -> int:
-        return self._count
-
-
-def rows_of(data: Sized) -> rs.Pipeline[int]:
-    """The indices of ``data`` in order. Another data set that is known to differ is another order."""
-    known = _known_of(data)
-    rows = UNKNOWN
-    if isinstance(data, Identified):
-        rows = Evidence(
-            "identity", [data.identity.encode()], [f"the data set with {data.identity}"]
-        )
-    elif known is not None:
-        rows = Evidence("digest of a data set", [known], [f"the {type(data).__name__} {ADVICE}"])
-    return rs.Pipeline(numbers_of(len(data), rows))
+        kind, known, name = "identity", repr(identity), f"the data set with {identity=}"
+    rows = UNKNOWN if known is None else Evidence(kind, [known.encode()], [name])
+    return rs.Pipeline(Range(len(data), rows=rows))
 
 
 def identity_of_indices(indices: Sequence[Any]) -> str:
@@ -56,15 +46,12 @@ def identity_of_indices(indices: Sequence[Any]) -> str:
     return f"indices {blake2b(numbers.tobytes(), digest_size=8).hexdigest()}"
 
 
-def _known_of(data: Any) -> bytes | None:
-    """What is known of ``data`` in short: which rows of which data sets, or Hugging Face's fingerprint."""
+def _known_of(data: Any) -> str | None:
+    """What is known of ``data``: which rows of which data sets, or Hugging Face's fingerprint."""
     if isinstance(data, Subset):
-        return f"{identity_of_indices(data.indices)} {_known_of(data.dataset)!r}".encode()
+        return f"{identity_of_indices(data.indices)} {_known_of(data.dataset)}"
     if isinstance(data, ConcatDataset):
-        parts = [
-            (end, _known_of(part))
-            for end, part in zip(data.cumulative_sizes, data.datasets, strict=True)
-        ]
-        return repr(parts).encode() if any(known for _, known in parts) else None
+        parts = list(map(_known_of, data.datasets))
+        return f"{data.cumulative_sizes} {parts}" if any(parts) else None
     found = getattr(data, "_fingerprint", None)
-    return found.encode() if isinstance(found, str) else None
+    return found if isinstance(found, str) else None

@@ -67,8 +67,8 @@ class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  #
         self.seed = seed
         self.drop_last = check_bool("drop_last", drop_last)
         check_int("num_replicas", self.num_replicas, minimum=1)
-        by_length = isinstance(dataset, (list, tuple, range, rs.Pipeline))
-        dealt = as_order(len(dataset) if by_length else dataset, shuffle, seed).shard(
+        source = len(dataset) if isinstance(dataset, rs.Pipeline) else dataset
+        dealt = as_order(source, shuffle, seed).shard(
             self.rank,
             self.num_replicas,
             uneven="drop" if check_bool("drop_last", drop_last) else "pad",

@@ -52,12 +52,11 @@ from resumable.state.encoding import dumps_frozen
 from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
-from .data_identity import Identified
 from .dataset import PipelineDataset
 from .lightning_guard import refuse_states_not_loaded
 from .randomness import draws_of
 from .replayed import Replayed, batches_of, samples_of
-from .sample_order import check_makes_order
+from .sample_order import as_order, check_makes_order, refuse_given
 from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
 from .worker_shares import WorkerShares, check_workers
@@ -163,7 +162,10 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                 "resume at, got False"
             )
         check_bool("with_position", with_position)
-        check_makes_order(dataset, sampler, batch_sampler, seed, with_position, identity)
+        check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
+        if isinstance(dataset, IterableDataset) or (sampler, batch_sampler) != (None, None):
+            advice = "; rs.from_sequence(indices, identity=...) as sampler has one"
+            refuse_given("a sampler or a pipeline", advice, identity=identity)
         self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _checked_dataset(dataset, batch_size)
@@ -177,16 +179,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
                     "PipelineDataset(pipeline), as the order pass it as sampler"
                 )
             if sampler is None:
-                sampler = ResumableSampler(
-                    dataset if identity is None else Identified(dataset, identity),
-                    shuffle=False if shuffle is None else shuffle,
-                    seed=seed,
-                    with_position=with_position,
-                )
-                shuffle = None
-            else:
-                sampler = samples_of(sampler, seed, with_position, external_state_policy)
-            self._source = sampler
+                sampler, shuffle, seed = as_order(dataset, shuffle, seed, identity), None, None
+            self._source = sampler = samples_of(sampler, seed, with_position, external_state_policy)
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, *args, **kwargs)
         if self.generator is not None:
             raise rs.InvalidArgument(

@@ -28,6 +28,7 @@ __all__ = [
     "check_positions",
     "positions_from",
     "refuse_given",
+    "refuse_indices",
     "take_list",
 ]
 
@@ -37,7 +38,9 @@ USE_SHUFFLE: Final = "; use its shuffle(seed)"
 """What to do in place of giving an argument with a pipeline."""
 
 
-def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipeline[int]:
+def as_order(
+    source: Source, shuffle: bool | None, seed: int | None, identity: str | int | None = None
+) -> rs.Pipeline[int]:
     """The indices of ``source``: a length, an object with a length, a sampler of torch, or a pipeline of indices.
 
     Raises:
@@ -53,27 +56,25 @@ def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipel
     is_shuffled = False
     if isinstance(source, Sampler):
         order, is_shuffled = order_of_sampler(source)
+    elif isinstance(source, Sized):
+        order = rows_of(source, identity)
     else:
-        _refuse_indices(source)
-        if isinstance(source, Sized):
-            order = rows_of(source)
-        else:
-            order = rs.range(check_int("source", source, minimum=0))
+        order = rs.range(check_int("source", source, minimum=0))
     if not (is_shuffled if shuffle is None else check_bool("shuffle", shuffle)):
         return order
     return order.shuffle(0 if seed is None else seed)
 
 
-def _refuse_indices(source: object) -> None:
-    """Refuse a range or a list of indices, of which a data set would be only the length."""
-    if (
-        isinstance(source, (range, list, tuple))
-        and all(type(index) is int for index in source)
-        and list(source) != list(range(len(source)))
-    ):
+def refuse_indices(source: object) -> None:
+    """Refuse a range or a list of indices, of which only the length would count.
+
+    Raises:
+      InvalidType: if it has indices that are not those of a whole data set.
+    """
+    if isinstance(source, (range, list, tuple)) and list(source) != list(range(len(source))):
         raise rs.InvalidType(
-            f"source must be a data set, of which only the length counts, got the indices {shorten(source)}; "
-            "pass rs.from_sequence(indices), and shuffle(seed) behind it"
+            f"source must be a data set, of which only the length counts, got {shorten(source)}; pass "
+            "rs.from_sequence(indices), and shuffle(seed) behind it"
         )
 
 
@@ -91,14 +92,9 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
 
 
 def check_makes_order(
-    dataset: Any,
-    sampler: Any,
-    batch_sampler: Any,
-    seed: int | None,
-    with_position: bool,
-    identity: object,
+    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
 ) -> None:
-    """Refuse ``seed``, ``with_position`` and ``identity`` of a loader if something else makes the order.
+    """Refuse ``seed`` and ``with_position`` of a loader if something else makes the order.
 
     Raises:
       InvalidArgument: naming the argument.
@@ -119,9 +115,6 @@ def check_makes_order(
         raise rs.InvalidArgument(
             f"seed must be given to the sampler, which has its own, got {seed!r}"
         )
-    if isinstance(dataset, IterableDataset) or sampler is not None or batch_sampler is not None:
-        advice = "; rs.from_sequence(indices, identity=...) as sampler has one"
-        refuse_given("a sampler or a pipeline", advice, identity=identity)
     if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
         refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 

@@ -12,7 +12,15 @@ from resumable.core.arguments import check_bool, check_int
 from resumable.core.epochs import in_epoch
 
 from .cursor import Cursor, DrawsItems
-from .sample_order import Source, as_order, check_positions, positions_from, refuse_given, take_list
+from .sample_order import (
+    Source,
+    as_order,
+    check_positions,
+    positions_from,
+    refuse_given,
+    refuse_indices,
+    take_list,
+)
 
 __all__ = ["EpochForwarder", "ResumableBatchSampler", "ResumableSampler"]
 
@@ -113,6 +121,7 @@ class ResumableBatchSampler(DrawsItems, Sampler[list[Any]]):
             refuse_given("a sampler", shuffle=shuffle, seed=seed)
             self.sampler = source
         else:
+            refuse_indices(source)
             self.sampler = ResumableSampler(source, shuffle=shuffle, seed=seed)
         self.cursor = self.sampler.cursor
         self.batch_size = check_int("batch_size", batch_size, minimum=1)

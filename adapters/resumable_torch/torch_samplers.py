@@ -31,17 +31,12 @@ RANKS: Final = (
     "give each rank its part by sampler=ResumableDistributedSampler(dataset, seed=0), or pass "
     "use_distributed_sampler=False if the order has a shard"
 )
-MADE_AGAIN_BY: Final = {
-    "lightning.fabric.utilities.data": ("Fabric", RANKS),
-    "lightning_fabric.utilities.data": ("Fabric", RANKS),
-    "lightning.pytorch.utilities.data": ("Lightning", RANKS),
-    "pytorch_lightning.utilities.data": ("Lightning", RANKS),
-    "ignite.engine.deterministic": ("ignite", "use Engine, since the loader has a state itself"),
-}
-"""Modules whose function ``update_dataloader`` makes a loader again: who it is, and what to write instead."""
-LIGHTNING_OPTIONS: Final = {
+MADE_AGAIN_BY: Final = {"lightning": "Lightning", "fabric": "Fabric", "ignite": "ignite"}
+"""Frameworks whose function ``update_dataloader`` makes a loader again, by a word in the name of its module."""
+OPTIONS: Final = {
     "SequentialSampler": "instead of overfit_batches=n, pass shuffle=False and limit_train_batches=n",
     "_IndexBatchSamplerWrapper": "predict with a plain DataLoader, since nothing is resumed",
+    "ReproducibleBatchSampler": "use Engine, since the loader has a state itself",
 }
 INSTEAD: Final[dict[type, str]] = {
     DistributedSampler: "write ResumableDistributedSampler with the same arguments",
@@ -91,13 +86,11 @@ def refuse_framework(sampler: object) -> None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        found = MADE_AGAIN_BY.get(frame.f_globals.get("__name__", ""))
-        if found is not None and frame.f_code.co_name.endswith("update_dataloader"):
-            name, advice = found
-            kind = type(sampler).__name__
-            advice = LIGHTNING_OPTIONS.get(kind, advice) if name == "Lightning" else advice
-            raise rs.InvalidArgument(
-                f"{name} replaced the order of this loader by a {kind}, which would lose its shuffle and "
-                f"its state: {advice}"
-            )
+        if frame.f_code.co_name.endswith("update_dataloader"):
+            module, kind = frame.f_globals["__name__"], type(sampler).__name__
+            for name in [name for word, name in MADE_AGAIN_BY.items() if word in module][-1:]:
+                raise rs.InvalidArgument(
+                    f"{name} replaced the order of this loader by a {kind}, which would lose its shuffle "
+                    f"and its state: {OPTIONS.get(kind, RANKS)}"
+                )
         frame = frame.f_back  # type: ignore[assignment]

@@ -59,7 +59,7 @@ class Range(LookedUp[int]):
     begin: int = 0
     step: int = 1
     # What is known of the rows that the integers number; states of earlier versions have nothing of it.
-    rows: Evidence = field(init=False, repr=False, default=UNKNOWN)
+    rows: Evidence = field(repr=False, default=UNKNOWN)
 
     def __post_init__(self) -> None:
         step = _check_int64("step", self.step)
@@ -106,13 +106,6 @@ class Range(LookedUp[int]):
     def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step
         return range(begin + start * step, begin + stop * step, step)
-
-
-def numbers_of(count: int, rows: Evidence) -> Range:
-    """The numbers of ``count`` rows, of which ``rows`` tells what is known."""
-    numbers = Range(count)
-    object.__setattr__(numbers, "rows", rows)
-    return numbers
 
 
 def _check_int64(name: str, value: Any) -> int:

@@ -442,7 +442,7 @@ def test_arguments_that_something_else_decides_are_refused() -> None:
         with pytest.raises(rs.InvalidArgument, match=f"{name} must not be given with a sampler"):
             ResumableBatchSampler(ResumableSampler(order), 4, **options)
     shuffled = loader(8, 2, sampler=order, with_position=True).sampler
-    assert list(shuffled) == list(ResumableSampler(8, shuffle=True, seed=3, with_position=True))
+    assert list(shuffled.cursor.pipeline) == list(ResumableSampler(8, shuffle=True, seed=3))
 
 
 def fails_at_five(item: Any) -> int:

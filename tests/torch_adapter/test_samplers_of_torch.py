@@ -95,6 +95,8 @@ def test_indices_are_not_taken_for_a_data_set() -> None:
         with pytest.raises(rs.InvalidType, match=r"pass rs.from_sequence\(indices\)"):
             ResumableBatchSampler(wrong, 8)
     assert indices(ResumableBatchSampler(range(10), 8)) == list(range(10))
+    rows: Any = [30, 10, 20]
+    assert indices(ResumableDataLoader(rows, 2)) == rows
 
 
 def check_fabric(found: list[dict[str, Any]]) -> None:
@@ -162,5 +164,6 @@ def test_ignite_may_not_replace_an_order() -> None:
     ignite = types.ModuleType("ignite.engine.deterministic")
     code = "def update_dataloader(make, sampler):\n    return make(batch_sampler=sampler)"
     exec(code, vars(ignite))
+    given = type("ReproducibleBatchSampler", (BatchSampler,), {})(SequentialSampler(ROWS), 2, False)
     with pytest.raises(rs.InvalidArgument, match=r"ignite replaced .* use Engine"):
-        ignite.update_dataloader(lambda **given: ResumableDataLoader(ROWS, **given), [[1, 2]])
+        ignite.update_dataloader(lambda **options: ResumableDataLoader(ROWS, **options), given)

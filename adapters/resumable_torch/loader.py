@@ -194,7 +194,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
         else:
             # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
-            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self.sampler))
+            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
         # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
         self._received_in_all = 0

@@ -200,7 +200,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
         else:
             # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
-            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self.sampler))
+            object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
             if isinstance(self._source, Replayed):
                 self._source.batch_items = self._batch_items
         self._received_in_all = 0

@@ -57,10 +57,9 @@ class Replayed(DrawsItems, Sampler[Any]):
             )
         rs.from_iterable(sampler, external_state_policy="ignore")  # refuses what has no order
         self._sampler = sampler
-        self.cursor = _KeepingCursor(
-            rs.from_iterable(_Epochs(sampler), external_state_policy=policy)
-        )
-        epoch = getattr(sampler, "epoch", 0)
+        self._told = epoch = getattr(sampler, "epoch", 0)
+        made = rs.from_iterable(self._with_digests, external_state_policy=policy)
+        self.cursor = _KeepingCursor(made)
         if type(epoch) is int and epoch > 0:
             self.cursor.set_epoch(epoch)
 
@@ -77,10 +76,22 @@ class Replayed(DrawsItems, Sampler[Any]):
     def __len__(self) -> int:
         return len(self._sampler)
 
-    @property
-    def sampler(self) -> Replayed:
-        """As of a batch sampler: Lightning tells it the epoch."""
-        return self
+    def _with_digests(self, epoch: int) -> Iterator[tuple[int, Any]]:
+        """The items of an epoch, each after a digest of all items until then."""
+        sampler, digest = self._sampler, 0
+        told = getattr(sampler, "epoch", epoch)
+        if told not in (epoch, self._told):
+            raise rs.ExternalStateError(
+                f"set_epoch({shorten(told)}) of {shorten(sampler)} was called, and epoch {epoch} comes "
+                "next: call set_epoch of the loader, which passes it on"
+            )
+        for each in (sampler, getattr(sampler, "sampler", sampler)):
+            if hasattr(each, "set_epoch"):
+                each.set_epoch(epoch)
+        for item in sampler:
+            self._told = getattr(sampler, "epoch", None)  # some count epochs themselves
+            digest = zlib.crc32(json.dumps(item, default=_plain).encode(), digest)
+            yield digest, item
 
 
 class _KeepingCursor(Cursor):
@@ -103,35 +114,6 @@ class _KeepingCursor(Cursor):
     def _stand_at(self, state: State, progress: EpochProgress, by: str) -> None:
         self._drawn: dict[int, bytes] = {}
         super()._stand_at(state, progress, by)
-
-
-class _Epochs:
-    """Called with an epoch: the items of a sampler there, each after a digest of all items until then."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.__qualname__ = type(sampler).__name__  # as errors show it
-        self._sampler = sampler
-        self._last = getattr(sampler, "epoch", None)
-
-    def __call__(self, epoch: int) -> Iterator[tuple[int, Any]]:
-        sampler = self._sampler
-        told = getattr(sampler, "epoch", epoch)
-        if told not in (epoch, self._last):
-            raise rs.ExternalStateError(
-                f"set_epoch({shorten(told)}) of {shorten(sampler)} was called, and epoch {epoch} comes "
-                "next: call set_epoch of the loader, which passes it on"
-            )
-        for each in (sampler, getattr(sampler, "sampler", sampler)):
-            if hasattr(each, "set_epoch"):
-                each.set_epoch(epoch)
-        self._last = getattr(sampler, "epoch", None)
-        return self._with_digests()
-
-    def _with_digests(self) -> Iterator[tuple[int, Any]]:
-        digest = 0
-        for item in self._sampler:
-            digest = zlib.crc32(json.dumps(item, default=_plain).encode(), digest)
-            yield digest, item
 
 
 def _plain(part: Any) -> Any:

@@ -71,7 +71,8 @@ def refuse_indices(source: object) -> None:
     Raises:
       InvalidType: if it has indices that are not those of a whole data set.
     """
-    if isinstance(source, (range, list, tuple)) and list(source) != list(range(len(source))):
+    given = list(source) if isinstance(source, (range, list, tuple)) else []
+    if all(type(index) is int for index in given) and given != list(range(len(given))):
         raise rs.InvalidType(
             f"source must be a data set, of which only the length counts, got {shorten(source)}; pass "
             "rs.from_sequence(indices), and shuffle(seed) behind it"

@@ -11,7 +11,6 @@ import sys
 from typing import Any, Final
 
 from torch.utils.data import (
-    BatchSampler,
     DistributedSampler,
     RandomSampler,
     Sampler,
@@ -42,7 +41,6 @@ INSTEAD: Final[dict[type, str]] = {
     DistributedSampler: "write ResumableDistributedSampler with the same arguments",
     WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0, count=n)",
     RandomSampler: "write rs.range(n).shuffle(seed).take(k), or sample(seed=0) with replacement",
-    BatchSampler: "pass its sampler",
 }
 
 

@@ -95,6 +95,7 @@ def test_indices_are_not_taken_for_a_data_set() -> None:
         with pytest.raises(rs.InvalidType, match=r"pass rs.from_sequence\(indices\)"):
             ResumableBatchSampler(wrong, 8)
     assert indices(ResumableBatchSampler(range(10), 8)) == list(range(10))
+    assert len(ResumableBatchSampler(["a", "b"], 2)) == 1  # a data set
     rows: Any = [30, 10, 20]
     assert indices(ResumableDataLoader(rows, 2)) == rows
 

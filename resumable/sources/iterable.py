@@ -476,7 +476,8 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     def close(self) -> None:
         # What was opened here may hold files, threads or processes until it is closed. An object that is read
         # from where it stands belongs to the user: `SharedPosition` has no `close`.
-        iterator, self._iterator = self._own or self._iterator, None
+        iterator = self._iterator if self._own is None else self._own
+        self._iterator = self._own = None
         close = getattr(iterator, "close", None)
         if callable(close):
             close()

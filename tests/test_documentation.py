@@ -97,16 +97,18 @@ CONSTRUCTORS = ("__init__", "__post_init__")
 def refusals(called: Callable[..., Any]) -> set[str]:
     """The names of the errors that a call raises when it looks at its arguments.
 
-    They are raised in a function itself, in the ``check_...`` that it calls, and in the constructor
-    of a stage that it makes.
+    They are raised in a function itself, in the ``check_...`` that it calls or passes on, and in the
+    constructor of a stage that it makes.
     """
     if isinstance(called, type):
         constructors = (vars(base).get(name) for base in called.__mro__ for name in CONSTRUCTORS)
         return set().union(*(refusals(each) for each in constructors if is_ours(each)))
     nodes = [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(called))))]
     raised = {called_name(node.exc) for node in nodes if isinstance(node, ast.Raise)}
-    known = (inspect.unwrap(called).__globals__.get(called_name(node)) for node in nodes)
-    makes = [one for one in known if is_check(one) or is_stage(one)]
+    names = inspect.unwrap(called).__globals__
+    known = (names.get(called_name(node)) for node in nodes)
+    passed = (names.get(node.id) for node in nodes if isinstance(node, ast.Name))
+    makes = {one for one in known if is_stage(one)} | {one for one in passed if is_check(one)}
     return (raised & vars(errors).keys()).union(*map(refusals, makes))
 
 

@@ -225,7 +225,16 @@ def indexed_batches(
     item: Callable[[int], Any],
     prepare: Callable[[Indices], PreparedItems[Any]] | None,
 ) -> Indexed[Any]:
-    """Random access to batches of ``upstream``, which has ``items`` items; arguments as of `Batches` and `Indexed`."""
+    """Random access to batches of ``upstream``, which has ``items`` items.
+
+    Args:
+      upstream: random access to the items.
+      size: items of a batch.
+      shift: items between the beginnings of two batches.
+      items: how many ``upstream`` has.
+      item: makes the batch with a number.
+      prepare: makes the `PreparedItems` of batches with some numbers, shape (n,); None if none run ahead.
+    """
     needs = upstream.needs
 
     def of_batches(indices: Indices, at: Indices) -> Iterator[PartUses]:

@@ -64,8 +64,9 @@ TF_OLD = Environment(
     "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "google-crc32c",
     "numpy==1.26.*", "msgpack", *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
+# Keras trains with TensorFlow, JAX or PyTorch.
 TF_NEW = Environment(
-    "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", *CORE, *TESTING, "tqdm", "fsspec",
+    "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", "jax==0.10.*", PYTORCH, *CORE, *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
 # LitData and MosaicML Streaming, which imports torchvision: `tests/formats/of_mosaicml.py` says how.
 OTHERS = Environment(
@@ -137,7 +138,7 @@ python -m pytest --require-packages tests/docs -k jax
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\
     tests/examples/test_keras_fit.py tests/examples/test_estimator_hooks.py
 """),
-    Step("tf-2.21", "TensorFlow 2.21", TF_NEW, """
+    Step("tf-2.21", "TensorFlow 2.21, and Keras with JAX and PyTorch", TF_NEW, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter tests/examples/test_keras_fit.py
 PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
 PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py -k bfloat16

@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, final
+from time import perf_counter
+from typing import Any, Final, NamedTuple, final
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -26,6 +27,9 @@ from resumable.workers.threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit
 
 from .task import ActorSlot, Lane, Task
 from .worker_actor import ActorLost, PoolBroken, as_error
+
+NODE_HEARTBEATS: Final = 10
+"""How many seconds without an event go by before Ray is asked whether the node of this process is alive."""
 
 
 class Stop(NamedTuple):
@@ -63,6 +67,7 @@ class Dispatcher:
       count: number of actors.
       actors: their class, as Ray starts them.
       max_restarts: how often in a row an actor is started anew; -1 for no limit.
+      timeout: seconds after which an actor that has not done a task is replaced; None for no limit.
 
     Attributes:
       inbox: tasks, answers, and what asks to stop; None when the owner is gone. Shared.
@@ -70,7 +75,9 @@ class Dispatcher:
       broken: the error by which no task can be done any more; None as long as some can. Shared.
     """
 
-    def __init__(self, owner: object, count: int, actors: Any, max_restarts: int) -> None:
+    def __init__(
+        self, owner: object, count: int, actors: Any, max_restarts: int, timeout: float | None
+    ) -> None:
         self.inbox: SimpleQueue[Task | Answer | Stop | None] = SimpleQueue()
         self.stopped = False
         self.broken: BaseException | None = None
@@ -78,6 +85,9 @@ class Dispatcher:
         self._owner = when_gone(owner, self.inbox)
         self._actors = actors
         self._max_restarts = max_restarts
+        self._timeout = timeout
+        self._next_check = 0.0
+        self._silent = 0  # heartbeats without an event
         self._session = session()
         self._slots = [ActorSlot() for _ in range(count)]
         self._free: deque[Task] = deque()
@@ -127,6 +137,7 @@ class Dispatcher:
                 self._start_actor(slot)
             while not self._may_end:
                 self._take_in()
+                self._replace_silent_actors()
                 self._send_what_waits()
         except BaseException as error:
             self._break(error)  # so `submit` raises it
@@ -147,8 +158,10 @@ class Dispatcher:
         try:
             event = self.inbox.get(timeout=HEARTBEAT)
         except Empty:
+            self._silent += 1
             self._check_connection()
             return
+        self._silent = 0
         if isinstance(event, Answer):
             self._note_answer(event)
         elif isinstance(event, Task):
@@ -179,6 +192,8 @@ class Dispatcher:
         if task is None:
             slot.ready = slot.ready or (present and error is None)
         else:
+            if task not in self._in_work:
+                return  # its actor did not answer in time
             del self._in_work[task]
             task.ref = None
             if present:
@@ -186,6 +201,20 @@ class Dispatcher:
             task.answer(value, error)
         if present and error is not None and (task is None or isinstance(value, RayActorError)):
             self._replace(slot, error)
+
+    def _replace_silent_actors(self) -> None:
+        """Replace each actor that has had its present task for longer than the timeout."""
+        now = perf_counter()
+        if self._timeout is None or now < self._next_check:
+            return
+        self._next_check = now + HEARTBEAT
+        for slot in self._slots:
+            if slot.in_work and now - slot.began >= self._timeout:
+                error = TimeoutError(f"no answer for {self._timeout:g} s")
+                for task in slot.in_work:
+                    del self._in_work[task]
+                    task.answer(None, error)
+                self._replace(slot, error)
 
     def _replace(self, slot: ActorSlot, error: BaseException) -> None:
         """Start another actor in the place of one that died of ``error``, unless too many have."""
@@ -260,6 +289,11 @@ class Dispatcher:
         """Do no more tasks if Ray was shut down: it answers nothing any more, and a call would start it anew."""
         if session() != self._session:
             self._break(RuntimeError("ray.shutdown() was called"))
+        elif self._silent and not self._silent % NODE_HEARTBEATS:
+            # Once the raylet of this node is dead, Ray starts no actor for this process, and raises nothing.
+            here = ray.get_runtime_context().get_node_id()
+            if any(node["NodeID"] == here and not node["Alive"] for node in ray.nodes()):  # type: ignore[no-untyped-call]
+                self._break(RuntimeError(f"the Ray node of this process is dead: {here}"))
 
     def _break(self, error: BaseException) -> None:
         """Do no more tasks, because of ``error``."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, final
 
 import ray
 
-from resumable.core.arguments import check_int
+from resumable.core.arguments import check_int, check_seconds
 from resumable.core.home_process import HomeProcess
 from resumable.errors import InvalidArgument, InvalidType, shorten
 
@@ -46,6 +46,12 @@ class RayExecutor(Executor):
         least -1; -1 is for no limit. An item that ends its actor each time is found after four deaths at most.
       runtime_env: Ray's runtime environment of the actors, such as ``{"pip": ["resumable-loader"]}``; None for that
         of the job.
+      timeout: seconds after which a loop that waits for an item raises ``WorkerError`` with that item, and after which an
+        actor that has not done its task is replaced; None for no limit. Without one, a loop warns after a minute. The next
+        call of ``next`` tries the item again.
+
+    Attributes:
+      timeout: the argument.
 
     Raises:
       InvalidArgument: if a number is out of its range, if Ray refuses one, or if no node has the CPUs for one
@@ -63,7 +69,9 @@ class RayExecutor(Executor):
         num_actors: int | None = None,
         max_restarts: int = 5,
         runtime_env: dict[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> None:
+        self.timeout = None if timeout is None else check_seconds("timeout", timeout)
         _check_cpus(num_cpus)
         if num_actors is not None:
             num_actors = check_int("num_actors", num_actors, minimum=1)
@@ -81,7 +89,7 @@ class RayExecutor(Executor):
             ) from error
         count = _number_of_actors(num_cpus) if num_actors is None else num_actors
         self._process = HomeProcess()
-        self._dispatcher = Dispatcher(self, count, actors, max_restarts)
+        self._dispatcher = Dispatcher(self, count, actors, max_restarts, self.timeout)
         self._dispatcher.start()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -126,6 +134,7 @@ class _RayLane(Executor):
 
     def __init__(self, executor: RayExecutor) -> None:
         self._executor = executor
+        self.timeout = executor.timeout
         self._lane = Lane()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:

@@ -96,6 +96,11 @@ class ActorSlot:
         """Whether it may get a task: one more than it works on, if they take little time."""
         return self.ready and len(self.in_work) < 1 + self._quick
 
+    @property
+    def began(self) -> float:
+        """When the actor began with the first task that it has, in seconds."""
+        return max(self.in_work[0].sent, self._last_done)
+
     def call(self, task: Task) -> Any:
         """Send ``task`` to the actor; returns Ray's name of the result."""
         assert task.call is not None

@@ -116,9 +116,9 @@ class Explained:
         self.function = function
         self._failures = failures
 
-    def __call__(self, iterator: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:  # with JAX, the state of the model and the iterator
         try:
-            return self.function(iterator)
+            return self.function(*arguments)
         except tf.errors.OpError as error:
             reason = self._failures.last
             if reason is not None and reason in error.message:

@@ -12,7 +12,7 @@ import resumable as rs
 from resumable.checkpoint.names import check_name
 from resumable.core.arguments import check_int
 
-from .keras_progress import begin_at, steps_of
+from .keras_progress import Explained, begin_at, steps_of
 from .model_files import ModelFiles
 
 __all__ = ["ModelBackup"]
@@ -31,7 +31,8 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     When a ``fit`` begins, the newest sound file is loaded, unless the model has been trained further than
     that. A damaged file is set aside with a warning, and the one before is taken. The end of a training is
-    saved too.
+    saved too. Without a `ResumeInput`, a model that was saved in the middle of an epoch is refused, since
+    Keras would train it with the first batches of that epoch again.
 
     State: a file ``model-000000001200-DIGEST.weights.h5`` for each save, of the size of the weights and of the
     optimizer's variables, in Keras's own format. A save writes it, reads it once, and waits for the disk.
@@ -48,7 +49,8 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
       InvalidArgument: if ``save_freq`` is neither, a number is less than 1, or the name has other characters
         than letters, digits, ``_`` and ``.``.
 
-    During ``fit`` it raises `InvalidArgument` if the model is not built, so that nothing can be loaded into it,
+    During ``fit`` it raises `InvalidArgument` if the model is not built, so that nothing can be loaded into it, or if there
+    is no `ResumeInput`,
     `InvalidType` if its optimizer is a legacy one of Keras 2, `NoValidCheckpoint` if all files are damaged, and
     ``OSError`` if one cannot be written.
     """
@@ -71,6 +73,7 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._files = ModelFiles(Path(directory), check_name("name", name), keep)
         # The step that was saved or restored last, and whether this `fit` has saved.
         self._saved = 0
+        self._resumed_batch = 0  # how many batches of its first epoch were trained before
         self._is_writer = False
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -90,11 +93,26 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if newest is None or newest.step <= self._saved:
             begin_at(self.model, None)
             return
-        self.model.optimizer.build(self.model.trainable_variables)
+        if not getattr(
+            self.model.optimizer, "built", False
+        ):  # one that scales the loss would have its variables twice
+            self.model.optimizer.build(self.model.trainable_variables)
         self.model.load_weights(str(newest.path))
         self._saved = newest.step
         steps = self.params.get("steps")
         begin_at(self.model, divmod(newest.step, int(steps)) if steps else None)
+        self._resumed_batch = newest.step % int(steps) if steps else 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        # `ResumeInput` takes its place in `on_train_begin`, which comes after that of this callback.
+        batch, self._resumed_batch = self._resumed_batch, 0
+        if batch and not isinstance(self.model.train_function, Explained):
+            raise rs.InvalidArgument(
+                f"callbacks must have a ResumeInput after ModelBackup, since the model was saved after {batch} batches "
+                "of an epoch, and Keras would train it with these again, got none: write resume = "
+                "ResumeInput(pipeline, folder) and fit(resume.dataset(signature), callbacks=[backup, resume]); for an "
+                "input that was never saved, add allow_fresh_input=True"
+            )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.save_freq != "epoch":

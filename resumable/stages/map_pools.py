@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, final
 
 from ..core import Block, Stage
@@ -138,13 +138,13 @@ class PoolShare(Workers):
             self._alone = make_workers(self._call._replace(workers=1), 1)
         return self._noted(self._alone.submit(block))
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
-        found = (self._alone or self._pool).outcome(answer)
+    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
+        found = (self._alone or self._pool).outcome(answer, at)
         self._in_work.discard(answer)
         return found
 
-    def wait(self, answer: Answer[Any]) -> None:
-        self._pool.wait(answer)
+    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
+        self._pool.wait(answer, at)
 
     def abandon(self, answer: Answer[Any]) -> None:
         self._in_work.discard(answer)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -120,16 +121,17 @@ class ExecutorWorkers(Workers):
             self._serving_submitted = True
         return submission
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
+    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
         assert isinstance(answer, Submission)
-        parcel: Parcel = self._threads.wait_for(answer)
+        self.wait(answer, at)
+        parcel: Parcel = answer.result()
         found = parcel.open()
         if found.tried:
             handover = answer.seconds - parcel.seconds
             self._adapt(answer.block, found.tried, parcel.seconds, handover, parcel.size)
         return found
 
-    def wait(self, answer: Answer[Any]) -> None:
+    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
         while not answer.wait(HEARTBEAT):
             self._threads.check_alive()
 

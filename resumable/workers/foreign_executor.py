@@ -9,26 +9,34 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.arguments import check_seconds
 from ..core.block import Block
+from .answers import Answer
 from .chunk_work import attempt_and_pack, attempt_in_time, unpacked_outcome
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .sizes import approximate_bytes
+from .threads import HEARTBEAT
 from .workers import Outcome, WorkersLost
 
 Process: TypeAlias = tuple[str, int]
 """Names a process among those of all machines, also after a fork."""
 
 _IMPORTED: Final = uuid.uuid4().hex
+
+SILENT_SECONDS: Final = 60.0
+"""How long a loop waits for an executor without a timeout before it warns."""
 
 
 def this_process() -> Process:
@@ -122,7 +130,28 @@ class ForeignWorkers(ExecutorWorkers):
     def __init__(
         self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
     ) -> None:
+        timeout = getattr(executor, "timeout", None)
+        self._timeout = None if timeout is None else check_seconds("executor.timeout", timeout)
         super().__init__(_ForeignService(fn, drop, tell, executor))
+
+    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
+        limit = self._timeout or SILENT_SECONDS
+        ends = monotonic() + limit
+        while not answer.wait(min(HEARTBEAT, limit)):
+            self._threads.check_alive()
+            if monotonic() < ends:
+                continue
+            if self._timeout is not None:
+                # The executor may still give its answer; the loop submits the same work again.
+                answer.give(None, WorkersLost(TimeoutError(f"no answer for {limit:g} s")))
+                return
+            ends = inf
+            warnings.warn(
+                f"no answer for {limit:g} s from the executor of {at()}: a worker may hang, or no worker may "
+                "have started; to raise an error instead, set executor.timeout to a number of seconds",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 @final
@@ -173,7 +202,7 @@ def _answer(submission: Submission, future: Future[Any]) -> None:
     """Answer ``submission`` with the result or the error of ``future``, which is done."""
     try:
         submission.give(future.result())
-    except CancelledError as error:
+    except (CancelledError, TimeoutError) as error:
         submission.give(None, WorkersLost(error))
     except BaseException as error:
         submission.give(None, _as_death(error))

@@ -364,7 +364,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if chunk.answer is None:
             for other in self._window:
                 if other.answer is not None:
-                    self._workers.wait(other.answer)
+                    self._workers.wait(other.answer, self._at)
             chunk.answer = self._workers.submit_alone(chunk.block)
 
     def _requeue(self, chunk: Chunk) -> None:
@@ -389,11 +389,14 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             self._raise(failure, chunk)
         assert chunk.answer is not None
         try:
-            return self._workers.outcome(chunk.answer)
+            return self._workers.outcome(chunk.answer, self._at)
         except BrokenExecutor as error:
             return self._after_death(chunk, error)
         except WorkersLost as lost:
-            raise lost_error(self._stage, self._tally.described_number(), lost) from lost.reason
+            self._requeue(chunk)
+            is_silent = isinstance(lost.reason, TimeoutError)
+            work = self._work() if is_silent else self._tally.described_number()
+            raise lost_error(self._stage, work, lost) from lost.reason
         except Exception as error:
             if chunk.answer.error is not error:
                 raise  # a signal handler raised it
@@ -403,6 +406,14 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 chunk.deaths = chunk.deaths.suspected()
                 return None
             self._raise(Failure(error), chunk)
+
+    def _at(self) -> str:
+        return f"{self._stage!r}, at {self._work()}"
+
+    def _work(self) -> str:
+        """The first item that was not handed out, and how many others the executor got with it."""
+        number, others = self._tally.described_number(), self._window[0].left - 1
+        return f"{number}, or one of the {others} after it" if others else number
 
     def _raise(self, failure: Failure, chunk: Chunk) -> NoReturn:
         """Raise the error of the first item of ``chunk``, which is the first chunk in the window."""

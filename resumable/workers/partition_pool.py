@@ -315,7 +315,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         answer, self._answer = self._answer, None
         assert answer is not None
         try:
-            outcome = self.worker.pool.outcome(answer)
+            outcome = self.worker.pool.outcome(answer, self._at)
         except BrokenExecutor as error:
             self._note_death(error)
             return
@@ -357,6 +357,9 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
     def _death_error(self, deaths: Deaths, error: BaseException) -> WorkerError:
         work = self._work_described(deaths.call)
         return death_error(self._pool.stage, work, error, deaths.count)
+
+    def _at(self) -> str:
+        return f"{self._pool.stage!r}, at {self._work_described(None)}"
 
     def _work_described(self, call: Call | None) -> str:
         item = "" if call is None else f"{call.words}, in "

@@ -90,4 +90,8 @@ def lost_error(stage: Stage[Any], work: str, lost: WorkersLost) -> WorkerError:
     """The error for workers of ``stage`` that are gone before ``work``, and what comes after it, was done."""
     if isinstance(lost.reason, BrokenExecutor):
         return death_error(stage, f"{work} or another item in work at that time", lost.reason)
+    if isinstance(lost.reason, TimeoutError):
+        return WorkerError(
+            f"{lost.reason} from the executor of {stage!r}, at {work}; the next call submits it again"
+        )
     return WorkerError(f"the executor of {stage!r} takes no more work, at {work}: {lost.reason!r}")

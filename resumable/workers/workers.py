@@ -101,16 +101,20 @@ class Workers(ABC):
         return self.submit(block)
 
     @abstractmethod
-    def outcome(self, answer: Answer[Any]) -> Outcome:
+    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
         """Wait for the outcome of what was submitted; called once for each ``answer``.
+
+        Args:
+          answer: what `submit` returned.
+          at: says which stage waits, and for which item, in a warning.
 
         Raises:
           BrokenExecutor: if a worker died over it, and another one can try it again.
           WorkersLost: if none can.
         """
 
-    def wait(self, answer: Answer[Any]) -> None:
-        """Wait until ``answer`` is given, without taking it."""
+    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
+        """Wait until ``answer`` is given, without taking it; ``at`` as for `outcome`."""
         while not answer.wait(HEARTBEAT):
             pass
 
@@ -151,7 +155,7 @@ class ThreadWorkers(Workers):
         self._threads.submit(job)
         return job
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
+    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
         found: Outcome = self._threads.wait_for(answer)
         return found
 

@@ -131,6 +131,72 @@ def test_once_no_actor_is_left_the_loop_is_told_at_once(nodes: Nodes) -> None:
     )
 
 
+@pytest.mark.parametrize("build", [mapped, in_partitions])
+def test_an_actor_that_stops_is_an_error_in_time_and_another_one_goes_on(
+    nodes: Nodes, build: Any
+) -> None:
+    expected = list(build(lambda item: item * item))
+    got: list[int] = []
+    with RayExecutor(num_actors=1, timeout=10) as executor:
+        (present,) = pids(executor, 1)
+        with iter(build(slow, workers=1, executor=executor)) as iterator:
+            got += islice(iterator, 60)
+            os.kill(present, signal.SIGSTOP)
+            with pytest.raises(
+                rs.WorkerError, match=r"no answer for 10 s .*, at (item|partition) "
+            ):
+                got.extend(iterator)
+            assert got == expected[: len(got)] != expected
+            state = iterator.get_state()
+            pids(executor, 1)  # another actor has started
+            rest = list(iterator)
+    assert got + rest == expected
+    assert list(build(lambda item: item * item).resume(state)) == rest
+    wait_until(lambda: not os.path.exists(f"/proc/{present}"))
+
+
+DEAD_NODE = """
+    import logging, os, signal, time
+    import psutil, ray
+    import resumable as rs
+    from resumable_ray import RayExecutor
+
+    def slow(item):
+        time.sleep(0.001)
+        return item
+
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    with RayExecutor() as executor:
+        numbers = rs.range(10**6).map(slow, workers=1, executor=executor)
+        iterator = iter(numbers)
+        got = [next(iterator) for _ in range(20)]
+        (raylet,) = [p for p in psutil.Process().children() if p.name() == "raylet"]
+        raylet.kill()
+        try:
+            got.extend(iterator)
+        except rs.WorkerError as error:
+            print(error, flush=True)
+        assert got == list(range(len(got)))
+        rest = rs.range(10**6).map(slow).resume(iterator.get_state())
+        assert next(rest) == len(got)
+    os._exit(0)
+"""
+
+
+def test_the_death_of_the_drivers_own_node_is_an_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DEAD_NODE)],
+        env={**os.environ, "PYTHONPATH": WITH_ADAPTERS, "RAY_USAGE_STATS_ENABLED": "0"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "the Ray node of this process is dead" in done.stdout
+
+
 def test_actors_that_cannot_start_are_given_up(nodes: Nodes) -> None:
     environment = {"env_vars": {"PYTHONPATH": "/nowhere"}}  # so that this library is not found
     with RayExecutor(num_actors=1, max_restarts=1, runtime_env=environment) as executor:

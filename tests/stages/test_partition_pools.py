@@ -205,7 +205,7 @@ def test_a_wait_for_a_pool_that_is_closed_meanwhile_ends(monkeypatch: pytest.Mon
 
     def wait() -> None:
         with pytest.raises(rs.WorkerError) as raised:
-            share.wait(answer)
+            share.wait(answer, str)
         refused.append(str(raised.value))
 
     waiting = threading.Thread(target=wait, daemon=True)

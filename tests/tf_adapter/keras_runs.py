@@ -19,6 +19,7 @@ from resumable_tf import ModelBackup, ResumeInput
 
 import resumable as rs
 
+BY_TENSORFLOW = tf.keras.backend.backend() == "tensorflow"
 STEPS = 12
 BATCH = 4
 rng = np.random.default_rng(0)
@@ -31,9 +32,9 @@ SIGNATURE = (
 )
 
 
-def pipeline() -> rs.Pipeline[Any]:
+def pipeline(labels: Any = LABELS) -> rs.Pipeline[Any]:
     """Of numbered rows, without end."""
-    rows = rs.from_arrays((np.arange(len(ROWS)), ROWS, LABELS))
+    rows = rs.from_arrays((np.arange(len(ROWS)), ROWS, labels))
     return rows.shuffle(0).batch(BATCH).repeat()
 
 
@@ -54,6 +55,11 @@ class Noted(tf.keras.Model):  # type: ignore[misc]
         return np.int64(0)
 
 
+def plain(numbers: Any, rows: Any, labels: Any) -> Any:
+    """What `fit` trains with where the numbers are not noted."""
+    return rows, labels
+
+
 class Kill(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Kills the process after so many batches, before or after the other callbacks."""
 
@@ -64,6 +70,8 @@ class Kill(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._left -= self._per_execution
+        if self._left <= 0 and not BY_TENSORFLOW:
+            raise KeyboardInterrupt
         if self._left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -76,23 +84,32 @@ def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None, *more:
     tf.keras.utils.set_random_seed(0)
     inputs = tf.keras.Input((3,))
     hidden = tf.keras.layers.Dense(4, activation="tanh")(inputs)
-    model = Noted(inputs, tf.keras.layers.Dense(1)(hidden))
+    model = (Noted if BY_TENSORFLOW else tf.keras.Model)(inputs, tf.keras.layers.Dense(1)(hidden))
     model.log = folder / "log"
+    optimizer = tf.keras.optimizers.Adam(0.01)
+    if plan.get("scaled"):
+        optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
     model.compile(
-        tf.keras.optimizers.Adam(0.01),
+        optimizer,
         "mse",
         jit_compile=False,
         steps_per_execution=plan["per_execution"],
     )
-    resume = ResumeInput(pipeline(), folder / "input", save_freq=plan["input_freq"])
+    labels = np.where(np.arange(len(LABELS)) % 11, LABELS[:, 0], np.inf)[:, None]
+    resume = ResumeInput(
+        pipeline(labels if plan.get("scaled") else LABELS),
+        folder / "input",
+        save_freq=plan["input_freq"],
+    )
     backup = BACKUPS[plan["backup"]](str(folder / "backup"), save_freq=plan["freq"])
     callbacks = [*more, backup, resume]
     if kill is not None:
         after, place = kill
         callbacks.insert(place, Kill(after, plan["per_execution"]))
     validation = rs.from_arrays((ROWS, LABELS)).batch(BATCH)
+    batches = resume.dataset(SIGNATURE)
     model.fit(
-        resume.dataset(SIGNATURE),
+        batches if BY_TENSORFLOW else batches.map(plain),
         steps_per_epoch=STEPS,
         epochs=plan.get("epochs", 2),
         callbacks=callbacks,
@@ -108,6 +125,12 @@ def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None, *more:
 
 
 def in_a_process_of_its_own(folder: Path, plan: dict[str, Any], kill: Any) -> int:
+    if not BY_TENSORFLOW:  # JAX and PyTorch cannot go on in a fork, so there it is an interrupt
+        try:
+            fit(folder, plan, kill)
+        except KeyboardInterrupt:
+            return -signal.SIGKILL
+        return 0
     child = os.fork()
     if not child:
         status = 1

@@ -57,27 +57,39 @@ def runs_of(frequencies: Any, seed: int) -> Any:
     return [[], *ALWAYS, some]
 
 
-@pytest.mark.parametrize("frequencies", thinned(FREQUENCIES, 3, "kills"), ids=str)
-def test_a_killed_fit_trains_every_batch_once_and_ends_with_the_same_weights(
-    frequencies: tuple[str, Any, Any, int], tmp_path: Path
-) -> None:
-    backup, freq, input_freq, per_execution = frequencies
-    runs = runs_of(frequencies, seed=0)
-    plan = {
-        "backup": backup, "freq": freq, "input_freq": input_freq, "per_execution": per_execution, "runs": runs
-    }  # fmt: skip
+def weights_after(
+    runs: Any,
+    frequencies: Any,
+    folder: Path,
+    *,
+    keras_backend: str = "tensorflow",
+    scaled: bool = False,
+) -> list[str]:
+    """The weights at the end of each of ``runs``, which a process of its own makes in ``folder``."""
+    names = ["backup", "freq", "input_freq", "per_execution"]
+    plan = {**dict(zip(names, frequencies, strict=True)), "runs": runs, "scaled": scaled}
     paths = [REPOSITORY, REPOSITORY / "tests", REPOSITORY / "adapters"]
+    python_path = os.pathsep.join(map(str, paths))
+    variables = {"PYTHONPATH": python_path, "PYTHONWARNINGS": "", "KERAS_BACKEND": keras_backend}
     completed = subprocess.run(
-        [sys.executable, "-m", "tf_adapter.keras_runs", str(tmp_path), json.dumps(plan)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": ""},
+        [sys.executable, "-m", "tf_adapter.keras_runs", str(folder), json.dumps(plan)],
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=500,
         check=False,
     )
     assert completed.returncode == 0, completed.stderr[-3000:]
+    return [(folder / str(number) / "weights").read_text() for number in range(len(runs))]
+
+
+@pytest.mark.parametrize("frequencies", thinned(FREQUENCIES, 3, "kills"), ids=str)
+def test_a_killed_fit_trains_every_batch_once_and_ends_with_the_same_weights(
+    frequencies: tuple[str, Any, Any, int], tmp_path: Path
+) -> None:
+    runs = runs_of(frequencies, seed=0)
+    weights = weights_after(runs, frequencies, tmp_path)
     batches = [batch[0].tolist() for batch in islice(pipeline(), 2 * STEPS)]
-    weights = [(tmp_path / str(number) / "weights").read_text() for number in range(len(runs))]
     for number, run in enumerate(runs):
         lines = (tmp_path / str(number) / "log").read_text().splitlines()
         log = [json.loads(line) for line in lines]
@@ -85,6 +97,17 @@ def test_a_killed_fit_trains_every_batch_once_and_ends_with_the_same_weights(
         assert log == [[iteration, batches[iteration]] for iteration, _ in log], run
         assert {iteration for iteration, _ in log} == set(range(2 * STEPS)), run
         assert weights[number] == weights[0], run
+
+
+@pytest.mark.skipif(not hasattr(tf.keras, "version"), reason="Keras 2 has no other backend")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_killed_fit_with_another_backend_ends_with_the_same_weights(
+    backend: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(backend, reason=f"Keras trains with TensorFlow alone: no {backend}")
+    runs = [[], [[14, 2], [4, 0]]]
+    weights = weights_after(runs, ("ours", 3, 5, 1), tmp_path, keras_backend=backend, scaled=True)
+    assert weights[1] == weights[0]
 
 
 def small_model() -> Any:

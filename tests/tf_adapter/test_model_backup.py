@@ -207,6 +207,19 @@ def test_a_fresh_model_goes_on_where_the_last_save_was(tmp_path: Path) -> None:
     assert weights(again) == weights(straight)
 
 
+def test_a_model_in_mid_epoch_is_not_trained_without_its_input(tmp_path: Path) -> None:
+    train(tmp_path, crash=7)
+    steps = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
+    model = small_model()
+    line = r"after 5 batches of an epoch.*callbacks=\[backup, resume\]"
+    with pytest.raises(rs.InvalidArgument, match=line):
+        model.fit(ROWS, LABELS, 4, callbacks=[ModelBackup(tmp_path / "model")], **steps)
+    assert int(model.optimizer.iterations) == 5
+    train(tmp_path, epochs=1)
+    history = model.fit(ROWS, LABELS, 4, 2, callbacks=[ModelBackup(tmp_path / "model")], **steps)
+    assert history.epoch == [1], "at the end of an epoch, nothing is repeated"
+
+
 def test_a_damaged_model_goes_back_with_its_input(tmp_path: Path) -> None:
     straight, _ = train(tmp_path / "straight")
     train(tmp_path / "run", crash=17)

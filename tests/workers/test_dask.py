@@ -102,6 +102,35 @@ def test_an_item_that_ends_its_worker_each_time_is_blamed_alone(
     assert got == [item for item in range(120) if item != poison]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="stops by signal")
+@pytest.mark.parametrize("in_partitions", [False, True])
+def test_a_worker_that_stops_is_an_error_in_time_and_its_work_is_done_elsewhere(
+    client: Any, in_partitions: bool
+) -> None:
+    def build(**options: Any) -> rs.Pipeline[int]:
+        if in_partitions:
+            return rs.range(10**4).partition(4, lambda part: part.map(abs), **options)
+        return rs.range(10**4).map(abs, **options)
+
+    executor = client.get_executor()
+    executor.timeout = 10
+    got: list[int] = []
+    stopped = next(iter(client.run(os.getpid).values()))
+    with iter(build(workers=4, executor=executor)) as iterator:
+        got += itertools.islice(iterator, 100)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            with pytest.raises(rs.WorkerError, match=r"no answer for 10 s .*, at (item|part)"):
+                got.extend(iterator)
+            state = iterator.get_state()
+            assert got == list(range(len(got)))
+            assert next(build().resume(state)) == len(got)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        got.extend(iterator)
+    assert got == list(range(10**4))
+
+
 class Named(ThreadPoolExecutor):
     """Threads that note the names under which Dask would keep what they did."""
 

@@ -17,6 +17,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ import resumable as rs
 from resumable.core.block import block_items
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position, states_along
-from resumable.workers import chunk_work
+from resumable.workers import chunk_work, foreign_executor
 from resumable.workers.executor_thread import ExecutorWorkers
 from resumable.workers.foreign_executor import this_process
+from resumable.workers.running_partition import PartitionTask
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
 
@@ -335,6 +337,100 @@ def test_a_pool_that_stays_broken_is_an_error_at_once() -> None:
             next(iterator)
         wait_until(lambda: len(tried) >= 5)
         assert len(tried) == 5, "four in the window, and one try"
+
+
+class Silent(Executor):
+    """Works at once, but for the work that ``hangs``; time passes only while that is waited for.
+
+    Attributes:
+      timeout: as `resumable_ray.RayExecutor` has it.
+      seconds: what the clock shows.
+    """
+
+    def __init__(self, timeout: float | None, hangs: Any) -> None:
+        self.timeout = timeout
+        self.seconds = 0.0
+        self._hangs = hangs
+        self._late: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, fn: Any, chunk: Any, /) -> Future[Any]:  # type: ignore[override]
+        future: Future[Any] = Future()
+        if any(map(self._hangs, block_items(chunk.block))):
+            self._late.append((future, partial(fn, chunk)))
+        else:
+            future.set_result(fn(chunk))
+        return future
+
+    def clock(self) -> float:
+        self.seconds += 20 * bool(self._late)
+        if self.timeout is None and self.seconds > 200:
+            self.answer()
+        return self.seconds
+
+    def answer(self) -> None:
+        """Do what has waited, and hang no more."""
+        self._hangs = lambda item: False
+        late, self._late = self._late, []
+        for future, work in late:
+            future.set_result(work())
+
+
+def silent_runs(pool: Silent) -> list[tuple[rs.Pipeline[int], str]]:
+    """A map and partitions that work in ``pool``, and which work a message names."""
+    options: Any = {"workers": 2, "executor": pool}
+    parts = rs.range(20).partition(4, lambda part: part.map(abs), **options)
+    mapped = rs.range(20).map(abs, **options)
+    return [(mapped, "item 3, or one of the 2 after it"), (parts, "partition 1, after 0 of its")]
+
+
+def hangs(work: Any) -> bool:
+    return work.number == 1 if isinstance(work, PartitionTask) else bool(work == 5)
+
+
+@pytest.fixture
+def quick_heartbeat(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(foreign_executor, "HEARTBEAT", 0.01)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_work_without_an_answer_in_time_is_named_and_submitted_again(
+    number: int, quick_heartbeat: pytest.MonkeyPatch
+) -> None:
+    pool = Silent(300, hangs)
+    pipeline, work = silent_runs(pool)[number]
+    quick_heartbeat.setattr(foreign_executor, "monotonic", pool.clock)
+    got: list[int] = []
+    with chunks_of(3), iter(pipeline) as iterator:
+        silent = rf"no answer for 300 s from the executor of .*, at {work}.*submits it again"
+        with pytest.raises(rs.WorkerError, match=silent):
+            got.extend(iterator)
+        assert got == list(range(len(got))) != list(range(20))
+        state = rs.loads(rs.dumps(iterator.get_state()))
+        pool.answer()
+        rest = list(iterator)
+    assert got + rest == list(range(20))
+    assert list(pipeline.resume(state)) == rest
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_executor_that_is_silent_for_a_minute_is_warned_of_once(
+    number: int, quick_heartbeat: pytest.MonkeyPatch
+) -> None:
+    pool = Silent(None, hangs)
+    pipeline, work = silent_runs(pool)[number]
+    quick_heartbeat.setattr(foreign_executor, "monotonic", pool.clock)
+    silent = rf"no answer for 60 s from the executor of .*, at {work}.*executor.timeout"
+    with chunks_of(3), pytest.warns(RuntimeWarning, match=silent) as warned:
+        assert list(pipeline) == list(range(20))
+    assert len(warned) == 1
+
+
+def test_a_timeout_that_is_no_number_of_seconds_is_refused() -> None:
+    with pytest.raises(
+        rs.InvalidArgument, match=r"executor.timeout must be finite and above 0, got 0"
+    ):
+        next(iter(rs.range(3).map(abs, workers=1, executor=Silent(0, hangs))))
 
 
 @pytest.mark.parametrize("kind", ["threads", "cluster", "processes"])

@@ -71,7 +71,7 @@ class Inline(Workers):
             answer.give(None, error)
         return answer
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
+    def outcome(self, answer: Answer[Any], at: Any) -> Outcome:
         assert answer.given
         found: Outcome = answer.result()
         return found
@@ -107,7 +107,7 @@ class Mortal(Inline):
         self.in_work[answer] = list(block_items(block))
         return answer
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
+    def outcome(self, answer: Answer[Any], at: Any) -> Outcome:
         fate = next(self._deaths)
         if not answer.given:
             for other, items in list(self.in_work.items()):
@@ -119,7 +119,7 @@ class Mortal(Inline):
                 self._die()
             else:
                 self._do(answer)
-        return super().outcome(answer)
+        return super().outcome(answer, at)
 
     def abandon(self, answer: Answer[Any]) -> None:
         self.in_work.pop(answer, None)

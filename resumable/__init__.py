@@ -174,7 +174,7 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is None:
         told = import_module(f"{__name__}.errors.foreign_words")
-        message = told.no_attribute(f"module {__name__!r}", name, told.FUNCTIONS)
+        message = told.no_attribute(f"module {__name__!r}", name, "functions")
         raise AttributeError(message, name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value

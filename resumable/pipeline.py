@@ -20,7 +20,7 @@ from .core.lookup import countable
 from .core.origin import ItemOrigin
 from .core.stage import Length, Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
-from .errors.foreign_words import METHODS, no_attribute
+from .errors.foreign_words import no_attribute
 from .order.weights import Weights
 from .shadows.shadow import Origins
 from .sources.arrays import FromArrays
@@ -237,7 +237,7 @@ class Pipeline(Generic[T]):
     if not TYPE_CHECKING:  # or any name would pass
 
         def __getattr__(self, name: str) -> None:
-            message = no_attribute("'Pipeline' object", name, METHODS)
+            message = no_attribute("'Pipeline' object", name, "methods")
             raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import resumable as rs
-from resumable.errors.foreign_words import ARGUMENTS, FUNCTIONS, METHODS
+from resumable.errors.foreign_words import words_for
 
 STREAM = rs.from_iterable(lambda: iter(range(9)))
 
@@ -134,8 +134,8 @@ def test_a_function_of_another_loader_is_answered_with_ours() -> None:
 
 
 def test_no_word_of_others_is_one_of_ours() -> None:
-    assert not METHODS.keys() & vars(rs.Pipeline).keys()
-    assert not FUNCTIONS.keys() & {*rs.__all__}
+    assert not words_for("methods").keys() & vars(rs.Pipeline).keys()
+    assert not words_for("functions").keys() & {*rs.__all__}
 
 
 def test_the_words_told_are_there() -> None:
@@ -148,8 +148,8 @@ def test_the_words_told_are_there() -> None:
         if callable(one)
         for name in inspect.signature(one).parameters
     }
-    told = {name for word in ARGUMENTS.values() for name in word.arguments.split()}
+    told = {name for word in words_for("arguments").values() for name in word.arguments.split()}
     assert told <= known
-    text = " ".join([*METHODS.values(), *FUNCTIONS.values()])
+    text = " ".join([*words_for("methods").values(), *words_for("functions").values()])
     assert {*re.findall(r"rs\.(\w+)", text)} <= {*rs.__all__, "testing"}
     assert {*re.findall(r"(?<![\w)])\.(\w+)\(", text)} <= vars(rs.Pipeline).keys()

@@ -93,9 +93,8 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if newest is None or newest.step <= self._saved:
             begin_at(self.model, None)
             return
-        if not getattr(
-            self.model.optimizer, "built", False
-        ):  # one that scales the loss would have its variables twice
+        # One that scales the loss would have its variables twice.
+        if not getattr(self.model.optimizer, "built", False):
             self.model.optimizer.build(self.model.trainable_variables)
         self.model.load_weights(str(newest.path))
         self._saved = newest.step

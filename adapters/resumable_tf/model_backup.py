@@ -100,15 +100,16 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._saved = newest.step
         steps = self.params.get("steps")
         begin_at(self.model, divmod(newest.step, int(steps)) if steps else None)
-        self._resumed_batch = newest.step % int(steps) if steps else 0
+        # Where the steps of an epoch are not known, any step may lie within one.
+        self._resumed_batch = newest.step % int(steps) if steps else newest.step
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # `ResumeInput` takes its place in `on_train_begin`, which comes after that of this callback.
         batch, self._resumed_batch = self._resumed_batch, 0
         if batch and not isinstance(self.model.train_function, Explained):
             raise rs.InvalidArgument(
-                f"callbacks must have a ResumeInput after ModelBackup, since the model was saved after {batch} batches "
-                "of an epoch, and Keras would train it with these again, got none: write resume = "
+                f"callbacks must have a ResumeInput after ModelBackup, since the model was saved after {batch} batches, "
+                "perhaps within an epoch, and Keras would train it with these again: write resume = "
                 "ResumeInput(pipeline, folder) and fit(resume.dataset(signature), callbacks=[backup, resume]); for an "
                 "input that was never saved, add allow_fresh_input=True"
             )

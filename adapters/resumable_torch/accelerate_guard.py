@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import resumable as rs
 from resumable.core.savers import GuardedStateDict, refuse_saver_of_rank_0
 
-from .lightning_guard import refuse_save_ahead
+from .lightning_guard import asks_ahead
 from .trainer_epochs import length_of
 
 __all__ = ["NotPrepared", "keeps_rank_state"]
@@ -54,5 +54,8 @@ class NotPrepared:
 
 def _check(one: HasPipeline, caller: FrameType) -> None:
     refuse_saver_of_rank_0(None if one.pipeline is None else one.pipeline.stage, caller)
-    if not getattr(one, "has_callback", False) and length_of(one) is None:
-        refuse_save_ahead(caller)
+    if asks_ahead(caller) and not getattr(one, "has_callback", False) and length_of(one) is None:
+        raise rs.ExternalStateError(
+            "Lightning fetches a batch ahead of the step from what has no length, so this state would be one batch "
+            "too far: the callback ResumeInput() saves that of a ResumableDataLoader"
+        )

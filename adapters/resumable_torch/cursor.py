@@ -10,7 +10,7 @@ Samplers, data sets, loaders and their iterators know no place of their own: the
 # - after a loop that ended, the next epoch;
 # - after a loop that was left at its first batch, which was a look at the data, the same epoch from where it began;
 # - after a loop that was left later, the next epoch. If a state was saved in it, a resume would go through the rest, so
-#   a new loop is refused until `end_epoch`, `set_epoch` or `load_state_dict` says what is meant.
+#   a new loop is refused until `end_epoch` or `load_state_dict` says what is meant.
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ from typing import Any, Final
 import resumable as rs
 from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
+from resumable.core.epochs import in_epoch
 from resumable.core.foreign_source import inexact_sources
 from resumable.state.encoding import dumps_frozen
 from resumable.state.named import KEY, state_in
 from resumable.state.value import State
 
+from .lightning_guard import FIT_LOOPS, WRAPPERS, is_called_by
+
 __all__ = ["KEY", "Cursor", "DrawsItems", "EpochProgress", "HasCursor", "state_in"]
 
 WAYS_ON: Final = (
-    "Before another loop, call end_epoch() to leave the rest of the epoch out (before you save), or "
-    "load_state_dict(state_dict()) to go through it"
+    "Before you save and begin another loop, call end_epoch() of the ResumableDataLoader to leave the rest of the epoch "
+    "out, or load_state_dict(state_dict()) to go through it"
 )
 
 
@@ -44,10 +47,12 @@ class EpochProgress:
     Attributes:
       begun: whether the loop is in the epoch; otherwise this epoch comes next.
       resumed: whether it is the rest of an epoch that was resumed.
-      follows: whether it comes after the epoch before, as persistent workers of torch expect.
+      follows: whether torch's persistent workers may be used again.
       chosen: whether this very epoch comes next: again from its start if it has begun, and as an empty rest if
         nothing is left of a resumed one.
       led_by_state: whether only a loaded state has said which epoch comes next.
+      batch_items: number of items in a batch of the loop.
+      fewest: the smallest number of items that make a batch.
       received: number of batches that the loader has given out.
       handed_out: how many of them the loop has; None if it has all, since none lie ahead of it.
       is_saved: whether a state was taken after a batch of this loop.
@@ -67,6 +72,8 @@ class EpochProgress:
     follows: bool = False
     chosen: bool = False
     led_by_state: bool = False
+    batch_items: int = 1
+    fewest: int = 1
     received: int = 0
     handed_out: int | None = None
     is_saved: bool = False
@@ -104,7 +111,7 @@ class Cursor:
     Attributes:
       pipeline: the argument.
       epoch: number of the epoch.
-      carries_state: whether a function has a state of its own, with which the next epoch goes on.
+      carries_state: whether a function keeps its state across epochs.
       progress: in the epoch. Whoever counts in it first checks that the cursor still has this one.
       epochs_before: what is added to the numbers that `set_epoch` and `follow` get.
 
@@ -148,7 +155,8 @@ class Cursor:
         """
         if self._owner is not None and self._owner() not in (None, loader):
             raise rs.InvalidArgument(
-                f"a sampler serves one loader at a time, got that of {self._owner()!r}"
+                f"a sampler serves one loader at a time, got that of {self._owner()!r}: make another sampler, or del "
+                "that loader first"
             )
         self._is_owned, self._owner = True, None if for_ever else weakref.ref(loader)
 
@@ -191,21 +199,16 @@ class Cursor:
             in a row were left at their first batch.
         """
         there = self.progress
-        is_left = there.consumed > 0 and self._has_more(there.consumed * batch_items, fewest)
-        if is_left and there.is_saved and not there.chosen:
-            raise rs.InvalidArgument(
-                f"the loop before was left after {there.consumed} batches of epoch {self.epoch}, and a state was saved "
-                "in it: a resume would go through the rest of that epoch, and this loop would begin the next one. "
-                f"{WAYS_ON}"
-            )
-        is_look = is_left and there.consumed == 1 and not there.is_saved
+        self._refuse_saved_rest()
+        is_look = there.consumed == 1 and self._is_left
         if is_look and there.is_second_look:
             raise rs.InvalidArgument(
                 f"two loops were left at the same first batch of epoch {self.epoch}, as by next(iter(loader)), which "
-                f"gives that batch each time. To look at it, call peek(); to train on it, keep the iterator. {WAYS_ON}"
+                f"gives that batch each time. To look at it, call peek() of the ResumableDataLoader; to train on it, keep the iterator. {WAYS_ON}"
             )
         progress = self.begin(there.consumed > 0 and not is_look, fewest)
         progress.is_second_look = is_look
+        progress.batch_items, progress.fewest = batch_items, fewest
         return progress
 
     def begin_drawing(self, fewest: int = 1) -> EpochProgress:
@@ -260,7 +263,7 @@ class Cursor:
         """Let epoch ``number`` come next, or the rest of it if it was resumed.
 
         Raises:
-          InvalidArgument: if a state of a later epoch was loaded.
+          InvalidArgument: if a state of a later epoch was loaded, or a state was saved in an epoch that was left.
         """
         epoch, there = self._numbered(number), self.progress
         if epoch < self.epoch and there.is_loaded:
@@ -269,15 +272,25 @@ class Cursor:
                 "begin the loop over epochs at loader.epoch, or call count_epochs_from"
                 f"({number}) after load_state_dict"
             )
+        self._refuse_saved_rest()
         self._choose(epoch)
 
     def follow(self, number: int) -> None:
         """`set_epoch` by the loop of a framework, whose numbers may begin again: they never lead back.
 
         So a loaded place is kept, and a second loop of the framework over the same loader delivers new epochs.
+
+        Raises:
+          InvalidArgument: if a state was saved in an epoch that was left.
         """
         epoch = self._numbered(number)
+        if is_called_by(
+            WRAPPERS
+        ):  # it gives the number of its loops, each of which is an epoch anyway
+            return
         if epoch > self.epoch or (epoch == self.epoch and self.progress.is_loaded):
+            if not is_called_by(FIT_LOOPS):  # Lightning says the epoch after a resume too
+                self._refuse_saved_rest()
             self._choose(epoch)
 
     def state_dict(self, count: int) -> dict[str, bytes]:
@@ -344,13 +357,27 @@ class Cursor:
             self._go_to(epoch, "set_epoch", follows=follows)
         self.progress.chosen, self.progress.led_by_state = True, False
 
-    def _has_more(self, count: int, fewest: int) -> bool:
-        """Whether the epoch goes on after ``count`` items; of a stream, that is not known and assumed."""
-        if not self.pipeline.random_access:
-            return True
-        state = self._states.after(self._states.origin["step"] + count)
-        with self._states.pipeline.resume(state) as probe:
-            return probe.skip(fewest) == fewest
+    @property
+    def _is_left(self) -> bool:
+        """Whether the loop in progress has had a batch, and the epoch more; of a stream without a length, that is assumed."""
+        there = self.progress
+        if not there.consumed:
+            return False
+        step = self._states.origin["step"] + there.consumed * there.batch_items
+        if self.pipeline.random_access:
+            with self._states.pipeline.resume(self._states.after(step)) as probe:
+                return probe.skip(there.fewest) == there.fewest
+        length = in_epoch(self.pipeline.stage, self.epoch).length
+        return length is None or step + there.fewest <= length
+
+    def _refuse_saved_rest(self) -> None:
+        """Refuse to leave out the rest of an epoch in which a state was saved, unless `leave_rest` has done so."""
+        there = self.progress
+        if there.is_saved and self._is_left:
+            raise rs.InvalidArgument(
+                f"the loop before was left after {there.consumed} batches of epoch {self.epoch}, and a state was saved "
+                f"in it: a resume would go through the rest of that epoch, and this call would leave it out. {WAYS_ON}"
+            )
 
     def _go_to(self, epoch: int, by: str, *, follows: bool = False) -> None:
         there = self.progress

@@ -16,7 +16,9 @@ from resumable.sources.range import Range
 
 __all__ = ["identity_of_indices", "rows_of"]
 
-ADVICE: Final = "(if it is the same data, pass identity= to the loader)"
+ADVICE: Final = (
+    "(if it is the same data, pass identity= to the loader, or len(dataset) to the sampler)"
+)
 
 
 def rows_of(data: Sized, identity: str | int | None = None) -> rs.Pipeline[int]:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -27,7 +28,7 @@ from resumable.errors import shorten
 
 from .accelerate_guard import keeps_rank_state
 from .cursor import Cursor, HasCursor
-from .loader import ReceivedBatches, ResumableDataLoader
+from .loader import ReceivedBatches, ResumableDataLoader, may_cycle, refuse_cycle
 from .worker_shares import MOST_HELD
 
 __all__ = ["DevicePrefetch", "device_prefetch"]
@@ -90,7 +91,8 @@ class DevicePrefetch(HasCursor):
         self.size = size
 
     def __iter__(self) -> Iterator[Any]:
-        return _BatchesAhead(self.loader, self.device, self.size)
+        may_be = may_cycle(sys._getframe(1))
+        return _BatchesAhead(self.loader, self.device, self.size, may_cycle=may_be)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -109,13 +111,13 @@ class DevicePrefetch(HasCursor):
         """The pipeline whose state it is."""
         return self.loader.pipeline
 
-    def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed."""
-        self.loader.set_epoch(epoch)
-
     def end_epoch(self) -> None:
         """As that of the loader; the batches that lie ahead are dropped."""
         self.loader.end_epoch()
+
+    def peek(self) -> Any:
+        """As that of the loader, on the device."""
+        return Copier(self.device).copied(0, self.loader.peek()).batch
 
     @keeps_rank_state
     def state_dict(self) -> dict[str, bytes]:
@@ -153,12 +155,16 @@ class _BatchesAhead(Iterator[Any]):
       loader: as for `device_prefetch`.
       device: where the batches go.
       size: batches on the device.
+      may_cycle: as for `ReceivedBatches`.
     """
 
     # Invariant: the loader has counted the batches in `_ready` after those handed out. If it has counted more, the
     # batch after them is in `_fetched`.
 
-    def __init__(self, loader: ResumableDataLoader[Any], device: torch.device, size: int) -> None:
+    def __init__(
+        self, loader: ResumableDataLoader[Any], device: torch.device, size: int, *, may_cycle: bool
+    ) -> None:
+        self._may_cycle = may_cycle
         self._received = ReceivedBatches(loader, is_ahead=True)
         self._copier = CudaCopier(device) if device.type == "cuda" else Copier(device)
         self._size = size
@@ -180,6 +186,8 @@ class _BatchesAhead(Iterator[Any]):
         error, self._error = self._error, None
         if error is None or isinstance(error, StopIteration):
             self._received.end_epoch()
+            if self._may_cycle:
+                refuse_cycle(self)
             raise StopIteration
         raise error
 

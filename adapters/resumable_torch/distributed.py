@@ -67,11 +67,10 @@ class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  #
         self.seed = seed
         self.drop_last = check_bool("drop_last", drop_last)
         check_int("num_replicas", self.num_replicas, minimum=1)
+        # A pipeline is looked up by index here, as any data set.
         source = len(dataset) if isinstance(dataset, rs.Pipeline) else dataset
         dealt = as_order(source, shuffle, seed).shard(
-            self.rank,
-            self.num_replicas,
-            uneven="drop" if check_bool("drop_last", drop_last) else "pad",
+            self.rank, self.num_replicas, uneven="drop" if self.drop_last else "pad"
         )
         super().__init__(dealt, with_position=with_position)
 

@@ -66,10 +66,9 @@ class ResumeInput(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         states, self._to_load = self._to_load, []
         loaders = _stateful(trainer.train_dataloader)
-        for loader in loaders:
-            if isinstance(loader, ResumableDataLoader):
-                refuse_items_of_rank("Lightning", loader.cursor.pipeline.stage)
-                loader.has_callback = True
+        for loader in _own(trainer):
+            refuse_items_of_rank("Lightning", loader.cursor.pipeline.stage)
+            loader.has_callback = True
         if not states:
             return
         if len(states) != len(loaders):
@@ -98,9 +97,8 @@ class ResumeInput(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._has_ended_epoch:
-            for loader in _stateful(trainer.train_dataloader):
-                if isinstance(loader, ResumableDataLoader):
-                    loader.end_epoch()  # the shorter one of several may be within an epoch
+            for loader in _own(trainer):
+                loader.end_epoch()  # the shorter one of several may be within an epoch
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -109,6 +107,19 @@ class ResumeInput(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._has_ended_epoch = True
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._release(trainer)
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        self._release(trainer)
+
+    def _release(self, trainer: Trainer) -> None:
+        """Let a fit without this callback be refused where it needs one."""
+        for loader in _own(trainer):
+            loader.has_callback = False
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._is_resumed and not self._has_trained and trainer.fit_loop.done:
@@ -121,8 +132,7 @@ class ResumeInput(Callback):
     ) -> None:
         if trainer.train_dataloader is None:  # nothing to train on yet
             return
-        loaders = _stateful(trainer.train_dataloader)
-        own = [loader for loader in loaders if isinstance(loader, ResumableDataLoader)]
+        loaders, own = _stateful(trainer.train_dataloader), _own(trainer)
         saved = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
         if own and len(saved) != len(loaders):
             raise rs.ExternalStateError(
@@ -149,3 +159,10 @@ def _stateful(loaders: Any) -> list[Any]:
         for loader in CombinedLoader(loaders).flattened
         if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
     ]
+
+
+def _own(trainer: Trainer) -> list[ResumableDataLoader[Any]]:
+    """The loaders of the fit that are `ResumableDataLoader`."""
+    loaders = trainer.train_dataloader
+    found = [] if loaders is None else _stateful(loaders)
+    return [loader for loader in found if isinstance(loader, ResumableDataLoader)]

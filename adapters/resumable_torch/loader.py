@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
+from types import FrameType
 from typing import Any, Final, TypeVar
 
 import torch
@@ -61,7 +62,7 @@ from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
 from .worker_shares import WorkerShares, check_workers
 
-__all__ = ["ReceivedBatches", "ResumableDataLoader"]
+__all__ = ["ReceivedBatches", "ResumableDataLoader", "may_cycle", "refuse_cycle"]
 
 T = TypeVar("T")
 
@@ -79,7 +80,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     In the body of the loop, the current batch counts as consumed. After the loop, the state is that
     of the start of the next epoch. A state of the last batch also resumes at the start of the next
     epoch, and ``epoch`` is then the next one. After a ``break`` the next loop is the next epoch,
-    unless the loop had received nothing.
+    unless the loop had received nothing, or one batch only, which was a look. If a state was saved in the epoch
+    that was left, call `end_epoch` first.
 
     If ranks own partitions and ``drop_last`` is off, the state after the loop is that of the last
     batch, so that it can be joined with the states of ranks that are still in the epoch. A rank
@@ -210,8 +212,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         self._best_effort = BestEffort("stats are")
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
-        # The frame that calls `itertools.cycle` is the one that calls this.
-        return ReceivedBatches(self, may_cycle="cycle" in sys._getframe(1).f_code.co_names)
+        return ReceivedBatches(self, may_cycle=may_cycle(sys._getframe(1)))
 
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
         """Time the calls of `next` in all loops that begin from now on, for `stats`; some microseconds a batch.
@@ -346,7 +347,12 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         if not self.cursor.uses_objects:
             shared.append(self.cursor.pipeline)
         memo = {id(one): one for one in shared if one is not self._source}
-        return copy.deepcopy(self, memo)
+        progress = self.cursor.progress
+        is_saved = progress.is_saved
+        try:
+            return copy.deepcopy(self, memo)
+        finally:
+            progress.is_saved = is_saved
 
     def __copy__(self) -> ResumableDataLoader[T]:
         """A shallow copy, which shares the place too."""
@@ -357,7 +363,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets, which stands where this loader stands: workers and loops stay behind."""
         place = self._state(held=0) if self.received else None
-        return {**vars(self), "_iterator": None, "_shares": None, PLACE: place}
+        self.cursor.progress.is_saved |= place is not None
+        left_behind = {"_iterator": None, "_shares": None, "has_callback": False}
+        return {**vars(self), **left_behind, PLACE: place}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         place = state.pop(PLACE)
@@ -489,6 +497,24 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         return CountingSampler(super()._index_sampler)
 
 
+def may_cycle(caller: FrameType) -> bool:
+    """Whether ``caller`` may be the frame that calls `itertools.cycle`, which has none of its own."""
+    return "cycle" in caller.f_code.co_names
+
+
+def refuse_cycle(batches: Iterator[Any]) -> None:
+    """Refuse to end ``batches`` if `itertools.cycle` would then repeat them.
+
+    Raises:
+      InvalidArgument: saying what to write instead.
+    """
+    if any(isinstance(one, itertools.cycle) for one in gc.get_referrers(batches)):
+        raise rs.InvalidArgument(
+            "itertools.cycle would repeat the batches of this epoch, which no state counts: iterate over "
+            "itertools.chain.from_iterable(itertools.repeat(loader)), which begins the next epoch each time"
+        )
+
+
 class ReceivedBatches(Iterator[T]):
     """Counts the batches that the loop receives. The epoch begins with the first call of `next`.
 
@@ -541,7 +567,8 @@ class ReceivedBatches(Iterator[T]):
             self._ended = True
             if not self._is_ahead:
                 self.end_epoch()
-            self._refuse_cycle()
+            if self._may_cycle:
+                refuse_cycle(self)
             raise
         except BaseException as error:
             self._broken = not self._continues(self._torch, error)
@@ -578,22 +605,13 @@ class ReceivedBatches(Iterator[T]):
         Raises:
           InvalidArgument: if something has moved the loader since this loop began.
         """
-        if not self._ended:
+        if not (self._ended or self.progress.left_by == "end_epoch"):
             self.check_current()
         return self._loader.state_dict()
 
     def end_epoch(self) -> None:
         """Go to the next epoch, unless the loader has gone elsewhere."""
         self._loader._end_epoch(self.progress)
-
-    def _refuse_cycle(self) -> None:
-        if self._may_cycle and any(
-            isinstance(one, itertools.cycle) for one in gc.get_referrers(self)
-        ):
-            raise rs.InvalidArgument(
-                "itertools.cycle would repeat the batches of this epoch, which no state counts: iterate over "
-                "itertools.chain.from_iterable(itertools.repeat(loader)), which begins the next epoch each time"
-            )
 
     def _begin(self) -> None:
         stopwatch = self._loader._stopwatch

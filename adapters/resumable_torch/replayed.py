@@ -24,7 +24,7 @@ from .torch_samplers import is_torch_sampler, refuse_framework
 __all__ = ["Replayed", "batches_of", "samples_of"]
 
 HELD: Final = 64
-"""So many batches behind the newest that the loop has received may still be asked for."""
+"""States are kept for this many batches before the newest that the loop has received."""
 
 
 class Replayed(DrawsItems, Sampler[Any]):
@@ -90,7 +90,7 @@ class Replayed(DrawsItems, Sampler[Any]):
                 each.set_epoch(epoch)
         for item in sampler:
             self._told = getattr(sampler, "epoch", None)  # some count epochs themselves
-            digest = zlib.crc32(json.dumps(item, default=_plain).encode(), digest)
+            digest = zlib.crc32(_in_digest(item).encode(), digest)
             yield digest, item
 
 
@@ -103,7 +103,7 @@ class _KeepingCursor(Cursor):
         """Keep the state after ``count`` items, in batches of ``size``, unless the cursor has gone elsewhere."""
         if progress is self.progress:
             self._drawn[count] = self.state_of(producer)[KEY]
-            for old in [each for each in self._drawn if each < (progress.received - HELD) * size]:
+            for old in [each for each in self._drawn if each < (progress.consumed - HELD) * size]:
                 del self._drawn[old]
 
     def state_dict(self, count: int) -> dict[str, bytes]:
@@ -116,9 +116,12 @@ class _KeepingCursor(Cursor):
         super()._stand_at(state, progress, by)
 
 
-def _plain(part: Any) -> Any:
-    """What enters the digest for a part of an item that JSON does not know."""
-    return part.tolist() if hasattr(part, "tolist") else type(part).__name__
+def _in_digest(item: Any) -> str:
+    """``item`` as text. What has no text but its address differs in each run, so a resume refuses it."""
+    try:
+        return json.dumps(item, default=lambda part: getattr(part, "tolist", lambda: repr(part))())
+    except TypeError:  # keys that are no strings
+        return repr(item)
 
 
 def samples_of(

@@ -22,7 +22,7 @@ from torch.utils.data import (
 import resumable as rs
 from resumable.errors import shorten
 
-from .data_identity import identity_of_indices
+from .data_identity import identity_of_indices, rows_of
 
 __all__ = ["is_torch_sampler", "order_of_sampler", "refuse_framework"]
 
@@ -40,7 +40,9 @@ OPTIONS: Final = {
 INSTEAD: Final[dict[type, str]] = {
     DistributedSampler: "write ResumableDistributedSampler with the same arguments",
     WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0, count=n)",
-    RandomSampler: "write rs.range(n).shuffle(seed).take(k), or sample(seed=0) with replacement",
+    RandomSampler: (
+        "write rs.range(n).shuffle(seed).repeat().take(k), or with replacement rs.range(n).sample([1] * n, seed=0, count=k)"
+    ),
 }
 
 
@@ -54,25 +56,27 @@ def order_of_sampler(sampler: Sampler[Any]) -> tuple[rs.Pipeline[int], bool]:
 
     Raises:
       InvalidArgument: if Lightning, Fabric or ignite passed it, or it has a generator.
-      InvalidType: if it does something else than going through indices once, in order or shuffled.
+      InvalidType: if it is not one pass over indices, in order or shuffled.
     """
     refuse_framework(sampler)
     kind = type(sampler)
-    if kind is SequentialSampler:
-        return rs.range(len(sampler)), False  # type: ignore[arg-type]
+    if isinstance(sampler, SequentialSampler) and kind is SequentialSampler:
+        return rows_of(sampler.data_source), False
     if getattr(sampler, "generator", None) is not None:
         raise rs.InvalidArgument(
-            f"a {kind.__name__} must have no generator, since seed makes the order, got "
-            f"{shorten(sampler)}"
+            f"a {kind.__name__} must have no generator, got {shorten(sampler)}: its order is that of seed=, an "
+            "argument of ResumableDataLoader and ResumableSampler"
         )
     if isinstance(sampler, SubsetRandomSampler) and kind is SubsetRandomSampler:
         indices = list(map(int, sampler.indices))
         return rs.from_sequence(indices, identity=identity_of_indices(indices)), True
     if isinstance(sampler, RandomSampler) and kind is RandomSampler:
-        count = len(sampler.data_source)
-        if not sampler.replacement and sampler.num_samples == count:
-            return rs.range(count), True
-    advice = INSTEAD.get(kind, "pass it to ResumableDataLoader as sampler or batch_sampler")
+        rows = sampler.data_source
+        if not sampler.replacement and sampler.num_samples == len(rows):
+            return rows_of(rows), True
+    advice = INSTEAD.get(
+        kind, "pass it to ResumableDataLoader as sampler, or batches of indices as batch_sampler"
+    )
     raise rs.InvalidType(f"the order of {shorten(sampler)} cannot be resumed: {advice}")
 
 

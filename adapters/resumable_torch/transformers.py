@@ -70,7 +70,7 @@ class ResumeInput(TrainerCallback):
         if loader.pipeline is not None:
             refuse_items_of_rank("the trainer", loader.pipeline.stage)
         length = same_on_all_ranks(of_all_ranks(length_of(loader)))
-        loader.count_epochs_from(loader.epoch)
+        loader.count_epochs_from(0)  # as the trainer does, also in a second training
         self._epochs_begun, self._missing = 0, (0.0, 0.0)
         if state.global_step:
             self._resume(args, state, length)

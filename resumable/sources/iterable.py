@@ -103,7 +103,7 @@ class FromIterable(ExternalSource[T]):
     by some of their values, also inside tuples, lists and dicts. Other objects do not enter it.
 
     Each pass in a later epoch first calls ``set_epoch(epoch)``, on a copy, if the iterable has that method. In
-    epoch 0 the iterable has the epoch that you have set. An object with a state that counts its passes itself
+    epoch 0 the iterable has the epoch that you have set, if it has an attribute ``epoch``; else 0 is set. An object with a state that counts its passes itself
     counts on after a resume, as long as the same pipeline goes from epoch to epoch.
 
     Each iterator reads its own copy of a Hugging Face data set. Any other object with a state has one
@@ -191,7 +191,8 @@ class FromIterable(ExternalSource[T]):
     def object_for(self, epoch: int, saved: Any) -> Any:
         """What a pass reads: the iterable, or a copy of it that has an epoch or a position of its own.
 
-        In epoch 0 the iterable has the epoch that the user has set.
+        In epoch 0 the iterable has the epoch that the user has set, if it shows which one that is. It is set again
+        where it does not, since a copy may share with the iterable what keeps the epoch.
 
         Args:
           epoch: of the pipeline.
@@ -199,8 +200,9 @@ class FromIterable(ExternalSource[T]):
         """
         source: Any = self.iterable
         own = saved.get("epoch") if isinstance(saved, dict) else None
-        wanted = own if type(own) is int else epoch or None
-        sets = has_epochs(source) and wanted not in (None, getattr(source, "epoch", None))
+        shown = getattr(source, "epoch", None)
+        wanted = own if type(own) is int else epoch if epoch or shown is None else shown
+        sets = has_epochs(source) and wanted != shown
         if saved is None and not sets and not copies_apart(source):
             return source
         copied = copy_to_read(source)

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     lightning = pytest.importorskip("lightning", reason="lightning is not installed")
 
 from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
-from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
+from resumable_torch import PipelineDataset, ResumableDataLoader, device_prefetch  # noqa: E402
 from resumable_torch.lightning import ResumeInput  # noqa: E402
 from support.tiers import thinned  # noqa: E402
 from torch_adapter.data import Rows, loader_of, row  # noqa: E402
@@ -109,8 +109,10 @@ def test_an_epoch_that_was_cut_short_and_saved_is_ended_or_refused(kind: str, wo
     live = loader(kind, workers)
     cut(live)
     live.state_dict()
-    with pytest.raises(rs.InvalidArgument, match=r"Before another loop, call end_epoch\(\)"):
-        cut(live)
+    others = (lambda: live.set_epoch(1), lambda: live.sampler.set_epoch(1), lambda: cut(live))
+    for another in others:
+        with pytest.raises(rs.InvalidArgument, match=r"begin another loop, call end_epoch\(\)"):
+            another()
     live.load_state_dict(live.state_dict())
     assert rows(live) == epoch_of(kind, 0)[2:]
 
@@ -162,8 +164,9 @@ def test_what_would_deliver_the_batches_of_a_loader_uncounted_is_refused(
     accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
     with pytest.raises(rs.InvalidArgument, match="skip_first_batches of Accelerate"):
         list(accelerate.skip_first_batches(loader(kind, workers), 2))
-    with pytest.raises(rs.InvalidArgument, match=r"itertools\.cycle would repeat"):
-        list(itertools.islice(itertools.cycle(loader(kind, workers)), 20))
+    for one in (loader(kind, workers), device_prefetch(loader(kind, workers), "cpu")):
+        with pytest.raises(rs.InvalidArgument, match=r"itertools\.cycle would repeat"):
+            list(itertools.islice(itertools.cycle(one), 20))
     chained = itertools.chain.from_iterable(itertools.repeat(loader(kind, workers)))
     first, second = epoch_of(kind, 0), epoch_of(kind, 1)
     assert rows(itertools.islice(chained, len(first) * 2)) == first + second
@@ -310,6 +313,9 @@ def test_fabric_continues_where_the_user_has_put_the_loader(kind: str, workers: 
     wrapped: Any = Fabric(accelerator="cpu", devices=1).setup_dataloaders(batches)
     assert rows(wrapped) == epoch_of(kind, 1)[2:]
     assert rows(wrapped) == epoch_of(kind, 2)
+    assert rows([next(iter(wrapped))]) == epoch_of(kind, 3)[:1]  # a look
     iterator: Iterator[Any] = iter(wrapped)
     assert rows([next(iterator), next(iterator)]) == epoch_of(kind, 3)[:2]
     assert batches.state_dict() == saved_after(kind, 3, 2)
+    with pytest.raises(rs.InvalidArgument, match=r"begin another loop, call end_epoch\(\)"):
+        next(iter(wrapped))

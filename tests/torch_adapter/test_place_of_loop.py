@@ -56,11 +56,14 @@ class Model:
         self.loop, self.epoch, self.start = Loop(), epoch, start
         self.loaded, self.chosen = loaded, False
 
+    @property
+    def left(self) -> bool:
+        return self.loop.got > 0 and (self.place[1] < self.batches or not self.knows_the_end)
+
     def begin(self) -> Loop | str:
         loop = self.loop
-        left = loop.got > 0 and (self.place[1] < self.batches or not self.knows_the_end)
-        look = left and loop.got == 1 and not loop.saved
-        if (left and loop.saved and not self.chosen) or (look and loop.looked):
+        look = self.left and loop.got == 1
+        if (self.left and loop.saved) or (look and loop.looked):
             return REFUSED
         if loop.got and not look:
             self.go(self.epoch if self.chosen else self.epoch + 1, 0, "loop")
@@ -88,16 +91,17 @@ class Model:
         return (self.epoch + 1, 0) if over else self.place
 
     def set_epoch(self, number: int) -> str | None:
-        if self.loaded and number < self.epoch:
+        if (self.loaded and number < self.epoch) or (self.left and self.loop.saved):
             return REFUSED
         if number != self.epoch:
             self.go(number, 0, "set_epoch")
         self.chosen = True
         return None
 
-    def follow(self, number: int) -> None:
+    def follow(self, number: int) -> str | None:
         if number > self.epoch or (number == self.epoch and self.loaded):
-            self.set_epoch(number)
+            return self.set_epoch(number)
+        return None
 
     def end_epoch(self) -> None:
         if self.loop.got or (self.loaded and self.start):
@@ -168,8 +172,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 4))
     def set_epoch_of_the_sampler(self, number: int) -> None:
-        self.loader.sampler.set_epoch(number)
-        self.model.follow(number)
+        found = outcome(lambda: self.loader.sampler.set_epoch(number))
+        assert found == self.model.follow(number)
 
     @rule()
     def end_epoch(self) -> None:

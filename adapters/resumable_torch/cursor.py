@@ -259,6 +259,13 @@ class Cursor:
         if there.consumed or (there.is_loaded and self.start_state["step"] > 0):
             self.end("end_epoch")
 
+    def count_from(self, number: int, fewest: int) -> None:
+        """Let ``number`` be that of the epoch that comes next, for `set_epoch` and `follow`."""
+        there = self.progress
+        is_over = there.consumed > 0 and not (there.consumed == 1 and self._is_left)
+        coming = self.epoch + 1 if is_over else self.epoch_to_come(fewest)
+        self.epochs_before = coming - number
+
     def set_epoch(self, number: int) -> None:
         """Let epoch ``number`` come next, or the rest of it if it was resumed.
 

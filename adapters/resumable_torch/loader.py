@@ -37,7 +37,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 import resumable as rs
-from resumable.core.arguments import check_bool, check_callable, check_choice
+from resumable.core.arguments import check_bool, check_callable, check_choice, check_int
 from resumable.core.best_effort import BestEffort
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
@@ -316,7 +316,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
     def count_epochs_from(self, number: int) -> None:
         """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs from ``number``."""
-        self.cursor.epochs_before = self.epoch - number
+        self.cursor.count_from(check_int("number", number, minimum=0), self.fewest)
 
     def end_epoch(self) -> None:
         """Leave out the rest of the epoch, as after ``break``: the state becomes that of the start of the next one.

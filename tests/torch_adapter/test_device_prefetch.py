@@ -268,6 +268,7 @@ def test_it_goes_where_the_loader_is_sent_in_the_middle_of_a_loop() -> None:
     bare = loader_of("map")
     bare.load_state_dict(ahead.state_dict())
     assert rest_of(bare, 4) == rest_of(loader_of("map"), 4)[-BATCHES + 1 :]
+    ahead.end_epoch()
     ahead.set_epoch(1)
     assert rest_of(ahead, 2) == expected[BATCHES : 2 * BATCHES]  # type: ignore[arg-type]
 

@@ -51,14 +51,17 @@ def trainer(folder: Path, batches: Any, **options: Any) -> Any:
 
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
-        num_train_epochs=EPOCHS,
-        save_strategy="steps",
         save_steps=1,
         report_to=[],
         use_cpu=True,
         disable_tqdm=True,
         remove_unused_columns=False,
-        **{"ignore_data_skip": True, **options},
+        **{
+            "num_train_epochs": EPOCHS,
+            "save_strategy": "steps",
+            "ignore_data_skip": True,
+            **options,
+        },
     )
     return Trainer(Model(), arguments, callbacks=[ResumeInput(batches)])
 
@@ -217,3 +220,20 @@ def test_the_global_step_is_the_one_at_which_origins_are_found(tmp_path: Path) -
     for step, seen in enumerate(training.model.seen, 1):
         (found,) = traced_step(rs.Memory(), lambda _: batches.stage, step)
         assert [one.record for one in found.origin.records()] == seen
+
+
+def test_a_second_training_has_epochs_of_its_own_after_those_of_the_loader(tmp_path: Path) -> None:
+    def train(batches: Any, epochs: int) -> list[Any]:
+        training = trainer(tmp_path, batches, num_train_epochs=epochs, save_strategy="no")
+        training.train()
+        return list(training.model.seen)
+
+    whole = train(loader(), 3)
+    once = loader()
+    assert train(once, 1) + train(once, 2) == whole
+    stopped = loader()
+    next(iter(stopped))
+    resumed = loader()
+    resumed.load_state_dict(stopped.state_dict())
+    per_epoch = len(whole) // 3
+    assert train(resumed, 2)[: 2 * per_epoch - 1] == whole[1 : 2 * per_epoch]

@@ -1,4 +1,16 @@
-"""`resumable amend`: where a run stands, and what to write to change it from there on."""
+"""`resumable amend`: where a run stands, and what to write to change it from there on.
+
+Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from where on what may
+change: the weights of a mix, the records that are left out, the pipelines by epoch, and the inputs of a
+concatenation. For each that the code has changed, prints what to write, with the position filled in. Nothing
+is changed. The file or module is executed. The exit status is 0 if the run can go on with the code as it is,
+1 if something must be written first, 2 if the run or the pipeline cannot be read, or they differ in more.
+
+Examples:
+  resumable amend run train.py
+  resumable amend run train.py:pipeline --json
+  resumable amend s3://bucket/run train:make_pipeline --arg seed=1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""`resumable inspect`: the checkpoints of a folder, or the content of one of them."""
+"""`resumable inspect`: the checkpoints of a folder, or the content of one of them.
+
+Lists every checkpoint of a folder with its step, age, size and whether it is valid, or shows the state in one
+file as the tree of its pipeline. Nothing is changed. For each stage it prints what was saved: mostly the
+position, in items; and from which position on each value of an argument holds that may change, such as the
+weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid one is
+left; 2 if there is nothing to read.
+
+Examples:
+  resumable inspect run
+  resumable inspect run/input-000000001200.ckpt
+  resumable inspect run --history
+"""
 
 from __future__ import annotations
 

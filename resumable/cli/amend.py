@@ -28,10 +28,9 @@ from ..checkpoint.store import Store
 from ..core.fingerprint import FoundArgument
 from ..core.stage import Stage
 from ..core.timeline import Continuation
-from ..errors import NoValidCheckpoint, ResumableError
-from ..verify import TargetError
+from ..errors import NoValidCheckpoint
 from ..views.table import table_lines
-from .inspect import explain, show_time
+from .inspect import show_time
 from .run_store import store_at
 from .target import target_of
 
@@ -40,15 +39,11 @@ OF_EACH: Final = " of each partition"
 
 def run(options: argparse.Namespace) -> int:
     """Print where the run stands; returns the exit status."""
-    try:
-        # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-        with redirect_stdout(sys.stderr):
-            store = store_at(options.run, options.name)
-            stage = target_of(options).load().stage
-            found, excluding = _asked(store, stage)
-    except (TargetError, ResumableError, OSError) as error:
-        print(f"resumable amend: {explain(error)}", file=sys.stderr)
-        return 2
+    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
+    with redirect_stdout(sys.stderr):
+        store = store_at(options.run, options.name)
+        stage = target_of(options).load().stage
+        found, excluding = _asked(store, stage)
     if options.json:
         print(json.dumps(_described(found, excluding, options.run), indent=2))
     else:

@@ -30,7 +30,7 @@ from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
 from ..core.saved_arguments import SavedArgument, saved_arguments
-from ..errors import InvalidArgument, shorten
+from ..errors import InvalidArgument, NoValidCheckpoint, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -84,11 +84,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         rows = [("file", "step", "age", "bytes", ""), *map(_row, found)]
         print("\n".join(table_lines(rows, "<>>>")))
     if not found:
-        print(
-            f"resumable inspect: there is no checkpoint in {place}{folders_below(folder)}",
-            file=sys.stderr,
-        )
-        return 2
+        raise NoValidCheckpoint(f"there is no checkpoint in {place}{folders_below(folder)}")
     valid = {file.name for file in found if file.problem is None and file.aside is None}
     without = {file.name for file in found if file.aside == "damaged"} - valid
     return 1 if damaged or without else 0
@@ -103,11 +99,7 @@ def _show_history(folder: Path, *, as_program: bool) -> int:
             where = f"line {number} of {folder / CheckpointNames(name).history}"
             print(f"resumable inspect: {where} cannot be read", file=sys.stderr)
     if not found and not names_among(files):
-        print(
-            f"resumable inspect: there is no checkpoint in {folder}{folders_below(folder)}",
-            file=sys.stderr,
-        )
-        return 2
+        raise NoValidCheckpoint(f"there is no checkpoint in {folder}{folders_below(folder)}")
     entries = [
         {"name": name, **entry} for name, history in found.items() for entry in history.entries
     ]

@@ -65,13 +65,11 @@ def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
         try:
             pipeline = draw(_transformed(pipeline))
         except InvalidArgument:  # a thread before a stage that looks items up by index
-            pipeline = draw(_threadless(pipeline))
+            # These may follow any other.
+            pipeline = draw(
+                st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
+            )
     return pipeline
-
-
-def _threadless(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
-    """Stages that may follow any other."""
-    return st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
 
 
 def _sources() -> st.SearchStrategy[Pipeline[Any]]:

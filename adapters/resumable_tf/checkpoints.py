@@ -25,10 +25,6 @@ _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionar
 """The last object of this process that wrote to a store, by the name of the store."""
 
 
-def _nothing_else(store: rs.Store) -> str:
-    return ""
-
-
 class InputCheckpoints:
     """Saves the state of the input under the step of the model, and restores the one of that step.
 
@@ -53,7 +49,7 @@ class InputCheckpoints:
         asynchronous: bool = False,
         listeners: Iterable[rs.CheckpointListener] = (),
         retain: Retain | None = None,
-        others_in: Callable[[rs.Store], str] = _nothing_else,
+        others_in: Callable[[rs.Store], str] = lambda store: "",
         after: Callable[[int], object] | None = None,
         retention: rs.Retention | None = None,
     ) -> None:

@@ -119,22 +119,14 @@ def _other_structure(signature: Any, value: Any) -> rs.MalformedItem:
 def _stacked(spec: tf.TensorSpec, values: Sequence[Any]) -> Array:
     if len(values) == 1:
         return converted(spec, values[0])[None]
-    if spec.dtype == tf.string:
-        return _of_strings([converted(spec, value) for value in values])
-    dtype = spec.dtype.as_numpy_dtype
-    if isinstance(values[0], PLAIN) and all(isinstance(value, PLAIN) for value in values):
+    dtype, are_strings = spec.dtype.as_numpy_dtype, spec.dtype == tf.string
+    if not are_strings and all(isinstance(value, PLAIN) for value in values):
         return np.array(values, dtype)
     arrays = [converted(spec, value) for value in values]
     shape = arrays[0].shape
     if any(array.shape != shape for array in arrays):
         raise rs.MalformedItem("the items of a block differ in shape")
-    return np.stack(arrays, out=_aligned((len(arrays), *shape), dtype))
-
-
-def _of_strings(arrays: list[Array]) -> Array:
-    if any(array.shape != arrays[0].shape for array in arrays):
-        raise rs.MalformedItem("the items of a block differ in shape")
-    return np.stack(arrays)
+    return np.stack(arrays, out=None if are_strings else _aligned((len(arrays), *shape), dtype))
 
 
 def converted(spec: tf.TensorSpec, value: Any) -> Array:

@@ -31,7 +31,8 @@ def others_in(folder: str | os.PathLike[str], name: str) -> str:
     except tf.errors.OpError:
         return ""
     matches = (re.fullmatch(rf"{re.escape(name)}\.ckpt-([0-9]+)\.index", file) for file in files)
-    newest = max((match for match in matches if match), key=_step_of, default=None)
+    found = (match for match in matches if match)
+    newest = max(found, key=lambda match: int(match[1]), default=None)
     if newest is None:
         return ""
     return (
@@ -44,7 +45,3 @@ def iterators_in(reader: Any) -> list[str]:
     """The keys of a checkpoint of TensorFlow that hold a serialised iterator of tf.data."""
     types = reader.get_variable_to_dtype_map()
     return sorted(key for key, dtype in types.items() if dtype == tf.variant)
-
-
-def _step_of(match: re.Match[str]) -> int:
-    return int(match[1])

@@ -179,33 +179,24 @@ def numbered(
       begin: called whenever the data set is iterated, before the first item.
       watch: called with the iterator that this makes, which is freed when the iteration is over.
     """
-    number = tf.TensorSpec((), tf.int64)
-    if not Columns.fit(output_signature):
 
+    def dataset(iterate: Callable[[], Iterator[Any]], *signature: tf.TensorSpec) -> tf.data.Dataset:
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def items() -> Iterator[Any]:
+        def watched() -> Iterator[Any]:
             begin()
-            iterator = feed.items()
+            iterator = iterate()
             watch(iterator)
             return iterator
 
-        signature = (number, output_signature)
-        return tf.data.Dataset.from_generator(items, output_signature=signature), None
+        return tf.data.Dataset.from_generator(watched, output_signature=signature)
 
+    if not Columns.fit(output_signature):
+        return dataset(feed.items, tf.TensorSpec((), tf.int64), output_signature), None
     columns = Columns(output_signature)
     if not columns.have_one_shape and FlatColumns.fit(output_signature):
         columns = FlatColumns(output_signature)
-
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def blocks() -> Iterator[Any]:
-        begin()
-        iterator = feed.blocks(columns)
-        watch(iterator)
-        return iterator
-
-    in_blocks = tf.data.Dataset.from_generator(
-        blocks, output_signature=(tf.TensorSpec((None,), tf.int64), columns.signature)
-    )
+    numbers = tf.TensorSpec((None,), tf.int64)
+    in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
     if columns.have_one_shape:
         return in_blocks.unbatch(), in_blocks
     if isinstance(columns, FlatColumns):

@@ -34,18 +34,13 @@ RANDOM: Final = (
     uuid.uuid1,
     uuid.uuid4,
     *(getattr(secrets, name) for name in secrets.__all__ if name != "compare_digest"),
-    *(
-        getattr(tf.random, name)
-        for name in (
-            "categorical",
-            "gamma",
-            "normal",
-            "poisson",
-            "shuffle",
-            "truncated_normal",
-            "uniform",
-        )
-    ),
+    tf.random.categorical,
+    tf.random.gamma,
+    tf.random.normal,
+    tf.random.poisson,
+    tf.random.shuffle,
+    tf.random.truncated_normal,
+    tf.random.uniform,
 )
 UNSEEDED: Final = (random.Random, np.random.default_rng, np.random.RandomState)
 """What is random if it is called without arguments."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..core.function_state import CallsFunction
@@ -128,12 +128,9 @@ def _gets_batches(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
     return all(_gives_batches(upstream) for upstream in stage.inputs)
 
 
-def _has_workers(stages: Iterable[Stage[Any]]) -> bool:
-    return any(type(found) in CALLED_BY and runs_ahead(found) for found in stages)
-
-
 def _workers_are_used(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
-    return _has_workers([*_before(stage), *above])
+    others = [*_before(stage), *above]
+    return any(type(found) in CALLED_BY and runs_ahead(found) for found in others)
 
 
 def _pieces_are_unbatched(stage: Stage[Any], above: list[Stage[Any]]) -> bool:

@@ -177,10 +177,6 @@ class CheckpointNames:
         """The steps of which this part is among ``file_names``, ascending."""
         return sorted(step for step, part in self.parts_among(file_names) if part == self.part)
 
-    def step_of(self, file_name: str) -> int | None:
-        """The step of a file of this part that is not set aside; None for any other file."""
-        return next(iter(self.steps_among([file_name])), None)
-
     def is_aside(self, file_name: str, reason: str) -> bool:
         """Whether ``file_name`` names a part of the input that was set aside for ``reason``."""
         found = parse_file_name(file_name)

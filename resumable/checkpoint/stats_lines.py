@@ -84,25 +84,25 @@ class RankProgress:
     @property
     def rate(self) -> float | None:
         """Items a second, since the save before if that is known."""
-        recent = self._since_before("items", "elapsed")
-        if recent is not None:
-            return recent
-        return self.last and _ratio(self.last.items, self.last.elapsed)
+        return self._each_second("items")
 
     @property
     def wait_share(self) -> float | None:
         """The part of the time in which the loop waited for items, since the save before if that is known."""
-        recent = self._since_before("wait_seconds", "elapsed")
+        return self._each_second("wait_seconds")
+
+    def _each_second(self, name: str) -> float | None:
+        """What a line has as ``name``, in a second of the loop since the line before if that is known."""
+        recent = self._since_before(name)
         if recent is not None:
             return recent
-        return self.last and _ratio(self.last.wait_seconds, self.last.elapsed)
+        return self.last and _ratio(getattr(self.last, name), self.last.elapsed)
 
-    def _since_before(self, part: str, whole: str) -> float | None:
-        if self.last is None or self.before is None:
+    def _since_before(self, name: str) -> float | None:
+        last, before = self.last, self.before
+        if last is None or before is None:
             return None
-        values = [
-            getattr(line, name) for name in (part, whole) for line in (self.last, self.before)
-        ]
+        values = [getattr(line, each) for each in (name, "elapsed") for line in (last, before)]
         if None in values:
             return None
         # A run that went on from an earlier checkpoint than its last one counts from there again.

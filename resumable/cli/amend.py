@@ -1,4 +1,16 @@
-"""`resumable amend`: where a run stands, and what to write to change it from there on."""
+"""`resumable amend`: where a run stands, and what to write to change it from there on.
+
+Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from where on what may
+change: the weights of a mix, the records that are left out, the pipelines by epoch, and the inputs of a
+concatenation. For each that the code has changed, prints what to write, with the position filled in. Nothing
+is changed. The file or module is executed. The exit status is 0 if the run can go on with the code as it is,
+1 if something must be written first, 2 if the run or the pipeline cannot be read, or they differ in more.
+
+Examples:
+  resumable amend run train.py
+  resumable amend run train.py:pipeline --json
+  resumable amend s3://bucket/run train:make_pipeline --arg seed=1
+"""
 
 from __future__ import annotations
 
@@ -16,10 +28,9 @@ from ..checkpoint.store import Store
 from ..core.fingerprint import FoundArgument
 from ..core.stage import Stage
 from ..core.timeline import Continuation
-from ..errors import NoValidCheckpoint, ResumableError
-from ..verify import TargetError
+from ..errors import NoValidCheckpoint
 from ..views.table import table_lines
-from .inspect import explain, show_time
+from .inspect import show_time
 from .run_store import store_at
 from .target import target_of
 
@@ -28,15 +39,11 @@ OF_EACH: Final = " of each partition"
 
 def run(options: argparse.Namespace) -> int:
     """Print where the run stands; returns the exit status."""
-    try:
-        # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-        with redirect_stdout(sys.stderr):
-            store = store_at(options.run, options.name)
-            stage = target_of(options).load().stage
-            found, excluding = _asked(store, stage)
-    except (TargetError, ResumableError, OSError) as error:
-        print(f"resumable amend: {explain(error)}", file=sys.stderr)
-        return 2
+    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
+    with redirect_stdout(sys.stderr):
+        store = store_at(options.run, options.name)
+        stage = target_of(options).load().stage
+        found, excluding = _asked(store, stage)
     if options.json:
         print(json.dumps(_described(found, excluding, options.run), indent=2))
     else:

@@ -1,4 +1,12 @@
-"""`resumable cache`: what a cache of remote files holds."""
+"""`resumable cache`: what a cache of remote files holds.
+
+Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and how many
+processes use it. Removes nothing that a cache has not written.
+
+Examples:
+  resumable cache /scratch/cache
+  resumable cache /scratch/cache --clear
+"""
 
 from __future__ import annotations
 

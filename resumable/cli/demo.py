@@ -1,4 +1,13 @@
-"""`resumable demo`: train on real text, be killed at random, and lose nothing."""
+"""`resumable demo`: train on real text, be killed at random, and lose nothing.
+
+Trains a small language model on lines of text, once without interruption and once killed by SIGKILL at random
+moments. Compares the lines that each has seen, and the weights.
+
+Examples:
+  resumable demo
+  resumable demo --kills 20 --steps 200
+  resumable demo --partitions 8 --keep run
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""`resumable diff`: the differences between two checkpoints."""
+"""`resumable diff`: the differences between two checkpoints.
+
+Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the input NAME if
+it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one cannot be read.
+
+Examples:
+  resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt
+  resumable diff run-a run-b --name valid
+"""
 
 from __future__ import annotations
 

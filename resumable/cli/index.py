@@ -1,4 +1,14 @@
-"""`resumable index`: builds the indexes of files before a training needs them."""
+"""`resumable index`: builds the indexes of files before a training needs them.
+
+Finds where the records of files end, and keeps that next to them or in a folder, so that a pipeline over them
+opens at once. Indexes that are there and right are left as they are. The exit status is 1 if a file cannot be
+indexed, 2 if there is none.
+
+Examples:
+  resumable index "data/*.jsonl"
+  resumable index "data/*.tar" --index-dir indexes --workers 4
+  resumable index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""`resumable inspect`: the checkpoints of a folder, or the content of one of them."""
+"""`resumable inspect`: the checkpoints of a folder, or the content of one of them.
+
+Lists every checkpoint of a folder with its step, age, size and whether it is valid, or shows the state in one
+file as the tree of its pipeline. Nothing is changed. For each stage it prints what was saved: mostly the
+position, in items; and from which position on each value of an argument holds that may change, such as the
+weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid one is
+left; 2 if there is nothing to read.
+
+Examples:
+  resumable inspect run
+  resumable inspect run/input-000000001200.ckpt
+  resumable inspect run --history
+"""
 
 from __future__ import annotations
 
@@ -18,7 +30,7 @@ from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
 from ..core.saved_arguments import SavedArgument, saved_arguments
-from ..errors import InvalidArgument, shorten
+from ..errors import InvalidArgument, NoValidCheckpoint, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -72,11 +84,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         rows = [("file", "step", "age", "bytes", ""), *map(_row, found)]
         print("\n".join(table_lines(rows, "<>>>")))
     if not found:
-        print(
-            f"resumable inspect: there is no checkpoint in {place}{folders_below(folder)}",
-            file=sys.stderr,
-        )
-        return 2
+        raise NoValidCheckpoint(f"there is no checkpoint in {place}{folders_below(folder)}")
     valid = {file.name for file in found if file.problem is None and file.aside is None}
     without = {file.name for file in found if file.aside == "damaged"} - valid
     return 1 if damaged or without else 0
@@ -91,11 +99,7 @@ def _show_history(folder: Path, *, as_program: bool) -> int:
             where = f"line {number} of {folder / CheckpointNames(name).history}"
             print(f"resumable inspect: {where} cannot be read", file=sys.stderr)
     if not found and not names_among(files):
-        print(
-            f"resumable inspect: there is no checkpoint in {folder}{folders_below(folder)}",
-            file=sys.stderr,
-        )
-        return 2
+        raise NoValidCheckpoint(f"there is no checkpoint in {folder}{folders_below(folder)}")
     entries = [
         {"name": name, **entry} for name, history in found.items() for entry in history.entries
     ]

@@ -1,4 +1,12 @@
-"""Parse the command line and run a subcommand."""
+"""Parse the command line and run a subcommand.
+
+Input pipelines that stop at any item and continue at exactly the next one.
+
+Examples:
+  resumable demo
+  resumable verify train.py
+  resumable inspect run
+"""
 
 from __future__ import annotations
 
@@ -16,15 +24,7 @@ from .parsers import CommandParser, add_commands
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `resumable`; returns the exit status."""
-    parser = CommandParser(
-        prog="resumable",
-        examples=(
-            "resumable demo",
-            "resumable verify train.py",
-            "resumable inspect run",
-        ),
-        description="Input pipelines that stop at any item and continue at exactly the next one.",
-    )
+    parser = CommandParser(prog="resumable")
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")
     add_commands(parser)
     options = parser.parse_args(arguments)

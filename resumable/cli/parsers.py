@@ -1,7 +1,8 @@
 """The commands of the command line, and their arguments."""
 
 # This module imports nothing of the library, so that help and a mistyped argument take no longer
-# than Python itself. What a command does is in the module of its name, loaded when it is run.
+# than Python itself. What a command does is in the module of its name, loaded when it is run. The
+# docstring of that module is the text of its help.
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import get_close_matches
+from pkgutil import get_data
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 BATCH_SIZE: Final = 256
@@ -38,12 +40,24 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors suggest what may have been meant."""
+    """A parser whose help is in the docstring of a module, and whose errors suggest what may have been meant.
 
-    def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
-        lines = "".join(f"  {example}\n" for example in examples)
-        options |= {"formatter_class": HelpFormatter, "epilog": EXAMPLES + lines if lines else None}
-        super().__init__(**options)
+    Args:
+      module: name of the module. After its first line, the docstring has a description and examples.
+      options: of `argparse.ArgumentParser`.
+    """
+
+    def __init__(self, *, module: str = "main", **options: Any) -> None:
+        super().__init__(formatter_class=HelpFormatter, **options)
+        self._module = module
+
+    def format_help(self) -> str:
+        """As usual; the docstring is read from the file, since an import would load the library."""
+        source = get_data(__package__, f"{self._module}.py")
+        _, _, text = str(ast.get_docstring(ast.parse(source or b""))).partition("\n\n")
+        self.description, _, examples = text.partition("\n\nExamples:\n")
+        self.epilog = EXAMPLES + examples
+        return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As usual, but a command itself refuses what it does not know, with its own usage."""
@@ -95,15 +109,11 @@ class Command(NamedTuple):
     Attributes:
       name: as it is typed.
       summary: a line for the help of all commands.
-      examples: command lines, without the name of the program.
-      description: the text of its help.
       arguments: in the order of its help.
     """
 
     name: str
     summary: str
-    examples: tuple[str, ...]
-    description: str
     arguments: tuple[Argument | OneOf, ...]
 
 
@@ -112,9 +122,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
-    for name, summary, examples, description, arguments in COMMANDS:
-        lines = [f"resumable {example}" for example in examples]
-        added = parsers.add_parser(name, help=summary, examples=lines, description=description)
+    for name, summary, arguments in COMMANDS:
+        added = parsers.add_parser(name, help=summary, module=name)
         for argument in arguments:
             if isinstance(argument, Argument):
                 added.add_argument(*argument.names.split(), **argument.options)
@@ -213,9 +222,6 @@ COMMANDS: Final = (
     Command(
         "demo",
         "train on real text, kill the training at random, and check that nothing is lost",
-        ("demo", "demo --kills 20 --steps 200", "demo --partitions 8 --keep run"),
-        """Trains a small language model on lines of text, once without interruption and once killed by SIGKILL at
-        random moments. Compares the lines that each has seen, and the weights.""",
         (
             _value("--kills N", "number of kills (default: 5)", _at_least(0), 5),
             _value(
@@ -243,16 +249,6 @@ COMMANDS: Final = (
         "verify",
         "check that a pipeline resumes exactly, and find out why if it does not",
         (
-            "verify train.py",
-            "verify train.py:pipeline --items 1000",
-            "verify train:make_pipeline --arg seed=1 --positions 6 --json",
-        ),
-        """Runs a pipeline for reference and stops it at random positions. Resumes it from checkpoint files in fresh
-        processes, and stops and resumes it there again, also with other numbers of workers and ranks and other prefetch
-        depths, where it has them. What is dealt out to ranks is run as two that save one checkpoint together. Compares
-        every item; if one differs, finds the first stage at fault and says why. The file or module is executed many
-        times. The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be loaded or run.""",
-        (
             *TARGET,
             _value(
                 "--items N",
@@ -274,15 +270,6 @@ COMMANDS: Final = (
         "bench",
         "measure how fast a pipeline is, which stage slows it down, and what a save costs",
         (
-            "bench train.py",
-            "bench train.py:pipeline --seconds 20 --plot stages.png",
-            "bench train:make_pipeline --arg workers=4 --json > bench.json",
-        ),
-        """Runs a pipeline as fast as possible, first unchanged, then with each stage timed. Then saves and resumes it
-        in the middle of the items measured. The share of a stage is the part of the loop's time in which the loop waits
-        for it; while prefetch waits for its thread, the stage at work there counts. The file or module is executed. The
-        exit status is 0, or 2 if the pipeline cannot be loaded or run.""",
-        (
             *TARGET,
             _value(
                 "--seconds S",
@@ -299,15 +286,6 @@ COMMANDS: Final = (
         "report",
         "write a page with a pipeline's graph, its time, its state and its verdict",
         (
-            "report train.py -o report.html",
-            "verify train.py --json > verify.json",
-            "report train.py -o report.html --verify verify.json",
-        ),
-        """Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage saves, the shares
-        of the stages of the time, the size of the state and the cost of a save, and the verdict of `resumable verify`
-        if it is given. The pipeline is measured, unless --bench gives a measurement. The file or module is executed.
-        The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be read or written.""",
-        (
             *TARGET,
             _value("-o --output FILE.html", "the page; replaced if it is there", required=True),
             _value("--bench FILE.json", "what `resumable bench --json` has printed"),
@@ -322,12 +300,6 @@ COMMANDS: Final = (
     Command(
         "inspect",
         "show the checkpoints of a folder, or what one of them holds",
-        ("inspect run", "inspect run/input-000000001200.ckpt", "inspect run --history"),
-        """Lists every checkpoint of a folder with its step, age, size and whether it is valid, or shows the state in
-        one file as the tree of its pipeline. Nothing is changed. For each stage it prints what was saved: mostly the
-        position, in items; and from which position on each value of an argument holds that may change, such as the
-        weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid one is
-        left; 2 if there is nothing to read.""",
         (
             _value("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
             _switch(
@@ -340,43 +312,16 @@ COMMANDS: Final = (
     Command(
         "diff",
         "show what moved between two checkpoints",
-        (
-            "diff run/input-000000001200.ckpt run/input-000000001300.ckpt",
-            "diff run-a run-b --name valid",
-        ),
-        """Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the input NAME
-        if it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one cannot be
-        read.""",
         (_value("a A", "a checkpoint file, or a folder"), _value("b B", "another one"), NAME, JSON),
     ),
     Command(
         "amend",
         "say what to write so that a run goes on with changed arguments",
-        (
-            "amend run train.py",
-            "amend run train.py:pipeline --json",
-            "amend s3://bucket/run train:make_pipeline --arg seed=1",
-        ),
-        """Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from where on what may
-        change: the weights of a mix, the records that are left out, the pipelines by epoch, and the inputs of a
-        concatenation. For each that the code has changed, prints what to write, with the position filled in. Nothing is
-        changed. The file or module is executed. The exit status is 0 if the run can go on with the code as it is, 1 if
-        something must be written first, 2 if the run or the pipeline cannot be read, or they differ in more.""",
         (*RUN, NAME, JSON),
     ),
     Command(
         "trace",
         "say which records a step was made of, or which steps a record was in",
-        (
-            "trace run train.py --step 41317",
-            'trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json',
-            "trace run train.py --find books.jsonl:812",
-        ),
-        """Prints a row for each record that the item of a step was made of, on all ranks: where it is in the item, the
-        input, the file and the number of the record, and how it begins. With --find, prints the steps, ranks and places
-        that a record was in, up to the newest checkpoint and in the rest of its epoch. Ranks are those of that time, by
-        the checkpoints, which are only read. The file or module is executed. The exit status is 0 if something was
-        found, 1 if nothing was, 2 if the run or the pipeline cannot be read.""",
         (
             *RUN,
             (
@@ -407,13 +352,6 @@ COMMANDS: Final = (
     Command(
         "top",
         "show how each rank of a run is doing, while it runs",
-        ("top run", "top run --once", "top run --name train --interval 10"),
-        """Shows for each rank of a run its step, its speed, how much of the time it waits for items, how many items
-        were skipped, and when it saved last; and for each input of a mixture the items, passes and tokens of all ranks.
-        Reads the folder of the run only, again and again until it is interrupted. All but the step and the save is known
-        if the run was started with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are
-        those since the save before. The exit status is 0, or 2 if there is no such folder, or with --once nothing to
-        read.""",
         (
             _value("run RUN", "the folder of checkpoints"),
             _value("--name", "show only the input of this name"),
@@ -429,26 +367,11 @@ COMMANDS: Final = (
     Command(
         "show",
         "show a pipeline as a tree of its stages",
-        (
-            "show train.py",
-            "show train.py:pipeline --mermaid",
-            "show train:make_pipeline --arg seed=1",
-        ),
-        """Prints each stage of a pipeline with its arguments, the number of its items, whether it has random access,
-        and what it adds to the state. The file or module is executed.""",
         (*TARGET, _switch("--mermaid", "print a graph for Mermaid instead")),
     ),
     Command(
         "index",
         "build the indexes of files before they are needed",
-        (
-            'index "data/*.jsonl"',
-            'index "data/*.tar" --index-dir indexes --workers 4',
-            'index "s3://bucket/*.tar" --index-dir indexes --storage-option anon=true',
-        ),
-        """Finds where the records of files end, and keeps that next to them or in a folder, so that a pipeline over
-        them opens at once. Indexes that are there and right are left as they are. The exit status is 1 if a file cannot
-        be indexed, 2 if there is none.""",
         (
             _value("patterns PATH", "files or URLs, or patterns in quotes", nargs="+"),
             _value(
@@ -472,9 +395,6 @@ COMMANDS: Final = (
     Command(
         "cache",
         "show what a cache of remote files holds, or empty it",
-        ("cache /scratch/cache", "cache /scratch/cache --clear"),
-        """Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and how many
-        processes use it. Removes nothing that a cache has not written.""",
         (_value("folder DIR", "the folder of the cache"), _switch("--clear", "remove all parts")),
     ),
 )

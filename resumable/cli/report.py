@@ -1,4 +1,15 @@
-"""`resumable report`: a page with a pipeline's graph, its time, its state and its verdict."""
+"""`resumable report`: a page with a pipeline's graph, its time, its state and its verdict.
+
+Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage saves, the shares
+of the stages of the time, the size of the state and the cost of a save, and the verdict of `resumable verify`
+if it is given. The pipeline is measured, unless --bench gives a measurement. The file or module is executed.
+The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be read or written.
+
+Examples:
+  resumable report train.py -o report.html
+  resumable verify train.py --json > verify.json
+  resumable report train.py -o report.html --verify verify.json
+"""
 
 from __future__ import annotations
 

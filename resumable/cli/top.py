@@ -1,4 +1,17 @@
-"""`resumable top`: how each rank of a run is doing, while it runs."""
+"""`resumable top`: how each rank of a run is doing, while it runs.
+
+Shows for each rank of a run its step, its speed, how much of the time it waits for items, how many items were
+skipped, and when it saved last; and for each input of a mixture the items, passes and tokens of all ranks.
+Reads the folder of the run only, again and again until it is interrupted. All but the step and the save is
+known if the run was started with Checkpointer(..., stats=True), which notes it at each save. Speed and
+waiting are those since the save before. The exit status is 0, or 2 if there is no such folder, or with --once
+nothing to read.
+
+Examples:
+  resumable top run
+  resumable top run --once
+  resumable top run --name train --interval 10
+"""
 
 from __future__ import annotations
 

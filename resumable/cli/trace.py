@@ -1,4 +1,16 @@
-"""`resumable trace`: which records a step was made of, and which steps a record was in."""
+"""`resumable trace`: which records a step was made of, and which steps a record was in.
+
+Prints a row for each record that the item of a step was made of, on all ranks: where it is in the item, the
+input, the file and the number of the record, and how it begins. With --find, prints the steps, ranks and
+places that a record was in, up to the newest checkpoint and in the rest of its epoch. Ranks are those of that
+time, by the checkpoints, which are only read. The file or module is executed. The exit status is 0 if
+something was found, 1 if nothing was, 2 if the run or the pipeline cannot be read.
+
+Examples:
+  resumable trace run train.py --step 41317
+  resumable trace run train.py:pipeline --step 41317 --place "row 3" --exclude bad.json
+  resumable trace run train.py --find books.jsonl:812
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from .claim import Claim
 from .part_file import Identity, PartName, finish_part
-from .parts import ByteRange, CachedFile
+from .parts import CachedFile, Span
 
 LARGEST_REQUEST: Final = 1 << 23
 """Bytes of neighbouring parts that are asked for at once."""
@@ -29,7 +29,7 @@ class NeighbouringParts(NamedTuple):
       fetches: the parts, in order.
     """
 
-    wanted: ByteRange
+    wanted: Span
     fetches: list[Fetch]
 
     def split(self, content: bytes) -> Iterator[bytes | memoryview]:
@@ -85,7 +85,7 @@ def runs_of(fetches: Sequence[Fetch], part_bytes: int) -> list[NeighbouringParts
             if same and end - last.start <= LARGEST_REQUEST:
                 runs[-1] = NeighbouringParts(last._replace(end=end), [*together, fetch])
                 continue
-        runs.append(NeighbouringParts(ByteRange(fetch.file, start, end), [fetch]))
+        runs.append(NeighbouringParts(Span(fetch.file, start, end), [fetch]))
     return runs
 
 

@@ -24,21 +24,8 @@ class CachedFile(Protocol):
         """32 hexadecimal digits for the file and its version."""
 
 
-class WantedBytes(Protocol):
-    """Some bytes of a file."""
-
-    @property
-    def file(self) -> Any: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-
-class ByteRange(NamedTuple):
-    """Bytes of a file, from ``start`` to ``end``."""
+class Span(NamedTuple):
+    """Some bytes of a remote file, from ``start`` to ``end``, which lie within it."""
 
     file: Any
     start: int
@@ -86,7 +73,7 @@ class PartCutter:
         """Bytes of a part."""
         return min(self.part_bytes, file.size - number * self.part_bytes)
 
-    def wanted_parts(self, wanted: Sequence[WantedBytes]) -> dict[PartName, WantedPart]:
+    def wanted_parts(self, wanted: Sequence[Span]) -> dict[PartName, WantedPart]:
         """The parts that ``wanted`` bytes are in."""
         size, found = self.part_bytes, dict[PartName, WantedPart]()
         for span in wanted:
@@ -105,9 +92,9 @@ class PartCutter:
                 )
         return found
 
-    def gaps(self, span: WantedBytes, pieces: Mapping[PartName, Piece]) -> list[ByteRange]:
+    def gaps(self, span: Span, pieces: Mapping[PartName, Piece]) -> list[Span]:
         """The bytes of ``span`` that are in parts of which there is no piece; neighbours as one."""
-        found: list[ByteRange] = []
+        found: list[Span] = []
         for number in self._numbers(span):
             if PartName(span.file.content_name, number) in pieces:
                 continue
@@ -116,11 +103,11 @@ class PartCutter:
             if found and found[-1].end == start:
                 found[-1] = found[-1]._replace(end=end)
             else:
-                found.append(ByteRange(span.file, start, end))
+                found.append(Span(span.file, start, end))
         return found
 
     def assembled(
-        self, span: WantedBytes, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
+        self, span: Span, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
     ) -> list[Content]:
         """The bytes of ``span``, at least one piece, out of pieces of its parts; `gaps` come from the iterator."""
         size, found, at = self.part_bytes, list[Content](), span.start
@@ -139,7 +126,7 @@ class PartCutter:
             at += len(found[-1])
         return found or [b""]
 
-    def _numbers(self, span: WantedBytes) -> range:
+    def _numbers(self, span: Span) -> range:
         if span.end <= span.start:  # such as an empty document, which is in no part
             return range(0)
         return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))

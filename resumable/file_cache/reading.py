@@ -23,7 +23,7 @@ from .fetches import Fetch, runs_of
 from .foresight import Foresight
 from .part_file import Content, PartName
 from .part_store import DiskFailure, PartStore, Refusal, on_disk
-from .parts import CachedFile, PartCutter, Piece, WantedBytes, WantedPart
+from .parts import CachedFile, PartCutter, Piece, Span, WantedPart
 from .reading_ahead import WAIT, BackgroundReader, ReadAhead
 from .working_set import advice_on
 
@@ -37,7 +37,7 @@ FULL_FOR: Final = 5.0
 class UncachedReader(BackgroundReader, Protocol):
     """The way to the remote files."""
 
-    def read(self, wanted: Sequence[WantedBytes]) -> list[bytes]:
+    def read(self, wanted: Sequence[Span]) -> list[bytes]:
         """``wanted`` bytes of files, read at the same time; raises what reading raises."""
 
 
@@ -59,7 +59,7 @@ class CacheReader:
         self._compared: object = None  # the outlook that was compared with the room
 
     def read(
-        self, wanted: Sequence[WantedBytes], reader: UncachedReader, *, whole: bool = False
+        self, wanted: Sequence[Span], reader: UncachedReader, *, whole: bool = False
     ) -> list[list[Content]]:
         """``wanted`` bytes of files, each in some pieces, from the disk or by ``reader``.
 
@@ -113,7 +113,7 @@ class CacheReader:
         """Let go of what a fork has inherited."""
         self._eviction.abandon()
 
-    def _prepare(self, wanted: Sequence[WantedBytes]) -> None:
+    def _prepare(self, wanted: Sequence[Span]) -> None:
         self._prepare_files({span.file.content_name: span.file for span in wanted})
         self._warn_if_small()
 
@@ -154,7 +154,7 @@ class CacheReader:
         warnings.warn(f"{message}; reading without it", RuntimeWarning, stacklevel=2)
 
     def _pieces(
-        self, wanted: Sequence[WantedBytes], reader: UncachedReader, whole: bool
+        self, wanted: Sequence[Span], reader: UncachedReader, whole: bool
     ) -> dict[PartName, Piece]:
         """What is on the disk, or is fetched now; the rest is to be read without the cache."""
         pieces: dict[PartName, Piece] = {}

@@ -162,17 +162,12 @@ class Exclude(LookedUp[T], Transform[T]):
                 "exclude with item numbers counts the items of one epoch, so it must stand after repeat; before "
                 "repeat, leave records out from an epoch on, as rs.by_epoch({0: data, 3: data.exclude([12])})"
             )
-        if self._varies:
+        if not all(one.alike for one in self._at_first):
             return (
                 "exclude would leave out another number of items in each epoch, since not every record comes in "
                 "every epoch; put it before the take, skip, mix or partition that has only some of them"
             )
         return None
-
-    @property
-    def _varies(self) -> bool:
-        """Whether another number of items is left out in each epoch."""
-        return not all(one.alike for one in self._at_first)
 
     @derived
     def _at_first(self) -> Sequence[LeftOut]:
@@ -215,10 +210,6 @@ class Exclude(LookedUp[T], Transform[T]):
             )
         return known
 
-    @property
-    def _items_of_upstream(self) -> int | float:
-        return known_length(self.upstream)
-
     @derived
     def length(self) -> Length:
         return self.remaining_in(0).length if self.upstream.random_access else None
@@ -247,7 +238,7 @@ class Exclude(LookedUp[T], Transform[T]):
         if epoch and self._first_epoch_only:
             raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         left_out = self._left_out_in(epoch) if epoch else self._at_first
-        return Remaining(self._items_of_upstream, list(self._by_item), left_out)
+        return Remaining(known_length(self.upstream), list(self._by_item), left_out)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         if self.changes or not self.random_access:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -176,22 +177,12 @@ def _resumes_elsewhere(pipeline: Pipeline[Any], limit: int, chosen: list[int] | 
         assert_same(items, expected[position:], shown, position)
 
 
-def _resumes_in_generations(pipeline: Pipeline[Any]) -> None:
-    for cuts in ([0, 0, 0], [1, 2, 3], [5, 5, 5], [0, 17, 1]):
-        laws.resumes_for_generations(pipeline, cuts)
-
-
 def _resumes_over_epochs(pipeline: Pipeline[Any]) -> None:
     length = len(first_items(pipeline))
     if length < ENOUGH and not why_first_epoch_only(pipeline.stage):
         around = [*range(0, 2 * length, 7), length - 1, length, length + 1]
         positions = [position for position in around if position >= 0]
         laws.resumes_at_every_position(pipeline.repeat(3), 2 * length + 10, positions)
-
-
-def _states_are_values(pipeline: Pipeline[Any]) -> None:
-    for position in (0, 1, 7):
-        laws.state_is_a_value(pipeline, position)
 
 
 def _states_share_nothing(pipeline: Pipeline[Any]) -> None:
@@ -241,25 +232,11 @@ def _fits(left: Any, right: Any) -> bool:
     return left.keys() == right.keys() and all(_fits(left[key], right[key]) for key in left)
 
 
-def _refused_states_leave_no_trace(pipeline: Pipeline[Any]) -> None:
-    for position in (0, 3):
-        laws.refused_states_leave_no_trace(pipeline, position)
-
-
 def _pulls_agree(pipeline: Pipeline[Any]) -> None:
     laws.pull_agrees_with_next(pipeline, [1, 2, 0, 5, 1, 30, 300])
     laws.next_and_pull_may_be_mixed(pipeline, [1, 2, 0, 3])
     laws.blocks_agree_with_pull(pipeline, [1, 4, 2, 100])
     laws.marks_keep_their_moment(pipeline, 40)
-
-
-def _blocks_depend_on_items_alone(pipeline: Pipeline[Any]) -> None:
-    laws.blocks_depend_on_items_alone(pipeline, limit=12)
-
-
-def _skips_agree(pipeline: Pipeline[Any]) -> None:
-    for counts in ([0, 1, 3, 0, 10], [25, 400]):
-        laws.skip_agrees_with_next(pipeline, counts)
 
 
 def _closes(pipeline: Pipeline[Any]) -> None:
@@ -307,22 +284,34 @@ def _pickles(value: Any) -> bool:
     return True
 
 
+def _with_each(law: Callable[..., None], *choices: Any) -> Callable[[Pipeline[Any]], None]:
+    """A law for a pipeline alone: ``law`` holds with each of ``choices``."""
+
+    def holds(pipeline: Pipeline[Any]) -> None:
+        for chosen in choices:
+            law(pipeline, chosen)
+
+    return holds
+
+
 _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
     # The outermost iterator takes states at times of its own, so such an effect would break other laws.
     "get_state copies, and has no effect": _states_share_nothing,
     "two runs deliver the same items": laws.runs_alike,
     "it resumes at every position": laws.resumes_at_every_position,
     "nothing comes after the end": laws.stays_ended,
-    "a state is a value": _states_are_values,
+    "a state is a value": _with_each(laws.state_is_a_value, 0, 1, 7),
     "a state has the same keys at every position": _states_have_one_shape,
-    "it resumes again and again": _resumes_in_generations,
+    "it resumes again and again": _with_each(
+        laws.resumes_for_generations, [0, 0, 0], [1, 2, 3], [5, 5, 5], [0, 17, 1]
+    ),
     "it resumes in every epoch": _resumes_over_epochs,
     "set_state works on a used iterator": laws.set_state_works_on_a_used_iterator,
-    "a refused state leaves no trace": _refused_states_leave_no_trace,
+    "a refused state leaves no trace": _with_each(laws.refused_states_leave_no_trace, 0, 3),
     "pull agrees with next": _pulls_agree,
-    "skip agrees with next": _skips_agree,
+    "skip agrees with next": _with_each(laws.skip_agrees_with_next, [0, 1, 3, 0, 10], [25, 400]),
     "a block may be columns": _takes_columns,
-    "threads and resumes change no block": _blocks_depend_on_items_alone,
+    "threads and resumes change no block": partial(laws.blocks_depend_on_items_alone, limit=12),
     "its items flow as it says": items_flow_as_declared,
     "gather agrees with iteration": laws.gather_agrees_with_iteration,
     "close ends what it started": _closes,

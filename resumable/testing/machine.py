@@ -44,10 +44,6 @@ class PipelineMachine(RuleBasedStateMachine):
 
     saved: Bundle[tuple[int, bytes]] = Bundle("saved")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.iterator: PipelineIterator[Any] | None = None
-
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
         self.pipeline = data.draw(type(self).graphs, label="pipeline")
@@ -55,7 +51,7 @@ class PipelineMachine(RuleBasedStateMachine):
         self.complete = len(self.expected) < MOST_ITEMS
         self.position = 0
         self.closed = False
-        self.iterator = iter(self.pipeline)
+        self.iterator: PipelineIterator[Any] = iter(self.pipeline)
 
     @rule()
     def take_one(self) -> None:
@@ -67,7 +63,6 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @rule(target=saved)
     def save(self) -> Any:
-        assert self.iterator is not None
         state = through_bytes(self.iterator)
         require(through_bytes(self.iterator) == state, "a second get_state gives another state")
         return self.position, state
@@ -79,7 +74,6 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @rule(point=saved, close_first=st.booleans())
     def restore_into_a_new_one(self, point: tuple[int, bytes], close_first: bool) -> None:
-        assert self.iterator is not None
         if close_first:
             self.iterator.close()
         self.iterator = self.pipeline.resume(loads(point[1]))
@@ -88,7 +82,6 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @rule()
     def close(self) -> None:
-        assert self.iterator is not None
         state = through_bytes(self.iterator)
         self.iterator.close()
         self.closed = True
@@ -97,7 +90,6 @@ class PipelineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.closed)
     @rule()
     def ask_a_closed_one(self) -> None:
-        assert self.iterator is not None
         try:
             item = next(self.iterator)
         except IteratorClosed:
@@ -105,11 +97,10 @@ class PipelineMachine(RuleBasedStateMachine):
         raise AssertionError(f"a closed iterator delivers {item!r}")
 
     def teardown(self) -> None:
-        if self.iterator is not None:
+        if hasattr(self, "iterator"):  # it has begun
             self.iterator.close()
 
     def _running(self) -> PipelineIterator[Any]:
-        assert self.iterator is not None
         assume(not self.closed)
         # Beyond the items in the model, an endless pipeline cannot be checked.
         assume(self.complete or self.position + 30 <= MOST_ITEMS)
@@ -119,14 +110,12 @@ class PipelineMachine(RuleBasedStateMachine):
         expected = self.expected[self.position : self.position + count]
         assert_same(got, expected, f"{how} at {self.position}", self.position)
         self.position += len(got)
-        assert self.iterator is not None
         require(
             self.iterator.step == self.position,
             f"after {self.position} items the iterator says step {self.iterator.step}",
         )
 
     def _be_at(self, point: tuple[int, bytes]) -> None:
-        assert self.iterator is not None
         position, state = point
         self.position = position
         require(dumps(self.iterator.get_state()) == state, f"restored to {position}, it is not")

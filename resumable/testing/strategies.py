@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -64,13 +65,11 @@ def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
         try:
             pipeline = draw(_transformed(pipeline))
         except InvalidArgument:  # a thread before a stage that looks items up by index
-            pipeline = draw(_threadless(pipeline))
+            # These may follow any other.
+            pipeline = draw(
+                st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
+            )
     return pipeline
-
-
-def _threadless(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
-    """Stages that may follow any other."""
-    return st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
 
 
 def _sources() -> st.SearchStrategy[Pipeline[Any]]:
@@ -101,27 +100,27 @@ def _combinations() -> st.SearchStrategy[Pipeline[Any]]:
     return st.one_of(
         inputs.map(lambda chosen: rs.zip(*chosen)),
         inputs.map(lambda chosen: rs.concatenate(*chosen)),
-        st.tuples(inputs, st.integers(1, 3)).map(
-            lambda pair: rs.interleave(*pair[0], block_length=pair[1])
-        ),
-        st.tuples(inputs, st.integers(1, 2), st.booleans()).map(
-            lambda chosen: _by_epoch(chosen[0], chosen[1], nested=chosen[2])
-        ),
-        st.tuples(inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])).map(
-            lambda chosen: rs.mix(
-                *chosen[0], weights=_rising(chosen[0]), seed=chosen[1], stop=chosen[2]
-            )
-        ),
-        st.tuples(inputs, st.integers(0, 9), st.sampled_from(["first", "cycle"])).map(
-            lambda chosen: rs.mix(
-                *[rs.concatenate(rs.range(1), one) for one in chosen[0]],
-                weights={0: _rising(chosen[0]), 9: _rising(chosen[0])[::-1]},
-                seed=chosen[1],
-                stop=chosen[2],
-                reshuffle=True,
-            )
+        st.builds(_interleaved, inputs, st.integers(1, 3)),
+        st.builds(_by_epoch, inputs, st.integers(1, 2), nested=st.booleans()),
+        st.builds(_mixed, inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])),
+        st.builds(
+            _mixed_anew, inputs, seed=st.integers(0, 9), stop=st.sampled_from(["first", "cycle"])
         ),
     )
+
+
+def _interleaved(inputs: Sequence[Pipeline[Any]], length: int) -> Pipeline[Any]:
+    return rs.interleave(*inputs, block_length=length)
+
+
+def _mixed(inputs: Sequence[Pipeline[Any]], seed: int | None, stop: Any) -> Pipeline[Any]:
+    return rs.mix(*inputs, weights=_rising(inputs), seed=seed, stop=stop)
+
+
+def _mixed_anew(inputs: Sequence[Pipeline[Any]], **options: Any) -> Pipeline[Any]:
+    never_empty = [rs.concatenate(rs.range(1), one) for one in inputs]
+    rising = _rising(inputs)
+    return rs.mix(*never_empty, weights={0: rising, 9: rising[::-1]}, reshuffle=True, **options)
 
 
 def _by_epoch(inputs: Sequence[Pipeline[Any]], epochs: int, *, nested: bool) -> Pipeline[Any]:
@@ -134,7 +133,9 @@ def _rising(inputs: Sequence[object]) -> list[int]:
 
 
 def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
-    seeds, sizes = st.integers(0, 2**64 - 1), st.integers(1, 9)
+    seeds, sizes, flags = st.integers(0, 2**64 - 1), st.integers(1, 9), st.booleans()
+    packed_how = st.sampled_from(["best_fit", "concatenate"])
+    as_list = st.just(list)
     choices: list[st.SearchStrategy[Pipeline[Any]]] = [
         st.just(pipeline.map(lambda item: (item, 1))),
         st.just(pipeline.map(fails_on_some, on_error="skip")),
@@ -150,95 +151,76 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         sizes.map(
             lambda size: pipeline.batch(size, collate=list, drop_last=True).unbatch(size=size)
         ),
-        st.tuples(sizes, st.booleans()).map(
-            lambda pair: pipeline.batch(pair[0], collate=list, drop_last=pair[1])
+        st.builds(pipeline.batch, sizes, collate=as_list, drop_last=flags),
+        st.builds(pipeline.map_batches, st.just(without_last), sizes, workers=st.integers(0, 2)),
+        st.builds(
+            partial(pipeline.map(as_document).pack, key="tokens"),
+            sizes,
+            window=sizes,
+            how=packed_how,
         ),
-        st.tuples(sizes, st.integers(0, 2)).map(
-            lambda pair: pipeline.map_batches(without_last, pair[0], workers=pair[1])
+        st.builds(
+            pipeline.map(as_two_fields).pack,
+            st.fixed_dictionaries({"x": sizes, "y": sizes}),
+            window=sizes,
+            how=packed_how,
         ),
-        st.tuples(sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
-            lambda chosen: pipeline.map(as_document).pack(
-                chosen[0], window=chosen[1], how=chosen[2], key="tokens"
-            )
+        st.builds(
+            partial(pipeline.map(as_document).pack, align=2, eos=0, key="tokens", parts=True),
+            sizes.map(lambda size: 4 * size),
+            max_documents=st.none() | sizes,
+            window=sizes,
+            how=packed_how,
         ),
-        st.tuples(sizes, sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
-            lambda chosen: pipeline.map(as_two_fields).pack(
-                {"x": chosen[0], "y": chosen[1]}, window=chosen[2], how=chosen[3]
-            )
-        ),
-        st.tuples(
-            sizes, st.none() | sizes, sizes, st.sampled_from(["best_fit", "concatenate"])
-        ).map(
-            lambda chosen: pipeline.map(as_document).pack(
-                4 * chosen[0],
-                align=2,
-                eos=0,
-                max_documents=chosen[1],
-                window=chosen[2],
-                how=chosen[3],
-                key="tokens",
-                parts=True,
-            )
-        ),
-        st.tuples(sizes, sizes, seeds).map(
-            lambda chosen: pipeline.bucket(
-                lambda item: len(repr(item)),
-                batch_size=chosen[0],
-                window=chosen[1],
-                seed=chosen[2],
-                collate=list,
-            )
+        st.builds(
+            partial(pipeline.bucket, lambda item: len(repr(item)), collate=list),
+            batch_size=sizes,
+            window=sizes,
+            seed=seeds,
         ),
         st.integers(1, 9).map(
             lambda bound: pipeline.take_while(lambda item: len(repr(item)) % 10 != bound)
         ),
-        st.tuples(sizes, sizes, st.booleans()).map(
-            lambda chosen: (
-                pipeline.map(repr).batch(chosen[0]).rebatch(chosen[1], drop_last=chosen[2])
-            )
+        sizes.map(pipeline.map(repr).batch).flatmap(
+            lambda batches: st.builds(batches.rebatch, sizes, drop_last=flags)
         ),
-        st.tuples(sizes, st.none() | sizes, st.booleans()).map(
-            lambda chosen: pipeline.map(repr).window(
-                chosen[0], shift=chosen[1], drop_last=chosen[2]
-            )
-        ),
-        st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
-        st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
+        st.builds(pipeline.map(repr).window, sizes, shift=st.none() | sizes, drop_last=flags),
+        st.builds(pipeline.shuffle, seeds, window=sizes),
+        st.integers(0, 3).map(pipeline.repeat),
         st.integers(0, 60).map(pipeline.take),
         st.integers(0, 9).map(pipeline.skip),
-        st.tuples(st.integers(1, 4), st.sampled_from(["drop", "pad", "keep"])).map(
-            lambda pair: pipeline.shard(pair[0] - 1, pair[0], uneven=pair[1])
+        st.builds(
+            lambda count, uneven: pipeline.shard(count - 1, count, uneven=uneven),
+            st.integers(1, 4),
+            st.sampled_from(["drop", "pad", "keep"]),
         ),
         st.integers(0, 3).map(pipeline.prefetch),
-        st.tuples(st.integers(1, 4), sizes).map(
-            lambda pair: pipeline.interleave(
-                lambda item: [item] * (len(repr(item)) % 4), pair[0], pair[1]
-            )
+        st.builds(
+            partial(pipeline.interleave, lambda item: [item] * (len(repr(item)) % 4)),
+            st.integers(1, 4),
+            sizes,
         ),
     ]
     if pipeline.length != float("inf"):
         choices.append(st.just(pipeline.cache()))
         choices.append(
-            st.tuples(seeds, sizes).map(
-                lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)
-            )
+            st.builds(partial(pipeline.map(repr).shuffle, carry=True), seeds, window=sizes)
         )
     if pipeline.random_access and pipeline.length != float("inf"):
         choices += [seeds.map(pipeline.shuffle)] * 2
         if length := len(pipeline):
-            choices.append(
-                st.tuples(seeds, st.none() | sizes).map(
-                    lambda pair: pipeline.sample(range(1, length + 1), seed=pair[0], count=pair[1])
-                )
-            )
+            weighted = partial(pipeline.sample, range(1, length + 1))
+            choices.append(st.builds(weighted, seed=seeds, count=st.none() | sizes))
         choices.append(
-            st.tuples(sizes, st.sampled_from(PARTS), st.integers(0, 2), st.integers(1, 3)).map(
-                lambda chosen: pipeline.partition(
-                    chosen[0], chosen[1], workers=chosen[2], buffer_size=chosen[3] % 3 or None
-                ).shard(0, min(chosen[0], chosen[3]))
+            st.builds(
+                lambda partitions, build, workers, ranks: pipeline.partition(
+                    partitions, build, workers=workers, buffer_size=ranks % 3 or None
+                ).shard(0, min(partitions, ranks)),
+                sizes,
+                st.sampled_from(PARTS),
+                st.integers(0, 2),
+                st.integers(1, 3),
             )
         )
-        choices.append(
-            st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], block=pair[1]))
-        )
+        choices.append(st.builds(pipeline.shuffle, seeds, block=sizes))
     return st.one_of(choices)

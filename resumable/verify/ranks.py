@@ -67,19 +67,11 @@ def check_ranks(
     if (failure := first_error([saved, *(one for one in outcomes if one.died)])) is not None:
         return failure
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-    different = [out.result for out in outcomes if isinstance(out.result, RanksDiffer)]
+    different = [outcome.result for outcome in outcomes if outcome.result is not None]
     if not errors and not different:
         return None
-    item = position + different[0].number if different else None
+    item = position + different[0] if different else None
     return Finding.of(RANKS_DIFFER, shard, path, *errors[:1], position=position, item=item)
-
-
-@final
-@dataclass(frozen=True)
-class RanksDiffer:
-    """The first item of the global order that a rank does not deliver in its turn."""
-
-    number: int
 
 
 @final
@@ -88,15 +80,15 @@ class ResumeOnRanks(Work):
     """Resume the shard, the last stage, with ``count`` ranks from the checkpoint in ``folder``.
 
     ``expected`` are the digests of the global order after the checkpoint. The items that the ranks
-    deliver in turns are compared with them, up to the last whole round. Gives a `RanksDiffer` if
-    they differ.
+    deliver in turns are compared with them, up to the last whole round. Gives the number of the first
+    item that differs; None if none does.
     """
 
     folder: str
     count: int
     expected: Digests
 
-    def do(self, stage: Stage[Any], watch: Watch) -> RanksDiffer | None:
+    def do(self, stage: Stage[Any], watch: Watch) -> int | None:
         assert isinstance(stage, Shard)
         checkpoint = newest_valid(Directory(self.folder))
         assert checkpoint is not None
@@ -111,5 +103,5 @@ class ResumeOnRanks(Work):
             turn, index = divmod(number, self.count)
             at = number * DIGEST_BYTES
             if dealt[index][turn : turn + 1] != [bytes(wanted[at : at + DIGEST_BYTES])]:
-                return RanksDiffer(number)
+                return number
         return None

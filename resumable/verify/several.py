@@ -116,15 +116,15 @@ class _Several:
         every = _every(whole)
         folder = self.runs.workers.new_folder()
         live = partial(self.runs.live, cut, ranks, folder=folder, every=every)
-        # Rank 0 has saved one step more than the other one when it is killed.
+        # A rank saves a step when it is asked for the next item. So both have saved `every` when they
+        # are killed, and rank 0 has saved one step more.
         for rank, until in enumerate((2 * every + 1, every + 1)):
             lived = live(rank, until, expected=whole[rank].digests, threads=True)
             if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
                 return wrong
-        saved = min(_saved(every + 1, run.items, every) for run, _ in whole)
         for rank, (run, digests) in enumerate(whole):
             lived = live(rank, None, expected=digests)
-            if (wrong := _of_life(lived, saved, rank, run)) is not None:
+            if (wrong := _of_life(lived, every, rank, run)) is not None:
                 return wrong
         return None
 
@@ -236,13 +236,6 @@ def _every(whole: list[Reference]) -> int:
     if shortest < SAVING:
         raise Unchecked("a rank has too few items")
     return max(shortest // SAVES - 1, 0) | 1
-
-
-def _saved(until: int | None, items: int, every: int) -> int:
-    """The last step saved by a rank of so many ``items`` that is killed after ``until``."""
-    # It saves when it is asked for the item after the step.
-    asked = items if until is None or until > items else until - 1
-    return asked // every * every
 
 
 def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> Seen | None:

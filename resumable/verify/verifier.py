@@ -263,7 +263,7 @@ class _Verification:
     def _saved_run(self, stops: tuple[int, ...]) -> tuple[TaskOutcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
         folder = self._workers.new_folder()
-        work = Resumed(folder, self._digests, self._until(None), stops)
+        work = Resumed(folder, self._digests, self._end, stops)
         task = ProcessTask(work, conditions=Conditions(hash_seed=1))
         with self._bar("a run that saves", self._items) as update:
             return self._workers.run(task, _following(update)), folder
@@ -295,7 +295,7 @@ class _Verification:
                     self._ways,
                     self._workers.moved(saved_in, stops[0]),
                     self._digests,
-                    self._until(None),
+                    self._end,
                     self._workers,
                     update,
                 )
@@ -420,19 +420,20 @@ class _Verification:
 
     def _follow_items(self) -> None:
         with self._bar("items in and out", None):
-            outcome = self._workers.run(ProcessTask(Flows(self._until(None))))
+            outcome = self._workers.run(ProcessTask(Flows(self._end)))
         if outcome.error is not None:
             self._notes.append(f"items in and out were not counted: {outcome.error}")
         else:
             self._flows = outcome.result
 
-    def _until(self, stop: int | None) -> int | None:
+    @property
+    def _end(self) -> int | None:
         """Where a run is to stop; None to see its end."""
-        return self._items if stop is None and not self._complete else stop
+        return None if self._complete else self._items
 
     @contextmanager
     def _diagnosis(self, stops: tuple[int, ...]) -> Iterator[Diagnosis]:
-        limit = self._until(None)
+        limit = self._end
         # Without an end: how many experiments it takes depends on what they show.
         with self._bar("looking for the first stage that differs", None) as update:
             yield Diagnosis(self._stage, self._workers, limit, stops, lambda: update(1))

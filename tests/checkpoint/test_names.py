@@ -20,12 +20,12 @@ names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,8}", fullmatch=True).filter(
 def test_a_name_knows_its_own_files_only(one: str, other: str, step: int) -> None:
     mine, theirs = CheckpointNames(one), CheckpointNames(other)
     same = one == other
-    assert mine.step_of(theirs.of(step)) == (step if same else None)
+    assert mine.steps_among([theirs.of(step)]) == ([step] if same else [])
     assert mine.is_temporary(theirs.new_temporary()) == same
     for number in (0, 7):
         aside = theirs.aside(step, "damaged", number)
         assert mine.is_aside(aside, "damaged") == same
-        assert mine.step_of(aside) is None
+        assert mine.steps_among([aside]) == []
         assert not mine.is_aside(aside, "superseded")
 
 

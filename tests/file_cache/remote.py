@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from resumable.core.block import Indices
 from resumable.core.foreseen import PartUses, foreseeing
+from resumable.file_cache import parts
 from resumable.file_cache.cache import FileCache
 from resumable.file_cache.fetches import FetchJob
 from resumable.file_cache.reading import CacheReader
@@ -39,14 +40,13 @@ class File:
         return hashlib.blake2b(self.path.encode() + self.content, digest_size=16).hexdigest()
 
 
-class Span(NamedTuple):
-    file: File
-    start: int
-    end: int
+class Span(parts.Span):
+    """Bytes of a file that stands in memory."""
 
     @property
     def data(self) -> bytes:
-        return self.file.content[self.start : self.end]
+        content: bytes = self.file.content
+        return content[self.start : self.end]
 
 
 class Network:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from ...file_cache.fetches import FetchJob
 from ...file_cache.local import reader_of
 from ...file_cache.part_file import Content
-from ...file_cache.parts import WantedBytes
+from ...file_cache.parts import Span as Span
 from ...file_cache.reading_ahead import Settled
 from .conditional import conditional_read, proves_content
 from .fetching import Request, begin, fetch_all
@@ -19,14 +19,6 @@ from .remote import RemoteFile, calling
 
 LARGEST_RANGE: Final = 1 << 23
 """Bytes of the largest request."""
-
-
-class Span(NamedTuple):
-    """Some bytes of a file, from ``start`` to ``end``, which lie within it."""
-
-    file: RemoteFile
-    start: int
-    end: int
 
 
 def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = False) -> list[bytes]:
@@ -86,8 +78,8 @@ class _Uncached:
     def __init__(self, checked: bool) -> None:
         self._checked = checked
 
-    def read(self, wanted: Sequence[WantedBytes]) -> list[bytes]:
-        return _fetched(list(map(_as_span, wanted)), checked=self._checked)
+    def read(self, wanted: Sequence[Span]) -> list[bytes]:
+        return _fetched(wanted, checked=self._checked)
 
     def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
         system = jobs[0].file.system
@@ -115,10 +107,6 @@ class _Uncached:
             process.wait(event, seconds)
         else:
             event.wait(seconds)
-
-
-def _as_span(wanted: WantedBytes) -> Span:
-    return Span(wanted.file, wanted.start, wanted.end)
 
 
 def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
@@ -151,7 +139,7 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
     return [b"".join([next(answers) for _ in range(count)]) for count in parts]
 
 
-def request_for(span: WantedBytes) -> Request:
+def request_for(span: Span | FetchJob) -> Request:
     """A request for some bytes of a remote file."""
     file, start, end = span.file, span.start, span.end
     opened, _ = file.system.open()

@@ -70,11 +70,11 @@ class IndexPart:
             )
         return self._members[name]
 
-    def integer(self, name: str, most: int = LARGEST) -> int:
-        """The member, an integer from 0 to ``most``."""
+    def integer(self, name: str) -> int:
+        """The member, an integer from 0 to `LARGEST`."""
         value = self.value(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise self._wrong(name, f"an integer from 0 to {most}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+            raise self._wrong(name, f"an integer from 0 to {LARGEST}")
         return value
 
     def text(self, name: str) -> str:

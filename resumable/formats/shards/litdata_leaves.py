@@ -146,8 +146,8 @@ def _refuse_pickle(file: str, data: bytes) -> None:
     raise pickle_refused(file)
 
 
-def _same(array: Array) -> Array:
-    return array
+def _same(value: Any) -> Any:
+    return value
 
 
 def _values(dtype: np.dtype[Any], shape: tuple[int, ...] | None, data: bytes) -> Array:
@@ -219,18 +219,14 @@ def _number(layout: str, data: bytes) -> Any:
     return struct.unpack(layout, data)[0]
 
 
-def _raw(data: bytes) -> bytes:
-    return data
-
-
 PLAIN: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "str": decoders.text,
     "text": decoders.text,
     "bool": _boolean,
     "int": partial(_number, "<q"),
     "float": partial(_number, "<d"),
-    "bytes": _raw,
-    "file": _raw,
+    "bytes": _same,
+    "file": _same,
     "pil": raw_image,
     "json": nested_value,
 }

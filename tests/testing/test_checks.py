@@ -76,7 +76,7 @@ def test_a_stage_that_is_right_passes() -> None:
 # One for every stage. The deep tier takes half of the others too; `test_laws.py` has each law on all of them.
 ONE_OF_EACH = {
     "range", "sequence torchlike", "arrays tuple", "iterable function", "lines", "jsonl skipping", "megatron sequences",
-    "map workers", "random_map stream", "filter", "flat_map", "shuffle", "window", "window carried",
+    "map workers", "random_map stream", "filter", "flat_map", "shuffle", "sample", "window", "window carried",
     "batch drop_last", "unbatch", "map_batches", "pack", "bucket",
     "pack concatenated", "repeat nested", "take", "skip stream", "exclude", "shard keep",
     "enumerate stream", "zip", "concatenate streams", "interleave", "interleave fn", "mix all",

@@ -17,7 +17,10 @@ from .inexact import parts_of
 LONGEST_SHOWN: Final = 100
 DIGEST_BYTES: Final = 12
 
-LENGTH: Final = IdentityField(ALWAYS, hint="did the data set grow or shrink since the save?")
+LENGTH: Final = IdentityField(
+    ALWAYS,
+    hint="did the data set grow or shrink since the save? by_epoch({0: before, n: now}) lets it change at epoch n",
+)
 DATA_IDENTITY: Final = IdentityField(
     ALWAYS, shown_as="identity", hint="were items added, removed, replaced or put in another order?"
 )

@@ -18,6 +18,7 @@ from ..core.lookup import LookedUp
 from ..core.reliance import ALWAYS
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, shorten
+from .identity import LENGTH
 
 INT64: Any = np.iinfo(np.int64)
 
@@ -46,7 +47,7 @@ class Range(LookedUp[int]):
     """
 
     identity: ClassVar[IdentityFields] = {
-        "stop": ALWAYS,
+        "stop": LENGTH,
         "begin": IdentityField(ALWAYS, shown_as="start"),
         "step": ALWAYS,
         "rows": ALWAYS,

@@ -92,3 +92,14 @@ def test_an_identity_is_compared_where_both_sides_have_one() -> None:
     for options in ({"sampler": rs.range(9)}, {"batch_sampler": ResumableBatchSampler(9, 3)}):
         with pytest.raises(rs.InvalidArgument, match="identity must not be given with"):
             ResumableDataLoader(ROWS, identity="v1", **options)
+
+
+def test_a_data_set_that_has_grown_is_pointed_to_by_epoch() -> None:
+    state = ResumableDataLoader([1.0] * 5, 2).state_dict()
+    with pytest.raises(
+        rs.StateMismatch, match=r"saved stop=5, .* by_epoch\(\{0: before, n: now\}\)"
+    ):
+        ResumableDataLoader([1.0] * 7, 2).load_state_dict(state)
+    stages = rs.from_sequence([1.0] * 5), rs.from_sequence([1.0] * 7)
+    with pytest.raises(rs.StateMismatch, match=r"did the data set grow .* by_epoch"):
+        stages[1].resume(iter(stages[0]).get_state())

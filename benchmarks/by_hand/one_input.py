@@ -219,6 +219,7 @@ def _orders(numbers: Numbers) -> Iterator[Operator]:
             "shuffle", pipeline.shuffle(SEED), shuffled, shuffled_parts, compared=how_many
         )
         yield _in_blocks(numbers)
+        yield _sampled(numbers)
     for window in (100, 1_000, 10_000):
 
         def mixed(window: int = window) -> Iterator[int]:
@@ -232,6 +233,27 @@ def _orders(numbers: Numbers) -> Iterator[Operator]:
             variant=f"of {window:,}",
             compared=how_many,
         )
+
+
+def _sampled(numbers: Numbers) -> Operator:
+    """Numbers drawn with replacement, the larger the likelier."""
+    weights = np.arange(1, numbers.count + 1)
+
+    def drawn() -> Any:
+        chance = weights / weights.sum()
+        return np.random.default_rng(SEED).choice(numbers.count, numbers.count, p=chance)
+
+    def sampled() -> Iterator[int]:
+        for item in drawn().tolist():  # noqa: UP028
+            yield item
+
+    return Operator(
+        "sample",
+        numbers.pipeline.sample(weights, seed=SEED),
+        sampled,
+        lambda: parts_of(drawn()),
+        compared=how_many,
+    )
 
 
 def _in_blocks(numbers: Numbers) -> Operator:

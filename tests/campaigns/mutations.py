@@ -390,7 +390,7 @@ MUTATIONS: Final = [
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
-    Mutation("sources/shared_position.py", "self._turn[:] = [_TakenByAnother(stage)]", "pass"),
+    Mutation("sources/shared_position.py", "earlier[0] = _TakenByAnother(earlier._stage)", "pass"),
     Mutation(
         "sources/iterable.py",
         "self._noted = None\n            left_there",
@@ -686,7 +686,7 @@ MUTATIONS: Final = [
     ),
     Mutation("workers/workers.py", "if drop and isinstance(error, Exception):", "if drop:"),
     Mutation(PARALLEL, "if self._workers.die_together else [chunk]", "if True else [chunk]"),
-    Mutation(PARALLEL, "self._workers.wait(other.answer)", "pass"),
+    Mutation(PARALLEL, "self._workers.wait(other.answer, self._at)", "pass"),
     Mutation("workers/chunk_work.py", "(start + number, error)", "(number, error)"),
     Mutation("workers/chunk_work.py", "buffers=map(bytearray, parts[1:])", "buffers=parts[1:]"),
     Mutation("workers/executor_thread.py", "max(size / tried, sent, 1)", "max(size / tried, 1)"),

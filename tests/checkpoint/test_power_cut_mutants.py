@@ -97,11 +97,12 @@ MUTANTS = {
         LOST,
         {
             "self._names.of(step)": '"latest"',
-            "        return self._names.steps_among(": "        if not os.path.lexists(self._path(0)):\n"
+            "    def _path(self, step: int)": "    def steps(self) -> list[int]:\n"
+            "        if not os.path.lexists(self._path(0)):\n"
             "            return []\n"
             "        from .envelope import decode\n"
             "        return [decode(self.load(0)).step]\n"
-            "        return self._names.steps_among(",
+            "    def _path(self, step: int)",
         },
         {REFUSING: "        os.rename(old, new)\n"},
     ),

@@ -109,10 +109,9 @@ TAILS: dict[str, Tail] = {
     "shuffle in blocks": lambda numbers: (
         numbers.shuffle(5, block=4) if numbers.random_access else numbers.cache().repeat(2)
     ),
+    # Each rank has as many weights as items, so all ranks take as many items.
     "sample": lambda numbers: (
-        numbers.sample(range(1, len(numbers) + 1), seed=5)
-        if numbers.random_access
-        else numbers.cache()
+        numbers.take(15).sample(range(15), seed=5) if numbers.random_access else numbers.cache()
     ),
     "window shuffle": lambda numbers: numbers.shuffle(5, window=4),
     "window shuffle carried": lambda numbers: numbers.shuffle(5, window=4, carry=True),

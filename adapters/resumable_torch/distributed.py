@@ -1,4 +1,4 @@
-"""A drop-in for torch's `DistributedSampler` whose number of ranks may change on resume."""
+"""A drop-in for torch's ``DistributedSampler`` whose number of ranks may change on resume."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["ResumableDistributedSampler"]
 class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  # type: ignore[override]
     """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
 
-    It is a `DistributedSampler`, so that Lightning and Fabric put no other one around it.
+    It is a ``DistributedSampler``, so that Lightning and Fabric put no other one around it.
 
     State: the global position, the same bytes on every rank. Any number of ranks continues the global
     order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without `set_epoch`,
     which existing code may still call.
 
     Args:
-      dataset: any object with a length, or a `SequentialSampler`, `RandomSampler` or
-        `SubsetRandomSampler` of torch, whose indices are dealt out.
+      dataset: any object with a length, or a ``SequentialSampler``, ``RandomSampler`` or
+        ``SubsetRandomSampler`` of torch, whose indices are dealt out.
       num_replicas: the number of ranks; by default that of `torch.distributed`.
       rank: by default that of `torch.distributed`.
       shuffle: whether each epoch has a random order of its own.

@@ -116,10 +116,10 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
       batch_size: as in torch.
       shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
       sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline
-        of indices, or a `SequentialSampler`, `RandomSampler` or `SubsetRandomSampler` of torch, which
+        of indices, or a ``SequentialSampler``, ``RandomSampler`` or ``SubsetRandomSampler`` of torch, which
         draws by ``seed``. A sampler of your own is drawn again up to the place of a resume, and told
         each epoch by ``set_epoch``: it must then deliver the same order, or the resume is refused.
-      batch_sampler: a `ResumableBatchSampler`, a `BatchSampler` of torch over one of these samplers, or a
+      batch_sampler: a `ResumableBatchSampler`, a ``BatchSampler`` of torch over one of these samplers, or a
         batch sampler of your own.
       args: further positional arguments of torch.
       seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
@@ -131,8 +131,8 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
         does nothing. It also says so of a resume with a sampler of your own that gives another order.
       identity: what identifies a map-style data set beyond its length, such as a version. A state of other
-        data is refused. By default, the indices of a `Subset` and the fingerprint of a data set of Hugging
-        Face identify it, also within a `ConcatDataset`.
+        data is refused. By default, the indices of a ``Subset`` and the fingerprint of a data set of Hugging
+        Face identify it, also within a ``ConcatDataset``.
       kwargs: further arguments of torch.
 
     Raises:

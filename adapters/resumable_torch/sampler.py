@@ -54,7 +54,7 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
     State: O(1), and so is the time to resume. No permutation is ever made.
 
     Args:
-      source: a data set (its length matters, and its identity, as of a `Subset`), a length, or a random-access pipeline of
+      source: a data set (its length matters, and its identity, as of a ``Subset``), a length, or a random-access pipeline of
         indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
       shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``,
         a new one in each epoch; not allowed with a pipeline.
@@ -93,6 +93,11 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
 
     def __len__(self) -> int:
         return len(in_epoch(self.cursor.pipeline.stage, self.cursor.epoch))
+
+    @property
+    def yielded(self) -> int:
+        """How many samples of this epoch were yielded; the loop may have consumed fewer."""
+        return self.cursor.progress.yielded
 
 
 class ResumableBatchSampler(DrawsItems, Sampler[list[Any]]):

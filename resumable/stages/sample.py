@@ -36,7 +36,7 @@ class Sample(LookedUp[T], Transform[T]):
     """Items drawn with replacement, each with a chance in proportion to its weight.
 
     Each draw is a pure function of (``seed``, epoch, index), so each epoch has draws of its own. It is
-    torch's `WeightedRandomSampler` with a seed. Put `shard` behind it: then the ranks share the draws.
+    torch's ``WeightedRandomSampler`` with a seed. Put `shard` behind it: then the ranks share the draws.
 
     State: O(1), the position. Random access is kept. A resume reads nothing. The weights take 8 bytes each.
 

@@ -49,8 +49,8 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
       InvalidArgument: if ``save_freq`` is neither, a number is less than 1, or the name has other characters
         than letters, digits, ``_`` and ``.``.
 
-    During ``fit`` it raises `InvalidArgument` if the model is not built, so that nothing can be loaded into it, or if there
-    is no `ResumeInput`,
+    During ``fit`` it raises `InvalidArgument` if the model is not built, so that nothing can be loaded into it, or if
+    there is no `ResumeInput`,
     `InvalidType` if its optimizer is a legacy one of Keras 2, `NoValidCheckpoint` if all files are damaged, and
     ``OSError`` if one cannot be written.
     """
@@ -93,7 +93,7 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if newest is None or newest.step <= self._saved:
             begin_at(self.model, None)
             return
-        # One that scales the loss would have its variables twice.
+        # An optimizer that scales the loss would have its variables twice.
         if not getattr(self.model.optimizer, "built", False):
             self.model.optimizer.build(self.model.trainable_variables)
         self.model.load_weights(str(newest.path))

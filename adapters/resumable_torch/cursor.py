@@ -200,11 +200,12 @@ class Cursor:
         """
         there = self.progress
         self._refuse_saved_rest()
-        is_look = there.consumed == 1 and self._is_left
+        is_look = self._is_look
         if is_look and there.is_second_look:
             raise rs.InvalidArgument(
                 f"two loops were left at the same first batch of epoch {self.epoch}, as by next(iter(loader)), which "
-                f"gives that batch each time. To look at it, call peek() of the ResumableDataLoader; to train on it, keep the iterator. {WAYS_ON}"
+                "gives that batch each time. To look at it, call peek() of the ResumableDataLoader; to train on it, "
+                f"keep the iterator. {WAYS_ON}"
             )
         progress = self.begin(there.consumed > 0 and not is_look, fewest)
         progress.is_second_look = is_look
@@ -261,8 +262,7 @@ class Cursor:
 
     def count_from(self, number: int, fewest: int) -> None:
         """Let ``number`` be that of the epoch that comes next, for `set_epoch` and `follow`."""
-        there = self.progress
-        is_over = there.consumed > 0 and not (there.consumed == 1 and self._is_left)
+        is_over = self.progress.consumed > 0 and not self._is_look
         coming = self.epoch + 1 if is_over else self.epoch_to_come(fewest)
         self.epochs_before = coming - number
 
@@ -291,9 +291,8 @@ class Cursor:
           InvalidArgument: if a state was saved in an epoch that was left.
         """
         epoch = self._numbered(number)
-        if is_called_by(
-            WRAPPERS
-        ):  # it gives the number of its loops, each of which is an epoch anyway
+        # Fabric gives the number of its loop, and each loop is an epoch anyway.
+        if is_called_by(WRAPPERS):
             return
         if epoch > self.epoch or (epoch == self.epoch and self.progress.is_loaded):
             if not is_called_by(FIT_LOOPS):  # Lightning says the epoch after a resume too
@@ -376,6 +375,11 @@ class Cursor:
                 return probe.skip(there.fewest) == there.fewest
         length = in_epoch(self.pipeline.stage, self.epoch).length
         return length is None or step + there.fewest <= length
+
+    @property
+    def _is_look(self) -> bool:
+        """Whether the loop in progress has had its first batch alone, and the epoch has more."""
+        return self.progress.consumed == 1 and self._is_left
 
     def _refuse_saved_rest(self) -> None:
         """Refuse to leave out the rest of an epoch in which a state was saved, unless `leave_rest` has done so."""

@@ -20,7 +20,7 @@ __all__ = ["ResumableDistributedSampler"]
 class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  # type: ignore[override]
     """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
 
-    It is a ``DistributedSampler``, so that Lightning and Fabric put no other one around it.
+    Lightning and Fabric leave this sampler as it is, since it is a ``DistributedSampler``.
 
     State: the global position, the same bytes on every rank. Any number of ranks continues the global
     order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without `set_epoch`,

@@ -264,7 +264,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
-        """The pipeline of the data set or of sample numbers; None if a sampler is not ours."""
+        """The pipeline of the data set, or of the numbers of samples."""
         return self.cursor.pipeline
 
     @keeps_rank_state

@@ -17,7 +17,7 @@ POSITIONAL: Final = (
 
 
 def has_epochs(source: Any) -> bool:
-    """Whether its order follows from an epoch that it is given."""
+    """Whether ``source`` takes the number of an epoch, from which its order follows."""
     return callable(getattr(source, "set_epoch", None))
 
 

@@ -67,7 +67,7 @@ class Loader:
 
 
 class EpochLoader(Loader):
-    """Its items depend on the epoch that it is given."""
+    """An iterable whose items depend on the epoch set by `set_epoch`."""
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch

@@ -211,7 +211,7 @@ def test_a_model_in_mid_epoch_is_not_trained_without_its_input(tmp_path: Path) -
     train(tmp_path, crash=7)
     steps = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
     model = small_model()
-    line = r"after 5 batches of an epoch.*callbacks=\[backup, resume\]"
+    line = r"saved after 5 batches, perhaps within an epoch.*callbacks=\[backup, resume\]"
     with pytest.raises(rs.InvalidArgument, match=line):
         model.fit(ROWS, LABELS, 4, callbacks=[ModelBackup(tmp_path / "model")], **steps)
     assert int(model.optimizer.iterations) == 5

@@ -16,9 +16,9 @@ from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
-from .core.lookup import countable
+from .core.orders import Length, countable
 from .core.origin import ItemOrigin
-from .core.stage import Length, Stage, as_stage, by_index, known_length
+from .core.stage import Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
 from .errors.foreign_words import no_attribute
 from .order.weights import Weights

@@ -95,7 +95,6 @@ class Timed(PassThrough[T]):
                 found.base, partial(call, found.index_map), every_epoch=found.every_epoch
             )
             reordered.indices_per_epoch = found.indices_per_epoch
-            reordered.last_of = found, int
             return reordered
         prepare = None
         if found.prepare is not None:
@@ -110,7 +109,6 @@ class Timed(PassThrough[T]):
             indices_per_epoch=found.indices_per_epoch,
             plans_far=found.plans_far,
             needs=found.needs,
-            last_of=(found, int),
             items_each=found.items_each,
         )
 

@@ -16,15 +16,15 @@ from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .identity import IdentityField
-from .indexed import Indexed, Route
 from .layout import LISTS, common_layout
 from .left_out import AtPlaces, LeftOut
 from .lookup import IndexedIterator
+from .orders import MOST_ITEMS, Length
 from .prepared_items import grouped
 from .records import Records
 from .reliance import ALWAYS
 from .saved_state import SavedState
-from .stage import MOST_ITEMS, Length, Stage, as_stage
+from .stage import Stage, as_stage
 from .stage_iterator import Items, StageIterator, in_blocks, pulled_blocks
 
 T = TypeVar("T")
@@ -130,30 +130,6 @@ class Combine(Stage[T]):
 
     def _left_out_of(self, upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:
         return upstream._left_out(epoch, records)
-
-    def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
-        """Random access to each upstream; None unless all have it."""
-        found = [
-            indexed
-            for each in self.upstreams
-            if (indexed := self._indexed(each, epoch)) is not None
-        ]
-        return found if len(found) == len(self.upstreams) else None
-
-    def indexed_by(self, route: Route, epoch: int) -> Indexed[T] | None:
-        """Random access to items that are each taken from one upstream, by ``route``; None unless all have it."""
-        inputs = self.indexed_upstreams(epoch)
-        if inputs is None:
-            return None
-        return Indexed.chosen(
-            inputs.__getitem__,
-            route,
-            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
-            items_each=max(each.items_each for each in inputs),
-        )
-
-    def _indexed(self, upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
-        return upstream.indexed(epoch)
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:

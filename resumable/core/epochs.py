@@ -20,13 +20,13 @@ from .derived import derived
 from .function_state import calling_with_state
 from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
-from .indexed import Indexed
 from .layout import Layout, common_layout
 from .left_out import LeftOut
 from .records import Records
+from .relation import Input, Relation, Same
 from .reliance import ALWAYS, NOTHING, Reliance
 from .saved_state import SavedState
-from .stage import Length, Stage, as_stage
+from .stage import Stage, as_stage
 from .stage_iterator import StageIterator
 
 T = TypeVar("T")
@@ -77,13 +77,6 @@ class ByEpoch(Stage[T]):
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
         return replace(self, upstreams=inputs)
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [count] * len(self.upstreams)
-
-    @derived
-    def length(self) -> Length:
-        return self.upstreams[0].length
-
     @derived
     def block_layout(self) -> Layout:
         return common_layout([one.block_layout for one in self.upstreams])
@@ -91,10 +84,9 @@ class ByEpoch(Stage[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self._in_epoch(epoch).start(epoch)
 
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        if not all(one.random_access for one in self.upstreams):
-            return None
-        return self._in_epoch(max(epoch, self.starts[0])).indexed(epoch)
+    def relation(self, epoch: int) -> Relation:
+        of = self._in_epoch(max(epoch, self.starts[0]))
+        return Same(self, epoch, input_at=lambda _: Input(of, epoch))
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         self.check_records(records)

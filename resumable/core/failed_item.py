@@ -16,9 +16,11 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, final
 
 from ..errors import ResumableError
+from .block import block_items
 from .callables import StandIn
 from .combine import TurnsIterator
 from .graph import walk
+from .relation import Joined
 from .source_item import SourceItem
 from .stage import Stage
 from .stage_iterator import StageIterator, item_in_work
@@ -101,6 +103,11 @@ def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) ->
             note_item(error, caller._stage, None, origin, items[len(made)])
         raise
     return made
+
+
+def each(fn: Callable[[Any], Any]) -> Joined:
+    """The result of ``fn`` for each item, as the ``make`` of a relation."""
+    return Joined(lambda block: map_items(fn, block_items(block)), partial(map, fn))
 
 
 def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:

@@ -12,14 +12,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from .combine import Combine
 from .epochs import in_epoch
 from .flow import Flow
+from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced
 from .skipped import MovesCopies
 from .stage import Stage, known_length
 from .stage_iterator import StageIterator
 from .timeline import UNBOUNDED
 
-PLAIN: Final = (Flow.SAME, Flow.ONE_TO_ONE, Flow.GROUPED)
+PLAIN: Final = (Same, Grouped, Aligned)
 """What so many further items are made of does not depend on those before."""
-OF_ALL: Final = (Flow.REORDERED, Flow.REPEATED)
+OF_ALL: Final = (Same, Permuted, Repeated)
 
 
 class InputCount(NamedTuple):
@@ -67,7 +68,8 @@ def _by_motion(
         if not ahead:
             yield from _added([dict(_by_motion(one, 0, prefix)) for one in iterator.inputs])
         return
-    reached = stage._inputs_reached(ahead) if ahead and stage.flow in PLAIN else None
+    relation = stage.relation_in(0)
+    reached = relation.reads(ahead) if ahead and isinstance(relation, PLAIN) else None
     if (found := iterator._place_by_index()) is not None:
         indexed, epoch, items = found
         is_own = indexed is stage
@@ -88,10 +90,13 @@ def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank:
     if items == UNBOUNDED:
         return
     stage = in_epoch(stage, epoch)
-    given = stage._given_by_inputs(int(min(items, known_length(stage))), epoch)
+    relation = stage.relation_in(epoch)
+    if relation is None or _is_part(relation):
+        return
+    given = relation.given(int(min(items, known_length(stage))))
     if _is_mixture(stage):
-        yield from _named(stage, [count for _, count, _ in given], prefix, of_rank)
-    for place, (upstream, count, its_epoch) in enumerate(given):
+        yield from _named(stage, [count for _, count in given], prefix, of_rank)
+    for place, ((upstream, its_epoch), count) in enumerate(given):
         same = of_rank and upstream._deal.ranks == stage._deal.ranks
         yield from _by_index(upstream, count, its_epoch, prefix + _part(stage, place), same)
 
@@ -114,9 +119,14 @@ def _named(stage: Stage[Any], given: Sequence[float | None], prefix: str, of_ran
 
 def _pass_length(stage: Stage[Any]) -> int | None:
     """The number of items in an epoch of what ``stage`` repeats; None if it is unknown."""
-    while len(stage.inputs) == 1 and (stage.flow in OF_ALL or stage.flow.one_for_each):
+    while len(stage.inputs) == 1 and isinstance(stage.relation_in(0), OF_ALL):
         (stage,) = stage.inputs
     return None if stage._changes or stage.length in (None, math.inf) else int(stage.length)
+
+
+def _is_part(relation: Relation) -> bool:
+    """Whether other partitions have the rest of the items of its input."""
+    return isinstance(relation, Sliced) and relation.step > 1 and not relation.by_ranks
 
 
 def _is_mixture(stage: Stage[Any]) -> bool:

@@ -23,14 +23,16 @@ from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
 from .foreseen import PartUses, foreseeing
+from .indexed import FIRST_BLOCK, LARGEST_BLOCK
 from .left_out import AtPlaces, LeftOut
+from .made_of import epoch_at, first_epoch, record_at
+from .orders import MOST_ITEMS, countable
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
-from .record_number import origin_by_index
 from .records import Records
 from .reliance import ITEMS, PARTS, Reliance
 from .source_item import SourceItem
-from .stage import MOST_ITEMS, Stage, by_index, known_length, runs_ahead
+from .stage import Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
     DeferredState,
     DefersState,
@@ -41,9 +43,6 @@ from .stage_iterator import (
 )
 
 T = TypeVar("T")
-
-FIRST_BLOCK = 512
-LARGEST_BLOCK = 65536
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,23 +104,6 @@ def check_no_threads(stage: Stage[Any], advice: str) -> None:
             )
         if not isinstance(upstream, LookedUp):  # it has checked the stages before it
             waiting += upstream.inputs
-
-
-def countable(length: int | float) -> int:
-    """``length``, where an endless epoch counts as one of 2**62 items."""
-    return int(min(length, MOST_ITEMS))
-
-
-def check_reach(last: int) -> None:
-    """Refuse item ``last`` of an endless stage unless it is among the first 2**62.
-
-    Raises:
-      InvalidArgument: giving the number of the item.
-    """
-    if last >= MOST_ITEMS:
-        raise InvalidArgument(
-            f"an item of an endless pipeline must be among the first 2**62, got item {last}"
-        )
 
 
 def looks_up(stage: Stage[Any]) -> bool:
@@ -250,7 +232,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         stage: Any = self._stage
         if self.position < back:  # handed out before this epoch
             return None
-        return origin_by_index(stage, by_index(stage, self._epoch), self.position - back)
+        return record_at(stage, self._epoch, self.position - back)
 
     def _reached(self) -> Iterator[Reach]:
         # Whoever was at the end may have seen it.
@@ -285,7 +267,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     @property
     def first_epoch(self) -> int:
         """The epoch before any item was handed out."""
-        first = self._indexed.first_epoch if self._length else None
+        first = first_epoch(self._stage, self._epoch) if self._length else None
         return self._epoch if first is None else first
 
     def epoch_at(self, place: int) -> int:
@@ -293,14 +275,14 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         first, stop, epoch = self._of_epoch
         if first <= place < stop or not self._length:
             return epoch
-        found, stop, step = self._indexed.epoch_at(place), place + 1, 1
+        found, stop, step = epoch_at(self._stage, self._epoch, place), place + 1, 1
         if found is None:
             self._of_epoch = 0, self._length, self._epoch
             return self._epoch
         # The epochs of the next places are looked up in steps that grow.
         while found.ascending and stop < self._length:
             last = min(stop + step, self._length) - 1
-            if self._indexed.epoch_at(last) != found:
+            if epoch_at(self._stage, self._epoch, last) != found:
                 break
             stop, step = last + 1, 2 * step
         self._of_epoch = place, stop, found.epoch

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from .relation import Repeated
 from .reliance import LATER_EPOCHS, OVER_EPOCHS
 from .saved_state import saved_state
 from .timeline import UNBOUNDED
@@ -69,8 +70,12 @@ def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
     if count == UNBOUNDED:
         yield from reached_all(stage)
         return
-    yield Reach(stage, count, stage._epochs_begun(count))
-    for upstream, needed in zip(stage.inputs, stage._inputs_reached(count), strict=True):
+    relation = stage.relation_in(0)
+    begun = relation.epochs_begun(count) if isinstance(relation, Repeated) else UNBOUNDED
+    yield Reach(stage, count, begun)
+    for upstream, needed in zip(
+        stage.inputs, relation.reads(count) if relation else (), strict=True
+    ):
         yield from reached_by_index(upstream, needed)
 
 

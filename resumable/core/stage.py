@@ -7,14 +7,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
 from ..errors import InvalidType, StateMismatch, UnknownLength, shorten
-from ..state.value import LARGEST_POSITION, unpack, unpack_count
+from ..state.value import unpack, unpack_count
+from .access import BY_RELATION
 from .arguments import check_int
 from .block import Indices, block_items
 from .callables import callables_in
@@ -25,19 +26,19 @@ from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .left_out import AtPlaces, LeftOut
+from .orders import MOST_ITEMS, Length
 from .origin import Origin
 from .records import Records
+from .relation import Held, Relation, Same
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
-from .timeline import UNBOUNDED, ByPosition, Timeline
+from .timeline import ByPosition, Timeline
 
 T = TypeVar("T")
 
-MOST_ITEMS: Final = LARGEST_POSITION
-
-Length: TypeAlias = int | float | None
-"""The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""
+KEPT_RELATIONS: Final = 4
+MISSING: Final = object()
 
 
 class InputShadows(Protocol):
@@ -147,26 +148,6 @@ class Stage(ABC, Generic[T]):
         """A copy over one of the partitions that this rank owns."""
         raise NotImplementedError
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        """How many items of each input were read, at most, for ``count`` consecutive items from any place.
-
-        Counted from the start of the epoch if these are its first. ``count`` is finite.
-        """
-        most = count if self.flow.one_for_each else UNBOUNDED
-        return [most if count else 0] * len(self.inputs)
-
-    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
-        """How many items each input gives for the first ``items`` of ``epoch``, and in which of its epochs.
-
-        For stages with random access. `UNBOUNDED` if that is unknown.
-        """
-        reached = zip(self.inputs, self._inputs_reached(items), strict=True)
-        # What was read may count an end that was seen.
-        return [
-            (one, count if count == UNBOUNDED else min(count, known_length(one)), epoch)
-            for one, count in reached
-        ]
-
     @derived
     def _changes(self) -> tuple[int, ...]:
         """The epochs, ascending, from which on it is another pipeline than in the epoch before."""
@@ -176,10 +157,6 @@ class Stage(ABC, Generic[T]):
     def _in_epoch(self, epoch: int) -> Stage[Any] | None:
         """What it is in ``epoch``, for `in_epoch`; None for a copy over what its inputs are then."""
         return None
-
-    def _epochs_begun(self, count: float) -> float:
-        """How many epochs of its input were begun, at most, for its first ``count`` items in epoch 0."""
-        return UNBOUNDED
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         """The items of ``epoch`` that are made of ``records`` of the sources.
@@ -303,14 +280,51 @@ class Stage(ABC, Generic[T]):
         """Until where what was delivered depends on ``saved``, if ``reached`` items were read."""
         return reached
 
-    @property
+    def relation(self, epoch: int) -> Relation | None:
+        """Which items of `inputs` each item of ``epoch`` is made of; None for a source.
+
+        Length, random access, origins, exclusion and what a run may change follow from it. It is also asked for
+        while the next stage is built, so it must read nothing and compute no order. By default an item may be
+        made of any.
+        """
+        if self.flow.one_for_each:
+            return Same(self, epoch, in_order=True)
+        return Held(self, epoch) if self.inputs else None
+
+    def relation_in(self, epoch: int) -> Relation | None:
+        """`relation`, which is kept for some epochs."""
+        kept = self._relations
+        found: Any = kept.get(epoch, MISSING)
+        if found is MISSING:
+            if len(kept) >= KEPT_RELATIONS:
+                kept.clear()
+            found = kept[epoch] = self.relation(epoch)
+        return found  # type: ignore[no-any-return]
+
+    @derived
+    def _relations(self) -> dict[int, Relation | None]:
+        return {}
+
+    @derived
     def length(self) -> Length:
         """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.
 
-        Where it follows from the lengths of `inputs`, use `derived` instead of `property`: it
-        computes the length once.
+        It follows from `relation`; a source overrides it.
         """
-        return None
+        self._ask_from_below("length")
+        relation = self.relation_in(0)
+        return None if relation is None else relation.length
+
+    def _ask_from_below(self, name: str) -> None:
+        """Let the stages before it derive value ``name``, the first one first: a chain may be longer than a recursion."""
+        waiting, stage = list[Stage[Any]](), self
+        while len(stage.inputs) == 1 and not isinstance(stage.relation_in(0), Held):
+            (stage,) = stage.inputs
+            if name in vars(stage):
+                break
+            waiting.append(stage)
+        for stage in reversed(waiting):
+            getattr(stage, name)
 
     @abstractmethod
     def start(self, epoch: int = 0) -> StageIterator[T]:
@@ -319,15 +333,23 @@ class Stage(ABC, Generic[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         """The items of ``epoch`` by their index; None if they can only be iterated.
 
-        With it, ``len()`` and indexing work, and a resume costs the same at every position. It is
-        also called while the next stage is built, so it must read nothing and compute no order.
+        With it, ``len()`` and indexing work, and a resume costs the same at every position. It follows from
+        `relation`; a source overrides it. It is also called while the next stage is built, so it must read
+        nothing and compute no order.
         """
-        return None
+        relation = self.relation_in(epoch)
+        if relation is None or not self.random_access:
+            return None
+        return BY_RELATION[type(relation)](relation)
 
     @derived
     def random_access(self) -> bool:
-        """Whether any item can be computed from its index, by the `indexed` of the stage."""
-        return self.indexed(0) is not None
+        """Whether any item can be computed from its index."""
+        relation = self.relation_in(0)
+        if relation is None or relation.in_order:
+            return type(self).indexed is not Stage.indexed and self.indexed(0) is not None
+        self._ask_from_below("random_access")
+        return all(one.random_access for one in self.inputs)
 
     @derived
     def block_layout(self) -> Layout:

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .block import Block
-from .derived import derived
 from .flow import Flow
-from .indexed import Indexed
+from .orders import Length
 from .position import CountsItems, Position
+from .relation import Relation, Same
 from .reliance import NOTHING, Reliance
 from .saved_state import SavedState
 from .source_item import SourceItem
-from .stage import Length, Stage, as_stage
+from .stage import Stage, as_stage
 from .stage_iterator import (
     DeferredState,
     DefersState,
@@ -63,16 +63,7 @@ class Transform(Stage[T]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndexedTransform(Transform[T]):
-    """A stage with one item for each item of its upstream, and so of the same length."""
-
-    @derived
-    def length(self) -> Length:
-        return self.upstream.length
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PassThrough(IndexedTransform[T]):
+class PassThrough(Transform[T]):
     """A stage whose items and state are upstream's own.
 
     It can be added and removed between a save and a resume, and is left out of the fingerprint.
@@ -83,11 +74,11 @@ class PassThrough(IndexedTransform[T]):
     state_cost = SavedState("nothing", levels=0)
     _in_path = False
 
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch)
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self.upstream.start(epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return self.upstream.indexed(epoch)
 
 
 class TransformIterator(StageIterator[T]):

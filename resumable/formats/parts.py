@@ -15,10 +15,10 @@ from ..core.evidence import Evidence
 from ..core.indexed import Indexed
 from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
+from ..core.orders import MOST_ITEMS
 from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
-from ..core.stage import MOST_ITEMS
 from ..errors import MalformedItem
 from .ahead import ReadAheadItems, TurnsSeen, always
 from .contents import evidence_of

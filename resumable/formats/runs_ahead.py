@@ -50,7 +50,7 @@ Locate: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 
 
 @dataclass(eq=False)
-class _Kept:
+class _ReadRecords:
     """Records that were read.
 
     Attributes:
@@ -148,7 +148,7 @@ class KeptRuns:
         self.layout = layout
         self.locate = locate
         # Invariant: sorted by their first keys, and no two have a record in common.
-        self._kept: list[_Kept] = []
+        self._kept: list[_ReadRecords] = []
         self._firsts: list[int] = []
         self._bytes = 0
         self.requests = 0  # how many were made the last time
@@ -183,7 +183,7 @@ class KeptRuns:
                 found[part][place] = data
         return found
 
-    def with_record(self, key: int) -> _Kept | None:
+    def with_record(self, key: int) -> _ReadRecords | None:
         """What is kept that has the record with this key."""
         place = bisect_right(self._firsts, key) - 1
         if place < 0 or self._kept[place].last < key:
@@ -205,7 +205,7 @@ class KeptRuns:
         """Bytes that may be kept further."""
         return KEPT_BYTES - self._bytes
 
-    def keep(self, kept: list[_Kept]) -> None:
+    def keep(self, kept: list[_ReadRecords]) -> None:
         """Keep ``kept``, of which no record is kept."""
         self._kept += kept
         self._kept_changed()
@@ -360,12 +360,12 @@ class _RunPlan:
             spans.append(span)
         return spans
 
-    def _kept_of(self, number: int, span: Span, content: list[Content]) -> _Kept:
+    def _kept_of(self, number: int, span: Span, content: list[Content]) -> _ReadRecords:
         pieces = self._pieces
         begins = list(accumulate(map(len, content[:-1]), initial=span.start))
         key = int(self._ahead.layout.first_keys[pieces.files[number]])
         first, last = key + pieces.firsts[number], key + pieces.lasts[number]
-        return _Kept(content, begins, first, last, pieces.ends[number])
+        return _ReadRecords(content, begins, first, last, pieces.ends[number])
 
     def _is_at_hand(self, place: int) -> bool:
         assert self._keys is not None
@@ -413,7 +413,7 @@ def _most_kept(pieces: _RunParts) -> int:
 
 
 def _cut_out(
-    records: RemoteRecords, numbers: Indices, kept: list[_Kept | None], gather: object
+    records: RemoteRecords, numbers: Indices, kept: list[_ReadRecords | None], gather: object
 ) -> list[bytes]:
     """The records ``numbers``, as far as they are ``kept``; those that are not are empty."""
     starts, stops = records.bounds(numbers, gather)

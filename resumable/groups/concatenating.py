@@ -21,7 +21,7 @@ from .rows import Columns
 from .token_run import TokenRun
 
 
-class _Held(NamedTuple):
+class _OpenGroup(NamedTuple):
     """A group of documents some of whose tokens were not handed out yet.
 
     Attributes:
@@ -72,7 +72,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._ends = np.empty((0, len(form.capacities)), np.int64)
         self._read = np.zeros_like(self._start)
         self._run = TokenRun(len(form.capacities))
-        self._held: list[_Held] = []
+        self._held: list[_OpenGroup] = []
         self._ended = False
         self._count = 0  # documents that were read in this epoch
 
@@ -118,7 +118,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         if self._form.parts:
             documents = documents.numbered_from(self._count, self._stage)
         self._run.append(documents)
-        self._held.append(_Held(before, self._read, self._count))
+        self._held.append(_OpenGroup(before, self._read, self._count))
         self._count += block_length(found[0])
         self._read = self._read + documents.lengths.sum(axis=0)
         # After a resume, the first ones were handed out before.

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Block, Indices, block_items, is_masked
-from ..core.stage import MOST_ITEMS, Stage
+from ..core.orders import MOST_ITEMS
+from ..core.stage import Stage
 from ..errors import MalformedItem, StateMismatch, shorten
 from .row_format import RowFormat
 

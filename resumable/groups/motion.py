@@ -15,6 +15,7 @@ from ..core.block import Block, block_items, block_length, concatenate, slice_bl
 from ..core.flow import Flow
 from ..core.position import NO_TICKS
 from ..core.reach import Reach
+from ..core.relation import Grouped, Relation
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
 from ..core.transform import PassThroughIterator, Transform
@@ -39,8 +40,10 @@ class Groups(Transform[Block]):
     _: KW_ONLY
     size: int
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [self.size * count]
+    def relation(self, epoch: int) -> Relation:
+        return Grouped(
+            self, epoch, size=self.size, make=self.upstream.block_layout.block, in_order=True
+        )
 
     def start(self, epoch: int = 0) -> StageIterator[Block]:
         return _GroupsIterator(self, epoch)

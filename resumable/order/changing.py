@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from ..core.block import Indices
+from ..core.orders import MOST_ITEMS
 from ..core.prepared_items import grouped
-from ..core.stage import MOST_ITEMS
 from .long_schedule import LongSchedule
 from .random_bits import derive
 from .schedule import LONGEST_ROUND, Schedule

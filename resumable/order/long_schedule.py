@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.lookup import check_reach
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS, check_reach
 from .turns import RoundKeys, Rounds, Stretch
 
 SECTION: Final = 1024

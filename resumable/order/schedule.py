@@ -12,8 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.lookup import check_reach
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS, check_reach
 from .turns import TURNS_AT_ONCE, RoundKeys, Rounds, Stretch
 
 LONGEST_ROUND: Final = 4096

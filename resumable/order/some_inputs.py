@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS
 from .long_schedule import LongSchedule
 from .schedule import Schedule
 from .turns import Stretch

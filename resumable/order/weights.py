@@ -12,7 +12,7 @@ from operator import ge
 from typing import Any, Final, TypeAlias, final
 
 from ..core.arguments import check_int, check_positive
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS
 from ..core.timeline import ByPosition, Timeline
 from ..errors import InvalidArgument, InvalidType, shorten
 from .schedule import LONGEST_ROUND

@@ -15,9 +15,10 @@ from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.left_out import LeftOut
 from ..core.lookup import IndexedIterator
+from ..core.orders import Length
 from ..core.origin import ItemOrigin, UnknownOrigin
 from ..core.records import Records
-from ..core.stage import Length, Stage
+from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError
 from ..state.value import State

@@ -15,8 +15,10 @@ from ..core.flow import Flow
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
+from ..core.orders import Length
 from ..core.origin import BatchOrigin, ItemOrigin, Name, UnknownOrigin, ZipOrigin
-from ..core.stage import Length, Stage
+from ..core.relation import Input, Relation, Same
+from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
 from ..state.value import State
@@ -62,6 +64,9 @@ class Tapped(Stage[Traced[Any]]):
     def length(self) -> Length:
         return self.of.length
 
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, input_at=lambda _: Input(self.of, epoch), in_order=True)
+
     def start(self, epoch: int = 0) -> StageIterator[Traced[Any]]:
         noted = self._nothing_noted()
         return _TappedIterator(self, self._over(noted).start(epoch), noted)
@@ -78,9 +83,7 @@ class Tapped(Stage[Traced[Any]]):
             found = indexed.item(index)
             return Traced(found, _Telling(self.of, noted).of(found))
 
-        return Indexed(
-            lambda indices: list(map(item, indices.tolist())), item, last_of=(indexed, int)
-        )
+        return Indexed(lambda indices: list(map(item, indices.tolist())), item)
 
     def _over(self, noted: Noted) -> Stage[Any]:
         """The stage over inputs that note what it reads."""
@@ -118,6 +121,9 @@ class _Tap(Stage[Any]):
     def block_layout(self) -> Layout:
         return self.plain.block_layout
 
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, in_order=True)
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _TapIterator(self, epoch)
 
@@ -126,7 +132,7 @@ class _Tap(Stage[Any]):
         if indexed is None:
             return None
         gather = indexed.gather
-        return Indexed(lambda indices: self.noted(gather(indices)), last_of=(indexed, int))
+        return Indexed(lambda indices: self.noted(gather(indices)))
 
     def noted(self, block: Block) -> list[Any]:
         """The items of ``block``, after they were told."""

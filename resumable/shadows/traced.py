@@ -12,7 +12,6 @@ from ..core.block import Block, block_items
 from ..core.callables import StandIn
 from ..core.foreign_protocol import PROTOCOLS
 from ..core.function_state import CallsFunction, with_function
-from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.origin import (
     BatchOrigin,
@@ -23,6 +22,7 @@ from ..core.origin import (
     UnknownOrigin,
     ZipOrigin,
 )
+from ..core.relation import Joined, Relation, Same
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
@@ -69,33 +69,28 @@ class Each(PassThrough[Any]):
 
     make: Callable[[Any], Any]
 
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, make=Joined(self._made, partial(map, self.make)))
+
+    def _made(self, block: Block) -> list[Any]:
+        return list(map(self.make, block_items(block)))
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _EachIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        upstream, make = self.upstream.indexed(epoch), self.make
-        if upstream is None:
-            return None
-        return Indexed.joined(
-            [upstream],
-            lambda block: list(map(make, block_items(block))),
-            partial(map, make),
-            every_epoch=upstream.every_epoch,
-        )
 
 
 class _EachIterator(MovesInBlocks[Any], PassThroughIterator[Any]):
     _stage: Each
 
     def pull(self, count: int) -> Block:
-        return list(map(self._stage.make, block_items(self._upstream.pull(count))))
+        return self._stage._made(self._upstream.pull(count))
 
     def items(self) -> Items[Any]:
         return self._upstream.items().through(partial(map, self._stage.make))
 
     def blocks(self, size: int) -> Iterator[Block]:
         for block in blocks_of(self._upstream, size):
-            yield list(map(self._stage.make, block_items(block)))
+            yield self._stage._made(block)
 
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)

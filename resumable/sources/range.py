@@ -15,8 +15,8 @@ from ..core.identity import IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
 from ..core.lookup import LookedUp
+from ..core.orders import MOST_ITEMS
 from ..core.reliance import ALWAYS
-from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, shorten
 from .identity import LENGTH
 

@@ -16,8 +16,8 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, ColumnsLike, Layout
 from ..core.lookup import LookedUp
+from ..core.orders import MOST_ITEMS
 from ..core.reliance import ALWAYS
-from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between
 from .identity import DATA_IDENTITY, LENGTH, check_identity, evidence_of

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, final
-
-import numpy as np
 
 from ..core import (
     ITEMS,
@@ -17,14 +13,12 @@ from ..core import (
     Block,
     CallsFunction,
     Flow,
+    Grouped,
     IdentityField,
     IdentityFields,
-    Indexed,
-    Indices,
     Items,
     Layout,
-    Length,
-    PreparedItems,
+    Relation,
     Reliance,
     Stage,
     StageIterator,
@@ -34,17 +28,12 @@ from ..core import (
     blocks_of,
     check_bool,
     check_int,
-    check_reach,
-    countable,
     derived,
     known_length,
     stacked_layout,
 )
 from ..core.arguments import check_field
-from ..core.block import joined_ranges
-from ..core.foreseen import PartUses
 from ..core.identity import BATCH_SIZE_HINT
-from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.stage import InputShadows
 from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, rows_of_origins
 
@@ -95,20 +84,18 @@ class Batch(CallsFunction[Any]):
         check_bool("drop_last", self.drop_last)
 
     @derived
-    def length(self) -> Length:
-        items = self.upstream.length
-        if items is None or items == math.inf:
-            return items
-        return (
-            int(items) // self.batch_size if self.drop_last else -(-int(items) // self.batch_size)
-        )
-
-    @derived
     def block_layout(self) -> Layout:
         return stacked_layout(self.upstream.block_layout) if self.collate is None else LISTS
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [self.batch_size * count]
+    def relation(self, epoch: int) -> Relation:
+        return Grouped(
+            self,
+            epoch,
+            size=self.batch_size,
+            make=self.collated,
+            drop_last=self.drop_last,
+            in_order=self.carries_state,
+        )
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         return int(min(-(-upstream // self.batch_size), known_length(self)))
@@ -124,20 +111,6 @@ class Batch(CallsFunction[Any]):
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)
 
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        upstream, items = self.upstream.indexed(epoch), self.upstream.length
-        if upstream is None or items is None or self.carries_state:
-            return None
-        size, gather = self.batch_size, upstream.gather
-
-        def item(index: int) -> Any:
-            stop = int(min((index + 1) * size, items))
-            check_reach(stop - 1)
-            return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
-
-        prepare = partial(Batches, self.collated, size, size, upstream, countable(items))
-        return indexed_batches(upstream, size, size, countable(items), item, prepare)
-
     @derived
     def collated(self) -> Callable[[Block], Any]:
         """Makes a batch of the items of a block."""
@@ -145,113 +118,6 @@ class Batch(CallsFunction[Any]):
         if collate is None:
             return self.upstream.block_layout.batch
         return lambda block: collate(list(block_items(block)))
-
-
-class Batches(PreparedItems[Any]):
-    """Batches of consecutive items; the items of many batches are prepared at a time.
-
-    Args:
-      collated: makes a batch of the block of its items.
-      size: of a batch, in items; the last ones may be shorter.
-      shift: items from the first one of a batch to the first one of the next.
-      upstream: the items.
-      items: how many these are.
-      indices: of the batches, shape (places,), int64.
-    """
-
-    def __init__(
-        self,
-        collated: Callable[[Block], Any],
-        size: int,
-        shift: int,
-        upstream: Indexed[Any],
-        items: int,
-        indices: Indices,
-    ) -> None:
-        self._collated = collated
-        self._size = min(size, items)
-        self._shift = shift
-        self._upstream = upstream
-        self._items = items
-        self._indices = indices
-        # Invariant: for a `place` in `_known`, the items of its batch are those of `_prepared` from
-        # `_bounds[place - _known.start]` up to the next bound.
-        self._known = range(0)
-
-    def gather(self, places: range) -> Block:
-        return [self._batch(place) for place in places]
-
-    def items(self, places: range) -> Iterator[Any]:
-        return map(self._batch, places)
-
-    def _batch(self, place: int) -> Any:
-        if place not in self._known:
-            self._prepare(place)
-        number = place - self._known.start
-        part = range(self._bounds[number], self._bounds[number + 1])
-        return self._collated(self._prepared.gather(part))
-
-    def _prepare(self, place: int) -> None:
-        size, shift = self._size, self._shift
-        most = self._upstream.most_ahead(LARGEST_BLOCK if self._known else FIRST_BLOCK)
-        count = most // size
-        numbers = self._indices[place : place + max(count, 1)]
-        check_reach(min(int(numbers.max()) * shift + size, self._items) - 1)
-        indices, lengths = _items_of_batches(numbers, size, shift, self._items)
-        self._prepared = self._upstream.prepared(indices)
-        self._bounds = [0, *np.cumsum(lengths).tolist()]
-        self._known = range(place, place + len(numbers))
-
-
-def _items_of_batches(
-    numbers: Indices, size: int, shift: int, items: int
-) -> tuple[Indices, Indices]:
-    """The indices of the items of batches, one after another, and how many each batch has."""
-    starts = numbers * shift
-    lengths = np.minimum(items - starts, size)
-    return joined_ranges(starts, lengths), lengths
-
-
-def _last_of_batch(size: int, shift: int, items: int, index: int) -> int:
-    """The number of the last item of the batch at ``index``; the other arguments as of `Batches`."""
-    return min(index * shift + size, items) - 1
-
-
-def indexed_batches(
-    upstream: Indexed[Any],
-    size: int,
-    shift: int,
-    items: int,
-    item: Callable[[int], Any],
-    prepare: Callable[[Indices], PreparedItems[Any]] | None,
-) -> Indexed[Any]:
-    """Random access to batches of ``upstream``, which has ``items`` items.
-
-    Args:
-      upstream: random access to the items.
-      size: items of a batch.
-      shift: items between the beginnings of two batches.
-      items: how many ``upstream`` has.
-      item: makes the batch with a number.
-      prepare: makes the `PreparedItems` of batches with some numbers, shape (n,); None if none run ahead.
-    """
-    needs = upstream.needs
-
-    def of_batches(indices: Indices, at: Indices) -> Iterator[PartUses]:
-        assert needs is not None
-        numbers, lengths = _items_of_batches(indices, size, shift, items)
-        return needs(numbers, np.repeat(at, lengths))
-
-    return Indexed(
-        # Not `map`, which would take a StopIteration of ``collate`` for the end.
-        lambda indices: [item(index) for index in indices.tolist()],
-        item,
-        prepare=prepare,
-        indices_per_epoch=upstream.indices_per_epoch / shift,
-        needs=None if needs is None else of_batches,
-        last_of=(upstream, partial(_last_of_batch, size, shift, items)),
-        items_each=upstream.items_each * max(min(size, items), 1),
-    )
 
 
 class _BatchIterator(SteadyIterator[Any]):

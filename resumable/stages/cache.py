@@ -29,12 +29,15 @@ from ..core import (
     Flow,
     Indexed,
     IndexedIterator,
-    IndexedTransform,
     Indices,
+    Input,
     Items,
     PreparedItems,
+    Relation,
     Reliance,
+    Same,
     StageIterator,
+    Transform,
     block_items,
     derived,
     known_length,
@@ -98,7 +101,7 @@ class CachedItems:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Cache(IndexedTransform[T]):
+class Cache(Transform[T]):
     """Upstream's items, each made once and then kept in memory.
 
     Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
@@ -144,6 +147,9 @@ class Cache(IndexedTransform[T]):
             raise InvalidArgument(
                 f"cache needs a pipeline that ends, got the endless {self.upstream!r}; use take(n)"
             )
+
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, kept=True, input_at=lambda _: Input(self.upstream, 0))
 
     @property
     def state_cost(self) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
 
@@ -18,12 +19,13 @@ from ..core import (
     Combine,
     Flow,
     IdentityFields,
-    Indexed,
     Indices,
     Items,
     Length,
     MovesInBlocks,
+    Relation,
     Reliance,
+    Routed,
     SavedState,
     Stage,
     StageIterator,
@@ -82,16 +84,14 @@ class Concatenate(Combine[T]):
                 f"since only the current upstream's state is saved; got {stage!r}"
             )
 
-    @derived
-    def length(self) -> Length:
-        return self.total_length
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        reached, left = list[float](), count
-        for length in self.lengths:
-            reached.append(left if length is None else min(left, length + 1))  # and its end
-            left = max(left - (length or 0), 0)
-        return reached
+    def relation(self, epoch: int) -> Relation:
+        return Routed(
+            self,
+            epoch,
+            total=lambda: self.total_length,
+            turns=lambda: self._sections,
+            in_order=math.inf in self.lengths[:-1],
+        )
 
     def _cannot_join(
         self, count: int, reach: Callable[[Callable[[Any], Any]], float]
@@ -119,13 +119,9 @@ class Concatenate(Combine[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
 
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return None if math.inf in self.lengths[:-1] else self.indexed_by(self._route, epoch)
-
     @derived
-    def _starts(self) -> Indices:
-        """The index of the first item of each upstream, if all but the last are finite."""
-        return np.cumsum(np.array([0, *self.lengths[:-1]], np.int64))
+    def _sections(self) -> _Sections:
+        return _Sections(self.lengths)
 
     def _position_in(self, state: Any, epoch: int) -> int:
         if not isinstance(state, dict) or "index" not in state:
@@ -133,16 +129,13 @@ class Concatenate(Combine[T]):
         index, upstream = unpack(self, state, "index", "upstream")
         number = unpack_count(self, "index", index, len(self.upstreams) - 1)
         within: int = self.upstreams[number]._position_in(upstream, epoch)
-        return int(self._starts[number]) + within
-
-    def _route(self, indices: Indices) -> tuple[Indices, Indices]:
-        numbers = np.searchsorted(self._starts[1:], indices, side="right")
-        return numbers, indices - self._starts[numbers]
+        return int(self._sections.starts[number]) + within
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         if not self.random_access:
             return None
-        starts = self._starts.tolist()
+        sections = self._sections
+        starts = sections.starts.tolist()
         parts = records.dealt(starts) if len(records.numbers) else self.records_of_inputs(records)
         found = self.left_out_of_inputs(epoch, parts)
         if found is None:
@@ -150,10 +143,43 @@ class Concatenate(Combine[T]):
         return OfInputs(
             found,
             known_length(self),
-            self._route,
+            sections.items_of,
             lambda index: [max(index - start, 0) for start in starts],
-            lambda number, item: starts[number] + item,
+            sections.turn_of,
         )
+
+
+class _Sections:
+    """Turns of inputs that follow each other.
+
+    Args:
+      lengths: of the inputs.
+    """
+
+    def __init__(self, lengths: Sequence[Length]) -> None:
+        self._lengths = lengths
+
+    @cached_property
+    def starts(self) -> Indices:
+        """The index of the first item of each input, if all but the last are finite; shape (inputs,)."""
+        return np.cumsum(np.array([0, *self._lengths[:-1]], np.int64))
+
+    def items_of(self, outputs: Indices) -> tuple[Indices, Indices]:
+        """As `TurnOrder.items_of`; all of shape (n,)."""
+        numbers = np.searchsorted(self.starts[1:], outputs, side="right")
+        return numbers, outputs - self.starts[numbers]
+
+    def turns_before(self, count: int) -> Sequence[int | float]:
+        """As `TurnOrder.turns_before`."""
+        found, left = list[float](), float(count)
+        for length in self._lengths:
+            found.append(left if length is None else min(left, length + 1))
+            left = max(left - (length or 0), 0)
+        return found
+
+    def turn_of(self, number: int, item: int) -> int:
+        """As `TurnOrder.turn_of`."""
+        return int(self.starts[number]) + item
 
 
 class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
-from ..core import Indexed, IndexedIterator, Indices, Stage
+from ..core import IndexedIterator, Indices, Stage
 from ..core.left_out import LeftOut
 from ..core.records import Records
 from ..errors import InvalidArgument
@@ -15,14 +15,6 @@ from .mix_iterator import NO_TURNS, MixIterator
 from .repeat import Repeat, RepeatIterator
 
 T = TypeVar("T")
-
-
-def cycle_indexed(upstream: Stage[T], epoch: int) -> Indexed[T] | None:
-    """Random access to an endless repeat of ``upstream``, which may be endless itself."""
-    repeat: Repeat[T] = Repeat(upstream)
-    if upstream.length == math.inf:
-        return upstream.indexed(repeat.epoch_of(epoch, 0))
-    return repeat.indexed(epoch)
 
 
 def cycle_left_out(upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -17,15 +17,17 @@ from ..core import (
     Block,
     CountingIterator,
     Flow,
-    Indexed,
-    IndexedTransform,
     Indices,
     Items,
+    Joined,
     Layout,
     MovesInBlocks,
+    Relation,
     Reliance,
+    Same,
     Stage,
     StageIterator,
+    Transform,
     block_length,
     blocks_of,
     derived,
@@ -37,7 +39,7 @@ from ..shadows.traced import Each, Traced
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Enumerate(IndexedTransform[tuple[int, Any]]):
+class Enumerate(Transform[tuple[int, Any]]):
     """Pairs of position and item; positions start at 0 in every epoch.
 
     State: O(1), the position and upstream's. Random access is kept, and columns stay columns.
@@ -50,24 +52,18 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, make=Joined(_numbered, builtins.zip, OWN_INDICES))
+
     @derived
     def block_layout(self) -> Layout:
         return joined_layout([INTEGERS, self.upstream.block_layout])
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [count]
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return Each(self._with_inputs(inputs.alike), _numbered_alike)
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[tuple[int, Any]] | None:
-        upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.joined(
-            [OWN_INDICES, upstream], _numbered, builtins.zip, numbered_by=upstream
-        )
 
 
 class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[int, Any]]):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Indices, Length, Stage
 from ..core.epochs import ByEpoch
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS
 
 ENDLESS: Final = math.inf
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
 
@@ -17,10 +17,10 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
-    Indexed,
     IndexedIterator,
-    Length,
+    Kept,
     LookedUp,
+    Relation,
     Reliance,
     SourceItem,
     Stage,
@@ -34,6 +34,7 @@ from ..core.epochs import in_epoch
 from ..core.graph import walk
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
+from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach
 from ..core.records import (
     RecordNumbers,
@@ -43,7 +44,6 @@ from ..core.records import (
     shown_records,
 )
 from ..core.reliance import OVER_EPOCHS, SO_FAR
-from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
@@ -123,6 +123,9 @@ class Exclude(LookedUp[T], Transform[T]):
             self.stream_in(0)
             return
         self._check_remaining()
+
+    def relation(self, epoch: int) -> Relation:
+        return Kept(self, epoch, remaining=partial(self.remaining_in, epoch))
 
     def _check_remaining(self) -> None:
         """Refuse records that are all of the source; a partition may be left without any."""
@@ -210,23 +213,11 @@ class Exclude(LookedUp[T], Transform[T]):
             )
         return known
 
-    @derived
-    def length(self) -> Length:
-        return self.remaining_in(0).length if self.upstream.random_access else None
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if not self.changes and not self.looks_up:
             return _NothingLeftOut(self, epoch)
         kind = _ExcludeIterator if self.upstream.random_access else _StreamIterator
         return kind(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.reordered(
-            upstream,
-            lambda indices: self.remaining_in(epoch).indices_of(indices),
-            ascending=True,
-        )
 
     @derived
     def remaining_in(self) -> Callable[[int], Remaining]:
@@ -261,24 +252,6 @@ class Exclude(LookedUp[T], Transform[T]):
             return super()._position_in(state, epoch)
         # It is upstream's, from where nothing was left out.
         return self.upstream._position_in(state, epoch)
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        if not count:
-            return [0]
-        if not self.upstream.random_access:
-            return [UNBOUNDED]
-        remaining = self.remaining_in(0)
-        if not remaining.length:
-            return [UNBOUNDED]
-        return [
-            remaining.index_of(int(min(count, remaining.length)) - 1)
-            + 1
-            + (count > remaining.length)
-        ]
-
-    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
-        count = self.remaining_in(epoch).index_of(items - 1) + 1 if items else 0
-        return [(self.upstream, count, epoch)]
 
     @classmethod
     def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:

@@ -19,10 +19,13 @@ from ..core import (
     CountingIterator,
     Flow,
     Indexed,
-    IndexedTransform,
     Items,
+    Joined,
+    Relation,
+    Same,
     Stage,
     StageIterator,
+    Transform,
     block_items,
     block_length,
     derived,
@@ -97,7 +100,7 @@ def is_dealt(stage: Stage[Any]) -> bool:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Places(IndexedTransform[Placed]):
+class Places(Transform[Placed]):
     """The items of upstream with their places and a key made of (seed, epoch).
 
     State: O(1), the place after the items that all ranks have handed out, and upstream's. Random
@@ -107,6 +110,16 @@ class Places(IndexedTransform[Placed]):
     flow = Flow.COUNTED
     _: KW_ONLY
     seed: int
+
+    def relation(self, epoch: int) -> Relation:
+        key, (rank, ranks) = derive(self.seed, epoch), self.deal
+        places = Indexed.reordered(OWN_INDICES, lambda indices: indices * ranks + rank)
+        placed = Joined(
+            lambda places, block: _placed(key, places.tolist(), block),
+            partial(zip, repeat(key)),
+            places,
+        )
+        return Same(self, epoch, make=placed)
 
     @derived
     def deal(self) -> Deal:
@@ -119,23 +132,8 @@ class Places(IndexedTransform[Placed]):
         length, ranks = (self.length, self.deal.ranks) if order is None else (order.length, 1)
         return None if length is None or length == math.inf else int(length) * ranks
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [count]
-
     def start(self, epoch: int = 0) -> StageIterator[Placed]:
         return _PlacesIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[Placed] | None:
-        upstream, key, deal = self.upstream.indexed(epoch), derive(self.seed, epoch), self.deal
-        if upstream is None:
-            return None
-        places = Indexed.reordered(OWN_INDICES, lambda indices: indices * deal.ranks + deal.rank)
-        return Indexed.joined(
-            [places, upstream],
-            lambda places, block: _placed(key, places.tolist(), block),
-            partial(zip, repeat(key)),
-            numbered_by=upstream,
-        )
 
 
 class _PlacesIterator(CountingIterator[Placed]):

@@ -15,22 +15,22 @@ from ..core import (
     Block,
     Combine,
     Flow,
+    Held,
     IdentityFields,
     IndexedIterator,
     Indices,
-    Length,
     MovesInBlocks,
+    Relation,
     Reliance,
     SavedState,
     Stage,
     StageIterator,
     block_length,
     check_int,
-    derived,
 )
 from ..core.arguments import check_field
 from ..core.combine import NAMES, TurnsIterator
-from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
+from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
 from ..core.stage import InputShadows
 from ..shadows.traced import through_inputs
@@ -74,9 +74,8 @@ class Interleave(Combine[T]):
         super().__post_init__()
         check_field(self, "block_length", check_int, minimum=1)
 
-    @derived
-    def length(self) -> Length:
-        return self.total_length
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, items=self.total_length)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return self._with_inputs(through_inputs(inputs.alike, self.names))

@@ -19,13 +19,15 @@ from ..core import (
     CountsSkipped,
     Flow,
     FunctionVersion,
+    Held,
     IdentityFields,
-    Indexed,
+    Input,
     Items,
-    Length,
     MovesInBlocks,
+    Relation,
     Reliance,
     RunsAhead,
+    Same,
     SavedState,
     SourceItem,
     Stage,
@@ -36,7 +38,7 @@ from ..core import (
     blocks_of,
     check_callable,
     check_choice,
-    derived,
+    each,
     map_items,
 )
 from ..core.reach import Reach
@@ -121,9 +123,16 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
             return ()
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
-    @derived
-    def length(self) -> Length:
-        return None if self.drops else self.upstream.length
+    def relation(self, epoch: int) -> Relation:
+        if self.drops:
+            return Held(self, epoch)
+        return Same(
+            self,
+            epoch,
+            make=each(self.called),
+            input_at=lambda _: Input(self.read, epoch),
+            in_order=self.carries_state,
+        )
 
     @property
     def state_cost(self) -> SavedState:
@@ -137,17 +146,6 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
         if self.drops:
             return _DroppingMapIterator(self, epoch)
         return _MapIterator(self, epoch, self.read)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        fn, upstream = self.called, self.read.indexed(epoch)
-        if upstream is None or self.carries_state or self.drops:
-            return None
-        return Indexed.joined(
-            [upstream],
-            lambda block: map_items(fn, block_items(block)),
-            partial(map, fn),
-            every_epoch=upstream.every_epoch,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,9 +15,9 @@ from ..core import (
     RANK,
     Block,
     Flow,
+    Held,
     IdentityFields,
-    Indexed,
-    Length,
+    Relation,
     Reliance,
     SavedState,
     Stage,
@@ -94,10 +94,6 @@ class MapBatches(CallsInWorkers[Any]):
     def relies_on(self) -> Reliance:  # type: ignore[override]
         return ITEMS | PARTS | RANK
 
-    @derived
-    def length(self) -> Length:
-        return None
-
     @property
     def state_cost(self) -> SavedState:
         own = super().state_cost.text
@@ -112,6 +108,9 @@ class MapBatches(CallsInWorkers[Any]):
     def called(self) -> Callable[[Block], Block]:
         return _Expanded(self.fn)
 
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch)
+
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         block = self.upstream.block_layout.block
         fn = _MapsGroup(self.fn, block)
@@ -119,9 +118,6 @@ class MapBatches(CallsInWorkers[Any]):
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return GroupIterator(self, super().start_calling(epoch), _as_made)
-
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        return None
 
 
 @final

@@ -21,11 +21,13 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
-    Indexed,
     Indices,
+    Input,
     Length,
     LookedUp,
+    Relation,
     Reliance,
+    Routed,
     SavedState,
     Stage,
     StageIterator,
@@ -34,15 +36,14 @@ from ..core import (
     check_choice,
     check_seed,
     countable,
-    derived,
     known_length,
 )
 from ..core.arguments import check_field
-from ..core.indexed import Route
 from ..core.left_out import LeftOut, OfInputs
+from ..core.orders import MOST_ITEMS, TurnOrder
 from ..core.records import Records
 from ..core.reliance import SO_FAR
-from ..core.stage import MOST_ITEMS, InputShadows
+from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -57,7 +58,7 @@ from ..order.weights import (
     weights_by_item,
 )
 from ..shadows.traced import through_inputs
-from .cycle import CyclingMixIterator, cycle_indexed, cycle_left_out, without_items
+from .cycle import CyclingMixIterator, cycle_left_out, without_items
 from .mix_iterator import MixIterator
 from .repeat import Repeat, check_later_epochs
 
@@ -175,16 +176,29 @@ class Mix(LookedUp[T], Combine[T]):
                 "reshuffle draws the order of the turns anew, so it needs a seed, got seed=None"
             )
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        if self.stop == "all":
-            return [count] * len(self.upstreams)
-        items = self.schedule(0).turns_before(int(count))
-        if self.stop != "cycle":
-            return items
-        return [
-            UNBOUNDED if length is None or number > length else number
-            for number, length in zip(items, self.lengths, strict=True)
-        ]
+    def relation(self, epoch: int) -> Relation:
+        lengths = self.lengths
+        return Routed(
+            self,
+            epoch,
+            total=self._total,
+            turns=cache(lambda: self._turns(epoch)),  # it may need the length
+            cycles=self.stop == "cycle",
+            sees_ends=self.stop == "all" and None in lengths,
+            input_at=partial(self._cycled, epoch) if self.stop == "cycle" else None,
+        )
+
+    def _turns(self, epoch: int) -> TurnOrder:
+        schedule = self.schedule(epoch)
+        return TurnsWithItems(schedule, self.lengths) if self.stop == "all" else schedule
+
+    def _cycled(self, epoch: int, number: int) -> Input:
+        """Upstream ``number`` as an endless repeat of it, which may be endless itself."""
+        upstream = self.upstreams[number]
+        repeat: Repeat[T] = Repeat(upstream)
+        if upstream.length == math.inf:
+            return Input(upstream, repeat.epoch_of(epoch, 0))
+        return Input(repeat, epoch)
 
     @property
     def _may_grow(self) -> bool:
@@ -226,8 +240,7 @@ class Mix(LookedUp[T], Combine[T]):
         ends = [min(until if mix._end is None else mix._end, until) for mix in (self, other)]
         return ends[0] == ends[1]
 
-    @derived
-    def length(self) -> Length:
+    def _total(self) -> Length:
         if self.stop == "all":
             return self.total_length
         if self.stop == "cycle":
@@ -293,59 +306,21 @@ class Mix(LookedUp[T], Combine[T]):
         last = None if leaves_out else self.length
         return kind(self, epoch, self.schedule(epoch), leaves_out, last)
 
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return self.indexed_by(self._route(epoch), epoch)
-
-    def _route(self, epoch: int) -> Route:
-        schedule = cache(lambda: self.schedule(epoch))  # it may need the length
-
-        def route(indices: Indices) -> tuple[Indices, Indices]:
-            turns = schedule()
-            if self.stop == "all":
-                indices = _turns_with_items(turns, indices)
-            return turns.items_of(indices)
-
-        return route
-
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         if not self.random_access:
             return None
         found = self.left_out_of_inputs(epoch, self.records_of_inputs(records))
         if found is None:
             return None
-        schedule = cache(lambda: self.schedule(epoch))
+        turns = cache(lambda: self._turns(epoch))
         return OfInputs(
             found,
             known_length(self),
-            self._route(epoch),
-            lambda index: self._items_before(schedule(), index),
-            lambda number, item: self._place_of(schedule(), number, item),
+            lambda indices: turns().items_of(indices),
+            lambda index: turns().turns_before(index),
+            lambda number, item: turns().turn_of(number, item),
             alike=self._leaves_out_equally(epoch, found),
         )
-
-    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
-        counts = self._items_before(self.schedule(epoch), items)
-        inputs = map(Repeat, self.upstreams) if self.stop == "cycle" else self.upstreams
-        return [(one, count, epoch) for one, count in zip(inputs, counts, strict=True)]
-
-    def _items_before(self, schedule: AnySchedule, index: int) -> Sequence[int | float]:
-        """How many items of each upstream are before an index."""
-        if self.stop != "all":
-            return schedule.turns_before(index)
-        if not index:
-            return [0] * len(self.upstreams)
-        last = int(_turns_with_items(schedule, np.array([index - 1], np.int64))[0])
-        return self._items_in(schedule, last + 1)
-
-    def _items_in(self, schedule: AnySchedule, turn: int) -> Sequence[int | float]:
-        """How many items of each upstream the turns before ``turn`` have, where it ends with the last one."""
-        turns = zip(schedule.turns_before(turn), self.lengths, strict=True)
-        return [count if length is None else min(count, length) for count, length in turns]
-
-    def _place_of(self, schedule: AnySchedule, number: int, item: int) -> int:
-        """The index of an item of an upstream."""
-        turn = schedule.turn_of(number, item)
-        return int(sum(self._items_in(schedule, turn))) if self.stop == "all" else turn
 
     def _leaves_out_equally(self, epoch: int, inputs: Sequence[LeftOut]) -> bool:
         """Whether as many items are left out in every epoch."""
@@ -362,11 +337,6 @@ class Mix(LookedUp[T], Combine[T]):
         if self.stop == "cycle":
             return cycle_left_out(upstream, epoch, records)
         return upstream._left_out(epoch, records)
-
-    def _indexed(self, upstream: Stage[T], epoch: int) -> Indexed[T] | None:
-        if self.stop == "cycle":
-            return cycle_indexed(upstream, epoch)
-        return upstream.indexed(epoch)
 
     def schedule(self, epoch: int | None = None) -> AnySchedule:
         """The turns in ``epoch``, or those of the seed alone; both end at the same turn.
@@ -387,6 +357,34 @@ class Mix(LookedUp[T], Combine[T]):
 _schedule = lru_cache(maxsize=64)(schedule_of)
 
 
-def _turns_with_items(schedule: AnySchedule, indices: Indices) -> Indices:
-    assert not isinstance(schedule, ChangingSchedule)  # weights that change leave out no turns
-    return schedule.turns_with_items(indices)
+class TurnsWithItems:
+    """The turns of a schedule without those of inputs that have ended.
+
+    Args:
+      schedule: with all turns.
+      lengths: of the inputs, at least one of them known.
+    """
+
+    def __init__(self, schedule: AnySchedule, lengths: Sequence[Length]) -> None:
+        assert not isinstance(schedule, ChangingSchedule)  # weights that change leave out no turns
+        self._schedule = schedule
+        self._lengths = [math.inf if length is None else length for length in lengths]
+
+    def items_of(self, outputs: Indices) -> tuple[Indices, Indices]:
+        """As `TurnOrder.items_of`; all of shape (n,)."""
+        return self._schedule.items_of(self._schedule.turns_with_items(outputs))
+
+    def turns_before(self, count: int) -> Sequence[int | float]:
+        """As `TurnOrder.turns_before`."""
+        if not count:
+            return [0] * len(self._lengths)
+        if count > sum(self._lengths):
+            return [length + 1 for length in self._lengths]
+        last = int(self._schedule.turns_with_items(np.array([count - 1], np.int64))[0])
+        turns = zip(self._schedule.turns_before(last + 1), self._lengths, strict=True)
+        return [min(items, length + 1) for items, length in turns]
+
+    def turn_of(self, number: int, item: int) -> int:
+        """As `TurnOrder.turn_of`."""
+        turns = self._schedule.turns_before(self._schedule.turn_of(number, item))
+        return int(sum(map(min, turns, self._lengths)))

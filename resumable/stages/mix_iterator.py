@@ -18,8 +18,8 @@ from ..core import (
     check_reach,
 )
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
+from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach
-from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule
 from ..state.value import State, unpack, unpack_count

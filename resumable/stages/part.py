@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
@@ -11,12 +10,9 @@ from ..core import (
     ALWAYS,
     IdentityField,
     IdentityFields,
-    Indexed,
-    Indices,
-    Length,
+    Relation,
+    Sliced,
     Stage,
-    check_reach,
-    derived,
 )
 from ..core.graph import rebuilt
 from ..core.left_out import LeftOut
@@ -53,32 +49,11 @@ class Part(Deals[T]):
     }
     state_cost = "the position"
 
-    @derived
-    def length(self) -> Length:
-        items = self.upstream.length
-        if items is None or items == math.inf:
-            return items
-        return max(-(-(int(items) - self.index) // self.count), 0)
+    def relation(self, epoch: int) -> Relation:
+        return Sliced(self, epoch, start=self.index, step=self.count)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return left_out_of_some(self, epoch, records, self.index, self.count)
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [(count - 1) * self.count + self.index + 1 if count else 0]
-
-    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
-        return []  # other partitions have others of them
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        endless = self.upstream.length == math.inf
-
-        def dealt(indices: Indices) -> Indices:
-            if endless and len(indices):
-                check_reach(int(indices.max()) * self.count + self.index)
-            return indices * self.count + self.index
-
-        return upstream and Indexed.reordered(upstream, dealt, stride=self.count, ascending=True)
 
 
 def over_all_parts(stage: Stage[Any]) -> Stage[Any]:

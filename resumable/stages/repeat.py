@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass
-from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar, cast, final
 
@@ -16,12 +15,13 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
-    Indexed,
     IndexedIterator,
+    Input,
     Items,
-    Length,
     MovesInBlocks,
+    Relation,
     Reliance,
+    Repeated,
     SourceItem,
     Stage,
     StageIterator,
@@ -39,11 +39,12 @@ from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch
 from ..core.function_state import restore_functions
 from ..core.graph import walk, why_first_epoch_only, with_inputs
 from ..core.left_out import LeftOut
+from ..core.made_of import record_at
+from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
-from ..core.record_number import origin_by_index
 from ..core.records import Records
 from ..core.reliance import LATER_EPOCHS
-from ..core.stage import MOST_ITEMS, runs_ahead
+from ..core.stage import runs_ahead
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
@@ -65,7 +66,6 @@ FIXED_IN_LATER_EPOCHS: Final = (
 )
 
 # Epochs whose random access is kept at a time.
-MOST_EPOCHS = 64
 
 
 @final
@@ -127,9 +127,20 @@ class Repeat(Transform[T]):
     def _lengths_shown(self) -> str:
         return " and ".join(map(str, self._runs_from(self._first_epoch).lengths))
 
-    @derived
-    def length(self) -> Length:
-        return self._runs_from(self._first_epoch).total
+    def relation(self, epoch: int) -> Relation:
+        epoch = self._made_for(epoch)
+        runs = self.runs(epoch)
+        return Repeated(
+            self,
+            epoch,
+            split=self.split,
+            runs=runs,
+            is_first=not epoch and not self._first_epoch,
+            input_at=lambda number: Input(
+                self.in_pass(epoch, number), self.epoch_of(epoch, number)
+            ),
+            in_order=not runs.known,  # only a finite length decides which epoch an index is in
+        )
 
     @derived
     def _changes(self) -> tuple[int, ...]:
@@ -176,38 +187,6 @@ class Repeat(Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return RepeatIterator(self, self._made_for(epoch))  # a cache starts all epochs in 0
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        epoch = self._made_for(epoch)
-        upstream, runs = self.split, self.runs(epoch)
-        # Only a finite length tells which epoch an index is in.
-        if not runs.known or not upstream.random_access:
-            return None
-        first = self._upstream_by_index(epoch, 0)
-        length = runs.length_of(0)
-        upstream_at = lru_cache(MOST_EPOCHS)(lambda number: self._upstream_by_index(epoch, number))
-        if first.every_epoch and length and not upstream._changes:
-            indexed = Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
-        else:
-            indexed = Indexed.chosen(
-                upstream_at,
-                runs.places,
-                indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
-                items_each=first.items_each,
-            )
-
-        def epochs(index: int) -> tuple[int, Indexed[T], int]:
-            number = runs.epoch_with(index)
-            within = index - int(runs.items_before(number))
-            return self.epoch_of(epoch, number), upstream_at(number), within
-
-        indexed.epochs = epochs
-        # One pipeline by epoch may count more epochs in itself than a later one.
-        indexed.ascending = not isinstance(upstream, ByEpoch)
-        return indexed
-
-    def _upstream_by_index(self, epoch: int, number: int) -> Indexed[T]:
-        return by_index(self.in_pass(epoch, number), self.epoch_of(epoch, number))
 
     def in_pass(self, epoch: int, number: int) -> Stage[T]:
         """Upstream in pass ``number`` of ``epoch``."""
@@ -258,25 +237,6 @@ class Repeat(Transform[T]):
                     f"{where if in_partition else ''}"
                 )
         return LeftOutInEpochs(runs, kept, cast("Callable[[int], LeftOut]", in_run))
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        length = self.split.length
-        return [count if length is not None and count <= length else UNBOUNDED]
-
-    def _given_by_inputs(self, items: int, epoch: int) -> Sequence[tuple[Stage[Any], float, int]]:
-        runs = self.runs(epoch)
-        number = runs.epoch_with(items - 1) if items and runs.known else 0
-        inner, its_epoch = self.in_pass(epoch, number), self.epoch_of(epoch, number)
-        before = runs.items_before(number) if number else 0
-        return [(inner, items - before, its_epoch)]
-
-    def _epochs_begun(self, count: float) -> float:
-        runs = self.runs(0)
-        if not count and not self._first_epoch:
-            return 1
-        if self._first_epoch or not runs.known or count == UNBOUNDED or count > (runs.total or 0):
-            return UNBOUNDED
-        return runs.epoch_with(max(int(count) - 1, 0)) + 1
 
     @derived
     def alike(self) -> bool:
@@ -389,7 +349,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             return (self._whole or self._upstream).origin(back)
         position = int(self._epoch_runs.items_before(self._finished)) + place
         # A block may reach over the end of an epoch, so items are counted over all epochs.
-        return origin_by_index(self._stage, indexed, position - back)
+        return record_at(self._stage, self._start_epoch, position - back)
 
     @property
     def _given(self) -> int | None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core import (
     ALWAYS,
     SEED,
+    Drawn,
     Flow,
     IdentityField,
     IdentityFields,
-    Indexed,
     LookedUp,
+    Relation,
     Transform,
     check_int,
     check_seed,
     known_length,
 )
-from ..core.stage import MOST_ITEMS
+from ..core.orders import MOST_ITEMS
 from ..errors import InvalidArgument
 from ..order.drawing import WeightTable
 from ..order.random_bits import derive
@@ -93,15 +95,6 @@ class Sample(LookedUp[T], Transform[T]):
                 f"weights must be one for each of {length} items, got {len(table)}"
             )
 
-    @property
-    def length(self) -> int:
-        return len(self.weights) if self.count is None else self.count
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        if upstream is None:
-            return None
-        key = derive(self.seed, epoch, DRAWS)
-        return Indexed.reordered(
-            upstream, lambda numbers: self.weights.draw(key, numbers), stride=0
-        )
+    def relation(self, epoch: int) -> Relation:
+        draw = partial(self.weights.draw, derive(self.seed, epoch, DRAWS))
+        return Drawn(self, epoch, draw=draw, items=self.count or len(self.weights))

@@ -14,17 +14,17 @@ from ..core import (
     CallsFunction,
     Flow,
     FunctionVersion,
+    Held,
     IdentityField,
     IdentityFields,
     Items,
-    Length,
+    Relation,
     SavedState,
     Stage,
     StageIterator,
     TransformIterator,
     block_items,
     check_stateless,
-    derived,
 )
 from ..core.callables import StandIn
 from ..core.expansion import close_expansion
@@ -98,10 +98,6 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
             check_stateless("finish", self.finish)
             object.__setattr__(self, "finishes", True)
 
-    @derived
-    def length(self) -> Length:
-        return self.upstream.length if self.finish is None else None
-
     @property
     def flow(self) -> Flow:  # type: ignore[override]
         return Flow.COUNTED if self.finish is None else Flow.ANY
@@ -115,6 +111,9 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
     def initial_digest(self) -> str:
         """A digest of ``initial``, for the fingerprint."""
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
+
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, items=self.upstream.length if self.finish is None else None)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         finish = None if self.finish is None else _FinishTraced(self.finish)

@@ -17,29 +17,26 @@ from ..core import (
     Block,
     IdentityField,
     IdentityFields,
-    Indexed,
     IndexedIterator,
-    Indices,
     Items,
-    Length,
     MovesInBlocks,
+    Relation,
+    Sliced,
     SourceItem,
     Stage,
     StageIterator,
     SteadyIterator,
     block_length,
     blocks_of,
-    by_index,
     check_choice,
-    check_reach,
     countable,
-    derived,
     known_length,
     take_rows,
 )
 from ..core.arguments import check_below
 from ..core.block import concatenate
 from ..core.identity import COUNT_HINT
+from ..core.made_of import epoch_at
 from ..core.reach import Reach, reached_by_index
 from ..core.reliance import ENDS
 from ..errors import InvalidArgument
@@ -112,13 +109,21 @@ class Shard(Deals[T]):
         if self.uneven == "keep" and (length is None or length % count > 0):
             object.__setattr__(self, "index_at_end", index)
 
-    @derived
-    def length(self) -> Length:
-        items = self.upstream.length
+    def relation(self, epoch: int) -> Relation:
+        items, count = self.upstream.length, self.count
         if items is None or items == math.inf:
-            return items
-        rounds, rest = divmod(int(items), self.count)
-        return rounds + (self.place_in_last(rest) is not None)
+            return Sliced(self, epoch, start=self.index, step=count, by_ranks=True)
+        rounds, rest = divmod(int(items), count)
+        place = self.place_in_last(rest)
+        return Sliced(
+            self,
+            epoch,
+            start=self.index,
+            step=count,
+            by_ranks=True,
+            items=rounds + (place is not None),
+            last=None if place is None else (rounds, rounds * count + place),
+        )
 
     def is_own(self, state: Any) -> bool:
         """Whether a ``state`` that names no rank must be of this one, as there is no other."""
@@ -135,15 +140,6 @@ class Shard(Deals[T]):
             return _IndexedShardIterator(self, epoch)
         return _StreamShardIterator(self, epoch)
 
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.reordered(
-            upstream, self._global_indices, stride=self.count, ascending=True
-        )
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [self.count * count]  # by all ranks, which are at the same step
-
     def _position_in(self, state: Any, epoch: int) -> int:
         position = super()._position_in(state, epoch)  # among the items of all ranks
         return int(min(-(-position // self.count), known_length(self)))
@@ -155,19 +151,6 @@ class Shard(Deals[T]):
         if self.uneven == "pad":
             return self.index % rest
         return self.index if self.index < rest else None
-
-    def _global_indices(self, indices: Indices) -> Indices:
-        items = self.upstream.length
-        if items == math.inf and len(indices):
-            check_reach(int(indices.max()) * self.count + self.index)
-        dealt = indices * self.count + self.index
-        if items is None or items == math.inf or self.uneven != "pad":
-            return dealt
-        rounds, rest = divmod(int(items), self.count)
-        place = self.place_in_last(rest)
-        if place is not None:
-            dealt[indices == rounds] = rounds * self.count + place
-        return dealt
 
 
 class _IndexedShardIterator(MovesInBlocks[T]):
@@ -213,7 +196,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         if self._rest.position or not self._base:
             return self._rest.epoch
         # The last item was handed out before the resume, to whichever rank.
-        found = by_index(self._stage.upstream, self._start_epoch).epoch_at(self._base - 1)
+        found = epoch_at(self._stage.upstream, self._start_epoch, self._base - 1)
         return self._start_epoch if found is None else found.epoch
 
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, TypeVar, final
 
 from ..core import (
@@ -11,18 +12,19 @@ from ..core import (
     SEED,
     Flow,
     IdentityFields,
-    Indexed,
-    IndexedTransform,
     Indices,
     LookedUp,
+    Permuted,
+    Relation,
+    Transform,
     check_int,
     check_seed,
     known_length,
 )
 from ..core.arguments import check_field
 from ..core.left_out import AtPlaces, LeftOut
+from ..core.orders import MOST_ITEMS
 from ..core.records import Records
-from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
 from ..order.block_permutation import BlockPermutation, block_permutation
 from ..order.permutation import Permutation, permutation
@@ -32,7 +34,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shuffle(LookedUp[T], IndexedTransform[T]):
+class Shuffle(LookedUp[T], Transform[T]):
     """The items in a random order, drawn from (``seed``, epoch). Each epoch has an order of its own.
 
     This is a global shuffle without a buffer. A permutation maps each index. It is computed on
@@ -89,6 +91,11 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
 
+    def relation(self, epoch: int) -> Relation:
+        return Permuted(
+            self, epoch, order=partial(self._order, epoch), local=self.block is not None
+        )
+
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         before = self.upstream._left_out(epoch, records)
         if before is None or not before.can_be_listed():
@@ -98,17 +105,6 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
             return self._order(epoch).inverse(before.up_to(len(self.upstream)))
 
         return AtPlaces(int(before.total), places, alike=before.alike)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        if upstream is None or not self.upstream.length:
-            return upstream
-        # Looked up in a cache for each run of indices, since a permutation takes time to set up.
-        return Indexed.reordered(
-            upstream,
-            lambda indices: self._order(epoch)(indices),
-            stride=0 if self.block is None else 1,
-        )
 
     def _order(self, epoch: int) -> Permutation | BlockPermutation:
         count, seed, block = len(self.upstream), self.seed, self.block

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -14,18 +12,15 @@ from ..core import (
     Block,
     Flow,
     IdentityFields,
-    Indexed,
-    Indices,
     Items,
-    Length,
     LookedUp,
+    Relation,
     Reliance,
+    Sliced,
     StageIterator,
     SteadyIterator,
     Transform,
     check_int,
-    check_reach,
-    derived,
 )
 from ..core.arguments import check_field
 from ..core.left_out import LeftOut
@@ -68,16 +63,11 @@ class Skip(LookedUp[T], Transform[T]):
         super().__post_init__()
         check_field(self, "count", check_int, minimum=0)
 
-    @derived
-    def length(self) -> Length:
-        items = self.upstream.length
-        return None if items is None else max(items - self.count, 0)
+    def relation(self, epoch: int) -> Relation:
+        return Sliced(self, epoch, start=self.count)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return left_out_of_some(self, epoch, records, self.count)
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [self.count + count if count else 0]
 
     @property
     def state_cost(self) -> str:
@@ -85,16 +75,6 @@ class Skip(LookedUp[T], Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return super().start(epoch) if self.random_access else _SkipIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        count, upstream = self.count, self.upstream.indexed(epoch)
-
-        def later(indices: Indices) -> Indices:
-            if self.upstream.length == math.inf and len(indices):
-                check_reach(int(indices.max()) + count)
-            return indices + count
-
-        return upstream and Indexed.reordered(upstream, later, ascending=True)
 
 
 class _SkipIterator(SteadyIterator[T]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, final
@@ -15,18 +15,17 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
-    Indexed,
     Items,
     Length,
     MovesInBlocks,
+    Relation,
     Reliance,
+    Sliced,
     StageIterator,
     Transform,
     block_length,
     blocks_of,
     check_int,
-    countable,
-    derived,
 )
 from ..core.arguments import check_field
 from ..core.identity import COUNT_HINT
@@ -82,12 +81,8 @@ class Take(Transform[T]):
         super().__post_init__()
         check_field(self, "count", check_int, minimum=0)
 
-    @derived
-    def length(self) -> Length:
-        items = self.upstream.length
-        if items is None:
-            return 0 if self.count == 0 else None
-        return min(countable(items), self.count)
+    def relation(self, epoch: int) -> Relation:
+        return Sliced(self, epoch, stop=self.count)
 
     @property
     def count_each(self) -> int:
@@ -103,14 +98,8 @@ class Take(Transform[T]):
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return left_out_of_some(self, epoch, records, stop=self.count)
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [min(count, self.count)]
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return self.upstream.indexed(epoch)
 
 
 class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):

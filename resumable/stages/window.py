@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
@@ -17,12 +16,11 @@ from ..core import (
     Block,
     DeferredState,
     Flow,
+    Grouped,
     IdentityFields,
-    Indexed,
     ItemByItem,
     Items,
     Layout,
-    Length,
     Reliance,
     SavedState,
     Stage,
@@ -33,8 +31,6 @@ from ..core import (
     blocks_of,
     check_bool,
     check_int,
-    check_reach,
-    countable,
     derived,
     known_length,
     slice_block,
@@ -48,7 +44,6 @@ from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
 from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
-from .batch import Batches, indexed_batches
 
 
 @final
@@ -109,11 +104,6 @@ class Window(Transform[Any]):
         return self.size if self.shift is None else self.shift
 
     @derived
-    def length(self) -> Length:
-        items = self.upstream.length
-        return items if items is None or items == math.inf else self.windows_of(int(items))
-
-    @derived
     def block_layout(self) -> Layout:
         return stacked_layout(self.upstream.block_layout)
 
@@ -124,8 +114,17 @@ class Window(Transform[Any]):
         again = self.size - self.step
         return SavedState(f"nothing; a resume reads up to {again} items again", resumes_before=True)
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [(count - 1) * self.step + self.size if count else 0]
+    def relation(self, epoch: int) -> Grouped:
+        batch = self.upstream.block_layout.batch
+        return Grouped(
+            self,
+            epoch,
+            size=self.size,
+            make=batch,
+            shift=self.step,
+            drop_last=self.drop_last,
+            is_slice=True,
+        )
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         gap = unpack_count(self, "gap", state.get("gap"), LARGEST_COUNT)
@@ -137,29 +136,6 @@ class Window(Transform[Any]):
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        upstream, items = self.upstream.indexed(epoch), self.upstream.length
-        if upstream is None or items is None:
-            return None
-        size, step, gather_range = self.size, self.step, upstream.gather_range
-        batch = self.upstream.block_layout.batch
-
-        def item(index: int) -> Any:
-            stop = int(min(index * step + size, items))
-            check_reach(stop - 1)
-            return batch(gather_range(index * step, stop))
-
-        # If the order of the items has to be computed, that is done for many windows at once.
-        prepare = partial(Batches, batch, size, step, upstream, countable(items))
-        prepared = None if upstream.prepare is None else prepare
-        return indexed_batches(upstream, size, step, countable(items), item, prepared)
-
-    def windows_of(self, items: int) -> int:
-        """How many windows there are in so many items."""
-        if not self.drop_last:
-            return -(-items // self.step)
-        return max((items - self.size) // self.step + 1, 0)
 
 
 class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
@@ -201,9 +177,9 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         if items == ahead:
             block = self._read()
             items += (length := block_length(block))
-            if length and self._stage.windows_of(items) >= count:
+            if length and self._stage.relation(0).groups_in(items) >= count:
                 self._leave(block, length)
-        return min(self._stage.windows_of(items), count)
+        return min(self._stage.relation(0).groups_in(items), count)
 
     def _read(self) -> Block:
         """The items of the next window; the position moves only over a gap before it."""

@@ -13,11 +13,13 @@ from ..core import (
     RANK,
     SEED,
     Flow,
+    Held,
     IdentityFields,
-    IndexedTransform,
+    Relation,
     Reliance,
     SavedState,
     StageIterator,
+    Transform,
     check_bool,
     check_int,
     check_seed,
@@ -33,7 +35,7 @@ LARGEST_WINDOW = 2**31
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class WindowShuffle(IndexedTransform[T]):
+class WindowShuffle(Transform[T]):
     """The items in an order drawn from (``seed``, epoch) within a moving window.
 
     An item leaves the window after at most ``8 * window`` steps.
@@ -82,6 +84,9 @@ class WindowShuffle(IndexedTransform[T]):
     def relies_on(self) -> Reliance:  # type: ignore[override]
         """Ranks are at the same position in their items, unless the state holds items."""
         return ITEMS | PARTS | (RANK if self.carry else NOTHING)
+
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, items=self.upstream.length)
 
     @property
     def state_cost(self) -> SavedState:

@@ -13,16 +13,17 @@ import numpy as np
 from ..core import (
     ITEMS,
     PARTS,
+    Aligned,
     Block,
     Combine,
     CombineIterator,
     Flow,
     IdentityFields,
-    Indexed,
     Items,
+    Joined,
     Layout,
-    Length,
     MovesInBlocks,
+    Relation,
     Reliance,
     SavedState,
     Stage,
@@ -40,8 +41,9 @@ from ..core import (
 )
 from ..core.combine import NAMES
 from ..core.left_out import AtPlaces, LeftOut
+from ..core.orders import MOST_ITEMS
 from ..core.records import Records
-from ..core.stage import MOST_ITEMS, InputShadows
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument, StateMismatch
 from ..shadows.traced import Each, joined_origins
 from ..state.value import unpack
@@ -94,16 +96,14 @@ class Zip(Combine[Any]):
         return f"upstreams[{number}]" if self.names is None else repr(self.names[number])
 
     @derived
-    def length(self) -> Length:
-        known = [length for length in self.lengths if length is not None]
-        return min(known) if len(known) == len(self.upstreams) or 0 in known else None
-
-    @derived
     def block_layout(self) -> Layout:
         layouts = [upstream.block_layout for upstream in self.upstreams]
         if self.names is None:
             return joined_layout(layouts)
         return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
+
+    def relation(self, epoch: int) -> Relation:
+        return Aligned(self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows))
 
     def _position_in(self, state: Any, epoch: int) -> int:
         if not isinstance(state, dict) or "upstreams" not in state:
@@ -124,22 +124,11 @@ class Zip(Combine[Any]):
             return None
         return AtPlaces.of(places[0], alike=all(one.alike for one in known))
 
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        return [count] * len(self.upstreams)
-
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return Each(self._with_inputs(inputs.alike), joined_origins)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        inputs = self.indexed_upstreams(epoch)
-        if inputs is None:
-            return None
-        indexed = Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
-        indexed.last_of = inputs[0], int  # as in iteration, the first one tells the epoch
-        return indexed
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
         """One block made of ``blocks``, which have one length."""

@@ -24,7 +24,7 @@ def by_partition(state: State) -> dict[int, State]:
     return _split(state).parts
 
 
-class _Split(NamedTuple):
+class _SplitState(NamedTuple):
     """A value by partitions.
 
     Attributes:
@@ -36,11 +36,11 @@ class _Split(NamedTuple):
     rest: Any
 
 
-def _split(value: Any) -> _Split:
+def _split(value: Any) -> _SplitState:
     if isinstance(value, list):
         return _joined(list, [_split(part) for part in value])
     if not isinstance(value, dict):
-        return _Split({}, value)
+        return _SplitState({}, value)
     if not is_of_partitions(value):
         names = list(value)
         return _joined(
@@ -53,14 +53,14 @@ def _split(value: Any) -> _Split:
         number: {PARTITIONS: [number], **as_columns([row])}
         for number, row in zip(numbers, rows, strict=True)
     }
-    return _Split(parts, {name: [] for name in value})
+    return _SplitState(parts, {name: [] for name in value})
 
 
-def _joined(build: Callable[[list[Any]], Any], splits: list[_Split]) -> _Split:
+def _joined(build: Callable[[list[Any]], Any], splits: list[_SplitState]) -> _SplitState:
     """What ``build`` makes of ``splits``, by partitions."""
     numbers = {number for split in splits for number in split.parts}
     parts = {
         number: build([split.parts.get(number, split.rest) for split in splits])
         for number in sorted(numbers)
     }
-    return _Split(parts, build([split.rest for split in splits]))
+    return _SplitState(parts, build([split.rest for split in splits]))

@@ -68,7 +68,7 @@ class Counted(PassThrough[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed(partial(self._gather, upstream), last_of=(upstream, int))
+        return upstream and Indexed(partial(self._gather, upstream))
 
     def _gather(self, upstream: Indexed[T], indices: Indices) -> Block:
         self.counter[self.number] += len(indices)

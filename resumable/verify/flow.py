@@ -18,7 +18,6 @@ import numpy as np
 from ..core.block import Block, block_length
 from ..core.function_state import FUNCTION, CallsFunction
 from ..core.graph import rebuilt, walk, without_threads
-from ..core.indexed import Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
@@ -197,9 +196,6 @@ class _Watched(PassThrough[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _WatchedIterator(self, epoch)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return self.upstream.indexed(epoch)
 
 
 class _WatchedIterator(PassThroughIterator[T]):

@@ -59,7 +59,7 @@ MUTATIONS: Final = [
         '"batch_size": IdentityField(NOTHING, hint',
     ),
     Mutation(
-        "stages/batch.py",
+        "core/access.py",
         "lambda indices: [item(index) for index in indices.tolist()]",
         "lambda indices: list(map(item, indices.tolist()))",
     ),
@@ -133,11 +133,11 @@ MUTATIONS: Final = [
     Mutation("stages/epoch_runs.py", "max(begin - first, 0)", "begin"),
     Mutation("stages/epoch_runs.py", 'side="right"', 'side="left"'),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
-    Mutation("core/indexed.py", "ascending = ascending and indexed.ascending", "pass"),
+    Mutation("core/made_of.py", "ascending = ascending and relation.ascending", "pass"),
     Mutation(
-        "stages/repeat.py",
-        "indexed.ascending = not isinstance(upstream, ByEpoch)",
-        "indexed.ascending = True",
+        "core/relation.py",
+        "return not self.split._changes",
+        "return True",
     ),
     Mutation("stages/partition.py", "isinstance(found, Exclude) and found.changes", "False"),
     Mutation(
@@ -190,10 +190,8 @@ MUTATIONS: Final = [
         "while self.kept_before(index + step) < place:",
     ),
     Mutation("core/lookup.py", "(not before.total or by_index(upstream).every_epoch)", "True"),
-    Mutation(
-        "stages/mix.py", "self._items_in(schedule, last + 1)", "self._items_in(schedule, last)"
-    ),
-    Mutation("stages/concatenate.py", "int(self._starts[number]) + within", "within"),
+    Mutation("stages/mix.py", "turns_before(last + 1)", "turns_before(last)"),
+    Mutation("stages/concatenate.py", "int(self._sections.starts[number]) + within", "within"),
     Mutation(
         "stages/exclude.py",
         "not self.changes and not self.looks_up",
@@ -212,7 +210,7 @@ MUTATIONS: Final = [
     Mutation("formats/streams.py", "items + (here.file == len(self._stage.streams))", "items"),
     Mutation("formats/streams.py", "places.append(len(found.numbers))", "pass"),
     Mutation("core/saved_epochs.py", "default=Evidence.as_json", "default=None"),
-    Mutation("stages/skip.py", "return indices + count", "return indices + 1"),
+    Mutation("stages/skip.py", "start=self.count)", "start=1)"),
     Mutation(
         "stages/take.py",
         "count = min(count, self._stage.count - self._position)",

@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.core import ALWAYS, Indexed, IndexedIterator, LookedUp
+from resumable.core import ALWAYS, Indexed, IndexedIterator, LookedUp, Stage
+from resumable.core.made_of import epoch_at
 
 AFTER: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "nothing": lambda numbers: numbers,
@@ -213,11 +214,10 @@ def test_the_epochs_of_many_items_are_looked_up_seldom() -> None:
 @contextmanager
 def count_calls(calls: list[int]) -> Iterator[None]:
     """Note each item of which the epoch is computed."""
-    epoch_at = Indexed.epoch_at
 
-    def noting(indexed: Indexed[Any], index: int) -> Any:
+    def noting(stage: Stage[Any], epoch: int, index: int) -> Any:
         calls.append(index)
-        return epoch_at(indexed, index)
+        return epoch_at(stage, epoch, index)
 
-    with mock.patch.object(Indexed, "epoch_at", noting):
+    with mock.patch("resumable.core.lookup.epoch_at", noting):
         yield

@@ -28,7 +28,8 @@ from resumable.core import (
 from resumable.testing import check_stage
 
 STAGE = {
-    "blind", "block_layout", "flow", "identity", "indexed", "inputs", "length", "random_access", "relies_on",
+    "blind", "block_layout", "flow", "identity", "indexed", "inputs", "length", "random_access", "relation",
+    "relation_in", "relies_on",
     "start", "state_cost", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {

@@ -20,9 +20,9 @@ from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
+from ...core.orders import MOST_ITEMS
 from ...core.prepared_items import grouped
 from ...core.reliance import ALWAYS
-from ...core.stage import MOST_ITEMS
 from ...errors import MalformedItem, MissingDependency
 from ..ahead import ReadAheadItems, TurnsSeen
 from ..contents import FILES

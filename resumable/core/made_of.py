@@ -1,0 +1,91 @@
+"""Where the item at an index comes from: its epoch, and the record of its source."""
+
+# No iterator keeps such numbers: an order is arithmetic, so they are computed when they are asked for.
+# Stages are not imported here, since iterators use these functions.
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .relation import Held, Relation, Repeated, Routed, Same, Split
+from .source_item import SourceItem
+
+
+class EpochAt(NamedTuple):
+    """The epoch of an item.
+
+    Attributes:
+      epoch: its number.
+      ascending: whether no later item belongs to an earlier epoch.
+    """
+
+    epoch: int
+    ascending: bool
+
+
+def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
+    """The epoch of the item at ``index``, or of the last of its inputs; None if all items are in one epoch.
+
+    If a repeat stands within a repeat, the inner one decides.
+
+    Args:
+      stage: has random access.
+      epoch: of ``stage``.
+      index: of the item.
+    """
+    found, ascending = None, True
+    while (relation := _one_input(stage, epoch)) is not None:
+        if isinstance(relation, Repeated):
+            number = relation.runs.epoch_with(index)
+            stage, epoch = relation.inputs(number)
+            index -= int(relation.runs.items_before(number))
+            found = EpochAt(epoch, ascending)
+        else:
+            stage, epoch = relation.inputs(0)
+            index = relation.last_of(index)
+        ascending = ascending and relation.ascending
+    return found
+
+
+def first_epoch(stage: Any, epoch: int) -> int | None:
+    """The first epoch of the inputs of the items, at least one; None if all items are in one epoch."""
+    found = None
+    while (relation := _one_input(stage, epoch)) is not None:
+        is_repeat = isinstance(relation, Repeated)
+        stage, epoch = relation.inputs(relation.runs.epoch_with(0) if is_repeat else 0)  # type: ignore[attr-defined]
+        found = epoch if is_repeat else found
+    return found
+
+
+def _one_input(stage: Any, epoch: int) -> Relation | None:
+    """The relation of ``stage``, if each item is made of known items of the same input."""
+    relation: Relation | None = stage.relation_in(epoch)
+    if isinstance(relation, (Held, Routed)) or (isinstance(relation, Same) and relation.kept):
+        return None
+    return relation
+
+
+def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
+    """The record that the item at ``index`` is made of; None if it is made of several, or of a part of one.
+
+    After stages that join inputs it is the item of the last of these.
+
+    Args:
+      stage: has random access.
+      epoch: of ``stage``.
+      index: of the item.
+    """
+    place = index
+    while (relation := stage.relation_in(epoch)) is not None:
+        if isinstance(relation, Routed) and len(stage.inputs) > 1:
+            return SourceItem(stage, index, place)
+        if isinstance(relation, (Held, Split)):
+            return None
+        made = relation.inputs_of(np.array([index], np.int64))
+        if len(made.indices) > 1:
+            return None
+        stage, epoch = relation.inputs(0 if made.numbers is None else int(made.numbers[0]))
+        index = int(made.indices[0])
+    return None if stage.inputs else SourceItem(stage, index, place)

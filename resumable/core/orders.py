@@ -1,0 +1,95 @@
+"""Lengths, and what a relation asks of the order of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeAlias
+
+from ..errors import InvalidArgument
+from ..state.value import LARGEST_POSITION
+from .block import Indices
+
+MOST_ITEMS: Final = LARGEST_POSITION
+
+Length: TypeAlias = int | float | None
+"""The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""
+
+
+def countable(length: int | float) -> int:
+    """``length``, where an endless epoch counts as one of 2**62 items."""
+    return int(min(length, MOST_ITEMS))
+
+
+def check_reach(last: int) -> None:
+    """Refuse item ``last`` of an endless stage unless it is among the first 2**62.
+
+    Raises:
+      InvalidArgument: giving the number of the item.
+    """
+    if last >= MOST_ITEMS:
+        raise InvalidArgument(
+            f"an item of an endless pipeline must be among the first 2**62, got item {last}"
+        )
+
+
+class Order(Protocol):
+    """A bijection of the indices of an epoch."""
+
+    def __call__(self, indices: Indices) -> Indices:
+        """The item at each index; both of shape (n,)."""
+
+    def inverse(self, items: Indices) -> Indices:
+        """The index of each item; both of shape (n,)."""
+
+
+class Remains(Protocol):
+    """The items that remain where others are left out."""
+
+    length: int | float
+
+    def index_of(self, place: int) -> int:
+        """The index among all items of one that remains."""
+
+    def indices_of(self, places: Indices) -> Indices:
+        """`index_of` for several; both of shape (n,)."""
+
+
+class TurnOrder(Protocol):
+    """The input of each output."""
+
+    def items_of(self, outputs: Indices) -> tuple[Indices, Indices]:
+        """The input of each output, and its index there; all of shape (n,)."""
+
+    def turns_before(self, count: int) -> Sequence[int | float]:
+        """How many items of each input come before output ``count``; one more than all if its end was seen."""
+
+    def turn_of(self, number: int, item: int) -> int:
+        """The output that ``item`` of input ``number`` is."""
+
+
+class Runs(Protocol):
+    """Where epochs lie among the items of all of them; as `EpochRuns`."""
+
+    @property
+    def epochs(self) -> float:
+        """How many there are."""
+
+    @property
+    def total(self) -> Length:
+        """The number of items of all epochs."""
+
+    @property
+    def lengths(self) -> Sequence[Length]:
+        """The number of items of an epoch of each run of epochs of equal length."""
+
+    def items_before(self, epoch: float) -> int | float:
+        """The number of items in the epochs before ``epoch``."""
+
+    def length_of(self, epoch: int) -> int:
+        """The number of items of ``epoch``."""
+
+    def epoch_with(self, item: int) -> int:
+        """The epoch in which ``item`` is."""
+
+    def places(self, indices: Indices) -> tuple[Indices, Indices]:
+        """The epoch of each item, and its index there; all of shape (n,)."""

@@ -1,0 +1,558 @@
+"""Which items of its inputs each item of a stage is made of: one value that other services derive from."""
+
+# A stage says it once, as the relation of one of its epochs. Length, random access, how far inputs were read,
+# origins, what is left out: all follow from it, by its class. A relation computes no order and reads nothing
+# before it is asked. It is no licence for random access (`in_order`), no state and no policy.
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from .block import Block, Indices, joined_ranges
+from .indexed import Indexed
+from .orders import Length, Order, Remains, Runs, TurnOrder, check_reach, countable
+from .timeline import UNBOUNDED
+
+
+class Input(NamedTuple):
+    """The items that a relation reads: those of a stage in one of its epochs."""
+
+    stage: Any
+    epoch: int
+
+
+class Made(NamedTuple):
+    """The input items of some outputs, one output after another.
+
+    Attributes:
+      numbers: the input of each item, shape (m,); None if all are of input 0.
+      indices: the index of each item in its input, shape (m,).
+      counts: how many items each output is made of, shape (n,); None for one each.
+    """
+
+    numbers: Indices | None
+    indices: Indices
+    counts: Indices | None
+
+
+class Joined(NamedTuple):
+    """How items are made of those at the same index of several inputs.
+
+    Attributes:
+      blocks: makes a block from one block of each input.
+      items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is computed
+        before it is taken.
+      beside: random access to numbers that come before the inputs; None for none.
+    """
+
+    blocks: Callable[..., Block]
+    items: Callable[..., Iterator[Any]]
+    beside: Indexed[Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Relation(ABC):
+    """Which items of the inputs each item of ``stage`` in ``epoch`` is made of.
+
+    Args:
+      stage: whose items these are.
+      epoch: of ``stage``.
+      input_at: returns the stage and the epoch of an input; by default the same input of ``stage`` in the same
+        epoch.
+      in_order: whether items can only be made one after another, as by a function with state. Such a stage has
+        no random access.
+    """
+
+    stage: Any
+    epoch: int
+    _: KW_ONLY
+    input_at: Callable[[int], Input] | None = None
+    in_order: bool = False
+
+    def inputs(self, number: int) -> Input:
+        """The stage and the epoch of input ``number``."""
+        if self.input_at is not None:
+            return self.input_at(number)
+        return Input(self.stage.inputs[number], self.epoch)
+
+    @property
+    def lengths(self) -> Sequence[Length]:
+        """The length of each input of ``stage``."""
+        return [one.length for one in self.stage.inputs]
+
+    @property
+    def upstream_length(self) -> Length:
+        """The length of the only input."""
+        length: Length = self.stage.inputs[0].length
+        return length
+
+    @property
+    def ascending(self) -> bool:
+        """Whether items that come later are made of items that come later."""
+        return True
+
+    @property
+    @abstractmethod
+    def length(self) -> Length:
+        """Number of items."""
+
+    @abstractmethod
+    def inputs_of(self, outputs: Indices) -> Made:
+        """The items that ``outputs``, shape (n,), are made of."""
+
+    @abstractmethod
+    def reads(self, count: float) -> Sequence[float]:
+        """How many items of each input were read, at most, for ``count`` consecutive items from any place.
+
+        Counted from the start of the epoch if these are its first. `UNBOUNDED` if it may have been all. That an
+        input has ended counts as one more item.
+        """
+
+    def given(self, count: int) -> Sequence[tuple[Input, float]]:
+        """How many items each input gives for the first ``count``; `UNBOUNDED` if that is unknown."""
+        found = []
+        for number, items in enumerate(self.reads(count)):
+            of_input = self.inputs(number)
+            length = of_input.stage.length
+            known = items != UNBOUNDED and length is not None
+            found.append((of_input, min(items, length) if known and length is not None else items))
+        return found
+
+    def last_of(self, output: int) -> int:
+        """The index in input 0 of the last item that ``output`` is made of."""
+        return int(self.inputs_of(np.array([output], np.int64)).indices[-1])
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        """The indices of the outputs that are made of ``items``, shape (m,), of input ``number``.
+
+        Raises:
+          NotImplementedError: if that is not known without reading.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no inverse")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Same(Relation):
+    """Item i is made of item i of the only input.
+
+    Args:
+      make: how; by default the items are the input's.
+      kept: whether items are kept from epoch to epoch, so that any may have been read before.
+    """
+
+    make: Joined | None = None
+    kept: bool = False
+
+    @property
+    def length(self) -> Length:
+        return self.upstream_length
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(None, outputs, None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [UNBOUNDED if self.kept and count else count] * len(self.stage.inputs)
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        return items
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sliced(Relation):
+    """Items ``start``, ``start + step`` and so on before ``stop``, unchanged.
+
+    Args:
+      start: index of the first item.
+      step: from one item to the next.
+      stop: before which index they lie.
+      by_ranks: whether other ranks have the rest of each ``step`` items, at the same step of the run.
+      last: the index of the output and of the item of one that does not lie at its place, if there is one.
+      items: how many there are, if that does not follow from the other arguments.
+    """
+
+    start: int = 0
+    step: int = 1
+    stop: float = math.inf
+    by_ranks: bool = False
+    last: tuple[int, int] | None = None
+    items: int | None = None
+
+    @property
+    def length(self) -> Length:
+        found = self.upstream_length
+        if found is None:
+            return 0 if self.stop == 0 else None
+        if self.items is not None:
+            return self.items
+        if self.stop < math.inf:
+            found = min(countable(found), self.stop)
+        if found == math.inf:
+            return found
+        return max(-(-(int(found) - self.start) // self.step), 0)
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        if not self.start and self.step == 1:
+            return Made(None, outputs, None)
+        if self.upstream_length == math.inf and len(outputs):
+            check_reach(int(outputs.max()) * self.step + self.start)
+        indices: Indices = (outputs * self.step if self.step > 1 else outputs) + self.start
+        if self.last is not None:
+            indices[outputs == self.last[0]] = self.last[1]
+        return Made(None, indices, None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        if self.by_ranks or not count:
+            return [count * self.step]
+        return [min((count - 1) * self.step + self.start + 1, self.stop)]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        here = (items >= self.start) & (items < self.stop) & ((items - self.start) % self.step == 0)
+        outputs: Indices = (items[here] - self.start) // self.step
+        return outputs
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Permuted(Relation):
+    """All items, unchanged, in another order.
+
+    Args:
+      order: returns it.
+      local: whether neighbours are near each other in the input.
+    """
+
+    _: KW_ONLY
+    order: Callable[[], Order]
+    local: bool = False
+
+    @property
+    def ascending(self) -> bool:
+        return False
+
+    @property
+    def length(self) -> Length:
+        return self.upstream_length
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        # Looked up for each run of indices, since a permutation takes time to set up.
+        return Made(None, self.order()(outputs) if self.length else outputs, None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [UNBOUNDED if count else 0]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        return self.order().inverse(items) if self.length else items
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Drawn(Relation):
+    """Items drawn with replacement, unchanged.
+
+    Args:
+      draw: returns the item at each index; both of shape (n,).
+      items: how many are drawn.
+    """
+
+    _: KW_ONLY
+    draw: Callable[[Indices], Indices]
+    items: int
+
+    @property
+    def ascending(self) -> bool:
+        return False
+
+    @property
+    def length(self) -> Length:
+        return self.items
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(None, self.draw(outputs), None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [UNBOUNDED if count else 0]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Kept(Relation):
+    """The items that remain where others are left out, unchanged.
+
+    Args:
+      remaining: returns them; asked only where upstream has random access.
+    """
+
+    _: KW_ONLY
+    remaining: Callable[[], Remains]
+
+    @property
+    def length(self) -> Length:
+        return self.remaining().length if self.stage.inputs[0].random_access else None
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(None, self.remaining().indices_of(outputs), None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        length = self.length if count else 0
+        if not count or not length:
+            return [UNBOUNDED if count else 0]
+        if count == UNBOUNDED:
+            return [UNBOUNDED]
+        last = self.remaining().index_of(int(min(count, length)) - 1)
+        return [last + 1 + (count > length)]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        found = [self._output_of(item) for item in items.tolist()]
+        return np.array([place for place in found if place is not None], np.int64)
+
+    def _output_of(self, item: int) -> int | None:
+        remaining = self.remaining()
+        low, high = 0, int(min(remaining.length, item + 1))
+        # Invariant: the items at places before `low` lie before `item`, those from `high` on do not.
+        while low < high:
+            middle = (low + high) // 2
+            if remaining.index_of(middle) < item:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < remaining.length and remaining.index_of(low) == item else None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Routed(Relation):
+    """Each item is the next one of one of the inputs, unchanged.
+
+    Args:
+      total: number of items.
+      turns: returns the input of each output.
+      cycles: whether an input that has ended begins again, so that all of it may have been read.
+      sees_ends: whether any input may have ended before an output, since their lengths are not known.
+    """
+
+    _: KW_ONLY
+    total: Callable[[], Length]
+    turns: Callable[[], TurnOrder]
+    cycles: bool = False
+    sees_ends: bool = False
+
+    @property
+    def length(self) -> Length:
+        return self.total()
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(*self.turns().items_of(outputs), None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        lengths = self.lengths
+        if not count or count == UNBOUNDED or self.sees_ends:
+            return [count] * len(lengths)
+        found = self.turns().turns_before(int(count))
+        if not self.cycles:
+            return found
+        return [
+            UNBOUNDED if length is None or items > length else items
+            for items, length in zip(found, lengths, strict=True)
+        ]
+
+    def given(self, count: int) -> Sequence[tuple[Input, float]]:
+        counts = self.turns().turns_before(count)
+        inputs = [self.inputs(number) for number in range(len(counts))]
+        return [
+            (found, items if found.stage.length is None else min(items, found.stage.length))
+            for found, items in zip(inputs, counts, strict=True)
+        ]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        turns = self.turns()
+        return np.array([turns.turn_of(number, item) for item in items.tolist()], np.int64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Repeated(Relation):
+    """Epochs of the only input, one after another; input n is it in the n-th of them.
+
+    Args:
+      split: the input, by the epochs in which it is another pipeline.
+      runs: where its epochs lie.
+      is_first: whether the first one is its epoch 0.
+    """
+
+    _: KW_ONLY
+    split: Any
+    runs: Runs
+    is_first: bool
+
+    @property
+    def ascending(self) -> bool:
+        # One pipeline by epoch may count more epochs in itself than a later one.
+        return not self.split._changes
+
+    @property
+    def length(self) -> Length:
+        return self.runs.total
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(*self.runs.places(outputs), None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        length = self.split.length
+        return [count if length is not None and count <= length else UNBOUNDED]
+
+    def given(self, count: int) -> Sequence[tuple[Input, float]]:
+        number = self.runs.epoch_with(count - 1) if count and not self.in_order else 0
+        before = self.runs.items_before(number) if number else 0
+        return [(self.inputs(number), count - before)]
+
+    def epochs_begun(self, count: float) -> float:
+        """How many epochs of the input were begun, at most, for the first ``count`` items of epoch 0."""
+        if not self.is_first:
+            return UNBOUNDED
+        if not count:
+            return 1
+        if self.in_order or count > (self.length or 0) or count == UNBOUNDED:
+            return UNBOUNDED
+        return self.runs.epoch_with(int(count) - 1) + 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Aligned(Relation):
+    """Item i is made of item i of every input.
+
+    Args:
+      make: how.
+    """
+
+    _: KW_ONLY
+    make: Joined
+
+    @property
+    def length(self) -> Length:
+        known = [length for length in self.lengths if length is not None]
+        return min(known) if len(known) == len(self.lengths) or 0 in known else None
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        width = len(self.stage.inputs)
+        numbers = np.tile(np.arange(width), len(outputs))
+        return Made(numbers, np.repeat(outputs, width), np.full(len(outputs), width))
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [count] * len(self.stage.inputs)
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        return items
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Grouped(Relation):
+    """Item i is made of ``size`` neighbours from item i * ``shift`` on; of fewer at the end.
+
+    Args:
+      size: items in a group, at least 1.
+      shift: items from the start of a group to the start of the next; by default ``size``.
+      drop_last: whether shorter groups are left out.
+      make: makes an item of a block of the items of a group.
+      is_slice: whether ``make`` copies the block, so that it may be a slice of the source's data.
+    """
+
+    _: KW_ONLY
+    size: int
+    make: Callable[[Block], Any]
+    shift: int | None = None
+    drop_last: bool = False
+    is_slice: bool = False
+
+    @property
+    def step(self) -> int:
+        """Items from the start of a group to the start of the next."""
+        return self.shift or self.size
+
+    @property
+    def length(self) -> Length:
+        items = self.upstream_length
+        if items is None or items == math.inf:
+            return items
+        return self.groups_in(int(items))
+
+    def groups_in(self, items: int) -> int:
+        """How many groups there are in so many items."""
+        if self.drop_last:
+            return max((items - self.size) // self.step + 1, 0)
+        return -(-items // self.step)
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        starts = outputs * self.step
+        counts = np.minimum(countable(self.upstream_length or 0) - starts, self.size)
+        return Made(None, joined_ranges(starts, counts), counts)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [(count - 1) * self.step + self.size if count else 0]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        firsts = np.maximum(-(-(items - self.size + 1) // self.step), 0)
+        counts = np.maximum(items // self.step - firsts + 1, 0)
+        found = np.unique(joined_ranges(firsts, counts))
+        return found[found < countable(self.length or 0)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Split(Relation):
+    """Items i * ``size`` to (i + 1) * ``size`` - 1 are made of item i.
+
+    Args:
+      size: items made of each, at least 1.
+      make: returns a block of these ``size`` items, the same in every call.
+    """
+
+    _: KW_ONLY
+    size: int
+    make: Callable[[Any], Block]
+
+    @property
+    def length(self) -> Length:
+        items = self.upstream_length
+        return items if items is None or items == math.inf else int(items) * self.size
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(None, outputs // self.size, None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [count if count == UNBOUNDED else -(-count // self.size)]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        return (items[:, None] * self.size + np.arange(self.size)).reshape(-1)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Held(Relation):
+    """Items whose inputs are known only after reading: the stage decides by the items, or keeps some.
+
+    Args:
+      items: how many there are; None if that is unknown.
+    """
+
+    items: Length = None
+    in_order: bool = True
+
+    @property
+    def length(self) -> Length:
+        return self.items
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        raise NotImplementedError("the inputs of an item are known only after reading")
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [UNBOUNDED if count else 0] * len(self.stage.inputs)

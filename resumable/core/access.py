@@ -50,8 +50,8 @@ def input_by_index(relation: Relation, number: int = 0) -> Indexed[Any]:
     return indexed
 
 
-def _of_same(relation: Same) -> Indexed[Any]:
-    upstream, make = input_by_index(relation), relation.make
+def _of_same(relation: Same, upstream: Indexed[Any]) -> Indexed[Any]:
+    make = relation.make
     if make is None:
         return upstream
     if make.beside is not None:
@@ -59,8 +59,7 @@ def _of_same(relation: Same) -> Indexed[Any]:
     return Indexed.joined([upstream], make.blocks, make.items, every_epoch=upstream.every_epoch)
 
 
-def _of_order(relation: Sliced | Permuted | Drawn | Kept) -> Indexed[Any]:
-    upstream = input_by_index(relation)
+def _of_order(relation: Sliced | Permuted | Drawn | Kept, upstream: Indexed[Any]) -> Indexed[Any]:
     stride: float = 1
     if isinstance(relation, Sliced):
         if relation.stop < math.inf:
@@ -103,8 +102,8 @@ def _of_rows(relation: Aligned) -> Indexed[Any]:
     return Indexed.joined(found, relation.make.blocks, relation.make.items)
 
 
-def _of_groups(relation: Grouped) -> Indexed[Any]:
-    upstream, make = input_by_index(relation), relation.make
+def _of_groups(relation: Grouped, upstream: Indexed[Any]) -> Indexed[Any]:
+    make = relation.make
     size, shift, length = relation.size, relation.step, relation.upstream_length or 0
     items = countable(length)
     gather = upstream.gather_range
@@ -182,8 +181,8 @@ class _PreparedGroups(PreparedItems[Any]):
         self._known = range(place, place + len(numbers))
 
 
-def _of_parts(relation: Split) -> Indexed[Any]:
-    upstream, size = input_by_index(relation), relation.size
+def _of_parts(relation: Split, upstream: Indexed[Any]) -> Indexed[Any]:
+    size = relation.size
     parts = _Expansions(upstream, size, relation.make)
     return Indexed(
         parts.gather,
@@ -249,15 +248,40 @@ class _PreparedParts(PreparedItems[Any]):
         return self._parts.items(self._indices[places.start : places.stop].tolist())
 
 
-BY_RELATION: Final[Mapping[type[Relation], Callable[[Any], Indexed[Any]]]] = {
+OF_ONE_INPUT: Final[Mapping[type[Relation], Callable[[Any, Indexed[Any]], Indexed[Any]]]] = {
     Same: _of_same,
     Sliced: _of_order,
     Permuted: _of_order,
     Drawn: _of_order,
     Kept: _of_order,
-    Routed: _of_turns,
-    Repeated: _of_epochs,
-    Aligned: _of_rows,
     Grouped: _of_groups,
     Split: _of_parts,
 }
+OF_INPUTS: Final[Mapping[type[Relation], Callable[[Any], Indexed[Any]]]] = {
+    Routed: _of_turns,
+    Repeated: _of_epochs,
+    Aligned: _of_rows,
+}
+
+
+def indexed_by(relation: Relation, derived: object) -> Indexed[Any]:
+    """Random access to the items of ``relation``, whose inputs have it too.
+
+    Args:
+      relation: which says what the items are made of.
+      derived: the `Stage.indexed` that calls this; a stage with another one is asked for its own.
+    """
+    # A loop, since a chain of stages may be longer than a recursion.
+    chain = list[Relation]()
+    while type(relation) in OF_ONE_INPUT:
+        chain.append(relation)
+        stage, epoch = relation.inputs(0)
+        if type(stage).indexed is not derived:
+            indexed = input_by_index(relation)
+            break
+        relation = stage.relation_in(epoch)
+    else:
+        indexed = OF_INPUTS[type(relation)](relation)
+    for one in reversed(chain):
+        indexed = OF_ONE_INPUT[type(one)](one, indexed)
+    return indexed

@@ -13,7 +13,6 @@ from ..state.value import State, unpack, unpack_count
 from .epochs import in_epoch
 from .lookup import IndexedIterator
 from .position import Position
-from .reach import Reach
 from .stage import Stage, as_stage, known_length
 from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from .transform import Transform, TransformIterator
@@ -178,13 +177,14 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
             close_expansion(inner)
         super().close()
 
-    def _reached(self) -> Iterator[Reach]:
-        self._upstream.skip(self._place > 0)
-        return self._upstream._reached()
+    @property
+    def _items_held(self) -> int:
+        return int(self._place > 0)
 
     @property
-    def _read_again(self) -> int:
-        return int(self._place > 0)
+    def place(self) -> int | None:
+        whole = super().place
+        return None if whole is None else whole + self._place
 
     def get_state(self) -> State:
         before = self._before

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeVar
 
 from ..errors import InvalidArgument, MalformedItem, shorten
-from ..state.value import unpack_count
 from .arguments import check_field, check_int
 from .block import Block
 from .flow import Flow
@@ -46,10 +45,6 @@ class FansOut(Transform[T]):
         if self.size is None:
             return Held(self, epoch)
         return Split(self, epoch, size=self.size, make=self._expansion(self.size, epoch))
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        offset = unpack_count(self, "offset", state.get("offset"))
-        return upstream * (self.size or 1) + offset
 
 
 def expanded_length(upstream: Length, size: int | None) -> Length:

@@ -61,7 +61,7 @@ def _by_motion(
     iterator: StageIterator[Any], ahead: float, prefix: str, of_rank: bool = True
 ) -> Counts:
     """The counts where ``iterator`` has handed out ``ahead`` items more than its state says."""
-    stage, again = iterator._stage, iterator._read_again
+    stage, again = iterator._stage, iterator._items_held
     if not isinstance(stage, Stage) or again is None or ahead == UNBOUNDED:
         return
     if isinstance(iterator, MovesCopies):

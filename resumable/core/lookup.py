@@ -305,6 +305,10 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
                 yield from needs(indices, indices + (later * length - position))
             begin += last - first
 
+    @property
+    def place(self) -> int:
+        return self.position
+
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:
         return self._stage, self._epoch, self.position
 

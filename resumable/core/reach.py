@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from .relation import Repeated
 from .reliance import LATER_EPOCHS, OVER_EPOCHS
-from .saved_state import saved_state
 from .timeline import UNBOUNDED
 
 OF_LENGTHS: Final = (LATER_EPOCHS, OVER_EPOCHS)
@@ -96,9 +95,11 @@ def reached_by_motion(iterator: Any) -> Iterator[Reach]:
     stage = iterator._stage
     if stage is None:
         return  # whatever it reads is not found, so all of it may have been read
-    if stage.inputs and (not iterator.inputs or saved_state(stage).resumes_before):
+    held = iterator._items_held
+    if stage.inputs and (not iterator.inputs or held is None):
         yield from reached_all(stage)
     for upstream in iterator.inputs:
+        upstream.skip(held or 0)
         yield from upstream._reached()
 
 

@@ -124,6 +124,10 @@ class Relation(ABC):
             found.append((of_input, min(items, length) if known and length is not None else items))
         return found
 
+    def outputs_after(self, items: int) -> int | None:
+        """How many outputs were handed out where ``items`` of input 0 were, and no output is begun; None if unknown."""
+        return None
+
     def last_of(self, output: int) -> int:
         """The index in input 0 of the last item that ``output`` is made of."""
         return int(self.inputs_of(np.array([output], np.int64)).indices[-1])
@@ -156,6 +160,9 @@ class Same(Relation):
 
     def inputs_of(self, outputs: Indices) -> Made:
         return Made(None, outputs, None)
+
+    def outputs_after(self, items: int) -> int:
+        return items
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if self.kept and count else count] * len(self.stage.inputs)
@@ -207,6 +214,11 @@ class Sliced(Relation):
         if self.last is not None:
             indices[outputs == self.last[0]] = self.last[1]
         return Made(None, indices, None)
+
+    def outputs_after(self, items: int) -> int | None:
+        if not self.by_ranks:
+            return None
+        return int(min(-(-items // self.step), math.inf if self.length is None else self.length))
 
     def reads(self, count: float) -> Sequence[float]:
         if self.by_ranks or not count:
@@ -446,6 +458,9 @@ class Aligned(Relation):
         numbers = np.tile(np.arange(width), len(outputs))
         return Made(numbers, np.repeat(outputs, width), np.full(len(outputs), width))
 
+    def outputs_after(self, items: int) -> int:
+        return items
+
     def reads(self, count: float) -> Sequence[float]:
         return [count] * len(self.stage.inputs)
 
@@ -496,6 +511,9 @@ class Grouped(Relation):
         counts = np.minimum(countable(self.upstream_length or 0) - starts, self.size)
         return Made(None, joined_ranges(starts, counts), counts)
 
+    def outputs_after(self, items: int) -> int:
+        return items // self.step if self.drop_last else -(-items // self.step)
+
     def reads(self, count: float) -> Sequence[float]:
         return [(count - 1) * self.step + self.size if count else 0]
 
@@ -527,6 +545,9 @@ class Split(Relation):
 
     def inputs_of(self, outputs: Indices) -> Made:
         return Made(None, outputs // self.size, None)
+
+    def outputs_after(self, items: int) -> int:
+        return items * self.size
 
     def reads(self, count: float) -> Sequence[float]:
         return [count if count == UNBOUNDED else -(-count // self.size)]

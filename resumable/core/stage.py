@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
-from ..errors import InvalidType, StateMismatch, UnknownLength, shorten
-from ..state.value import unpack, unpack_count
-from .access import BY_RELATION
+from ..errors import InvalidType, UnknownLength, shorten
+from .access import indexed_by
 from .arguments import check_int
 from .block import Indices, block_items
 from .callables import callables_in
@@ -189,31 +188,6 @@ class Stage(ABC, Generic[T]):
         remaining = self.inputs[0]._without_records(epoch, records)
         return remaining and self._with_inputs((remaining,))
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        """The index of the next item where an iterator over ``epoch`` has ``state``.
-
-        For stages with random access, and sources that count their items.
-
-        Raises:
-          StateMismatch: if ``state`` cannot have come from this stage, or has only an index.
-        """
-        if len(self.inputs) == 1 and isinstance(state, dict) and "upstream" in state:
-            return self._position_after(
-                self.inputs[0]._position_in(state["upstream"], epoch), state
-            )
-        (position,) = unpack(self, state, "position")
-        return unpack_count(self, "position", position)
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        """`_position_in` where upstream's next item is at ``upstream``, by a state that has upstream's."""
-        if not self.flow.one_by_one:
-            raise StateMismatch(
-                f"the state does not tell how many items {type(self).__name__} has delivered, so no records "
-                "can be left out from here on",
-                self,
-            )
-        return upstream
-
     def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
         """A stage with the same states that delivers items with their origins, or origins alone.
 
@@ -340,7 +314,7 @@ class Stage(ABC, Generic[T]):
         relation = self.relation_in(epoch)
         if relation is None or not self.random_access:
             return None
-        return BY_RELATION[type(relation)](relation)
+        return indexed_by(relation, Stage.indexed)
 
     @derived
     def random_access(self) -> bool:

@@ -178,16 +178,16 @@ class StageIterator(ABC, Generic[T]):
     """The number of the first of `inputs` among those of the stage."""
 
     @property
-    def _read_again(self) -> int | None:
-        """How many items its input has given after the state that it saves of it; None if unknown."""
+    def _items_held(self) -> int | None:
+        """How many items of its input it has read after the state that it saves of it; None if unknown."""
         return None if saved_state(self._stage).resumes_before else 0
 
     @property
-    def _given(self) -> int | None:
-        """How many items it has handed out in its epoch; None if that does not follow from its state."""
-        if (place := self._place_by_index()) is not None:
-            return place[2] if place[0] is self._stage else None
-        return self.inputs[0]._given if self._stage.flow.one_for_each and self.inputs else None
+    def place(self) -> int | None:
+        """How many items of the epoch come before the state that was set; None if the state does not say."""
+        inner = self.inputs[0].place if self.inputs else None
+        relation = None if inner is None else self._stage.relation_in(0)
+        return None if inner is None or relation is None else relation.outputs_after(inner)
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""

@@ -175,6 +175,10 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
 
+    @property
+    def place(self) -> int | None:
+        return self._upstream.place
+
 
 class CountingIterator(CountsItems, SteadyIterator[T]):
     """Motion of a stage that makes one item of each upstream item, and counts them."""

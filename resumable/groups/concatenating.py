@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.block import Block, Indices, block_length
-from ..core.reach import Reach
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..errors import StateMismatch, shorten
@@ -135,9 +134,9 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         while len(self._held) > 1 and (self._held[1].first <= self._start).all():
             del self._held[0]
 
-    def _reached(self) -> Iterator[Reach]:
-        self._groups.skip(bool(self._start.any()))
-        return self._groups._reached()
+    @property
+    def _items_held(self) -> int:
+        return int(self._start.any())
 
     def get_state(self) -> State:
         place = self._ends[self._offset - 1] if self._offset else self._start

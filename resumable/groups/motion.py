@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, TypeVar, final
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
 from ..core.flow import Flow
 from ..core.position import NO_TICKS
-from ..core.reach import Reach
 from ..core.relation import Grouped, Relation
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
@@ -221,12 +220,8 @@ class GroupIterator(NumberedBlocks[T]):
         self._before = None
         super()._leave()
 
-    def _reached(self) -> Iterator[Reach]:
-        self._groups.skip(self._offset > 0)
-        return self._groups._reached()
-
     @property
-    def _read_again(self) -> int:
+    def _items_held(self) -> int:
         return int(self._offset > 0)
 
     def get_state(self) -> State:

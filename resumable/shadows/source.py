@@ -58,9 +58,6 @@ class SourceShadow(Stage[Any]):
             return remaining and replace(self, source=remaining)
         return with_inputs(remaining, (self,))
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        return self.source._position_in(state, epoch)
-
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         source = self.source
         iterator = (_apart(source) if isinstance(source, ExternalSource) else source).start(epoch)

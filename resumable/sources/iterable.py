@@ -150,10 +150,6 @@ class FromIterable(ExternalSource[T]):
         left_out = [AtPlaces.of(each.below(math.inf)) for each in records.values()]
         return WithoutItems(self, Remaining(math.inf, list(records), left_out))
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        position = state.get("position") if isinstance(state, dict) else None
-        return unpack_count(self, "position", position)
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
@@ -418,7 +414,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return Origin(type(self._stage).__name__, self._position.number - 1)
 
     @property
-    def _given(self) -> int:
+    def place(self) -> int:
         return self._position.number
 
     def get_state(self) -> State:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 
 from ..core.reach import Reach
+from ..core.relation import Kept, Relation
 from ..core.source_item import SourceItem
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
@@ -31,6 +32,9 @@ class WithoutItems(PassThrough[T]):
     """
 
     remaining: Remaining
+
+    def relation(self, epoch: int) -> Relation:
+        return Kept(self, epoch, remaining=lambda: self.remaining, in_order=True)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _WithoutItemsIterator(self, epoch)
@@ -62,8 +66,7 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
 
     def _position(self) -> tuple[int, int]:
         """How many items upstream has handed out, and how many of these remain."""
-        state = self._upstream.get_state()
-        read = self._stage.upstream._position_in(state, self._epoch)
+        read = self._upstream.place or 0
         return read, bisect_left(range(read), read, key=self._stage.remaining.index_of)
 
     def origin(self, back: int) -> SourceItem | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, final
 
@@ -29,7 +29,6 @@ from ..core import (
     check_bool,
     check_int,
     derived,
-    known_length,
     stacked_layout,
 )
 from ..core.arguments import check_field
@@ -96,9 +95,6 @@ class Batch(CallsFunction[Any]):
             drop_last=self.drop_last,
             in_order=self.carries_state,
         )
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        return int(min(-(-upstream // self.batch_size), known_length(self)))
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if not inputs.paired and not self.carries_state:

@@ -339,7 +339,7 @@ class _CacheIterator(CountsItems, DefersState[T]):
             )
 
     @property
-    def _read_again(self) -> int | None:
+    def _items_held(self) -> None:
         return None
 
     def get_state(self) -> State:

@@ -123,14 +123,6 @@ class Concatenate(Combine[T]):
     def _sections(self) -> _Sections:
         return _Sections(self.lengths)
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        if not isinstance(state, dict) or "index" not in state:
-            return super()._position_in(state, epoch)
-        index, upstream = unpack(self, state, "index", "upstream")
-        number = unpack_count(self, "index", index, len(self.upstreams) - 1)
-        within: int = self.upstreams[number]._position_in(upstream, epoch)
-        return int(self._sections.starts[number]) + within
-
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         if not self.random_access:
             return None
@@ -270,13 +262,18 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
     def _first_input(self) -> int:  # type: ignore[override]
         return self._index
 
+    @property
+    def place(self) -> int | None:
+        before, inner = self._stage.lengths[: self._index], self._upstream.place
+        return None if inner is None or None in before else int(sum(before)) + inner  # type: ignore[arg-type]
+
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         if ahead:
             return []
         lengths = self._stage.lengths
         return [
             *lengths[: self._index],
-            self._upstream._given,
+            self._upstream.place,
             *[0] * (len(lengths) - self._index - 1),
         ]
 

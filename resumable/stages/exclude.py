@@ -6,6 +6,7 @@ import ast
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -247,12 +248,6 @@ class Exclude(LookedUp[T], Transform[T]):
             records={first: each.lenient for first, each in self._by_item.items()},
         )
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        if isinstance(state, dict) and state.keys() == {"position"}:
-            return super()._position_in(state, epoch)
-        # It is upstream's, from where nothing was left out.
-        return self.upstream._position_in(state, epoch)
-
     @classmethod
     def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
         return RECORDS
@@ -374,9 +369,18 @@ class _ExcludeIterator(IndexedIterator[T]):
     _stage: Exclude[T]
 
     def set_state(self, state: State) -> None:
-        # It may be one of upstream, from before something was left out.
-        position = self._stage.upstream._position_in(state, self._epoch)
-        super().set_state({"position": position})
+        if not isinstance(state, dict) or state.keys() != {"position"}:
+            # It is upstream's, from before something was left out.
+            with closing(self._stage.upstream.start(self._epoch)) as before:
+                before.set_state(state)
+                if before.place is None:
+                    raise StateMismatch(
+                        f"the state does not say how many items {type(before._stage).__name__} has delivered, so no "
+                        "records can be left out from here on",
+                        self._stage,
+                    )
+                state = {"position": before.place}
+        super().set_state(state)
 
 
 class _StreamIterator(_TellsOrigin[T]):

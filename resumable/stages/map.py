@@ -41,7 +41,6 @@ from ..core import (
     each,
     map_items,
 )
-from ..core.reach import Reach
 from ..core.records import Records
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument
@@ -246,6 +245,7 @@ class Map(CallsPerItem[T]):
 
 class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
     _stage: CallsInWorkers[T]
+    _items_held = 0  # also where it maps the groups of a stage that holds some
 
     def pull(self, count: int) -> Block:
         return map_items(self._stage.called, block_items(self._upstream.pull(count)), self)
@@ -262,9 +262,6 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
         found = self._upstream.state_at(offset)
         return found and ({"upstream": found[0]}, found[1])
 
-    def _reached(self) -> Iterator[Reach]:
-        return self._upstream._reached()
-
     def items(self) -> Items[T]:
         self.one_by_one = True
         return self._upstream.items().through(partial(map, self._stage.called))
@@ -277,6 +274,7 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
     """Drops the items for which the function raises."""
 
     _stage: CallsInWorkers[T]
+    _items_held = 0
 
     def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
@@ -325,9 +323,6 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
     @property
     def skipped(self) -> int:
         return self._tally.skipped
-
-    def _reached(self) -> Iterator[Reach]:
-        return self._upstream._reached()
 
     def get_state(self) -> State:
         return self._tally.get_state(self._upstream.get_state())

@@ -192,15 +192,6 @@ class Repeat(Transform[T]):
         """Upstream in pass ``number`` of ``epoch``."""
         return in_epoch(self.split, self.epoch_of(epoch, number))
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        if not isinstance(state, dict) or "pass" not in state:
-            return super()._position_in(state, epoch)
-        number, _, upstream = unpack(self, state, "pass", "delivered", "upstream")
-        finished = unpack_count(self, "pass", number)
-        inner, its_epoch = self.in_pass(epoch, finished), self.epoch_of(epoch, finished)
-        before = int(self.runs(epoch).items_before(finished))
-        return before + inner._position_in(upstream, its_epoch)
-
     def _made_for(self, epoch: int) -> int:
         """``epoch``, or the first epoch of its own that it is made for, if that comes later."""
         return max(epoch, self._first_epoch // max(self._epochs_counted, 1))
@@ -352,8 +343,8 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return record_at(self._stage, self._start_epoch, position - back)
 
     @property
-    def _given(self) -> int | None:
-        inner, runs = self.inputs[0]._given, self._epoch_runs
+    def place(self) -> int | None:
+        inner, runs = self.inputs[0].place, self._epoch_runs
         if inner is None or not self._finished:
             return inner
         return int(runs.items_before(self._finished)) + inner if runs.known else None

@@ -140,10 +140,6 @@ class Shard(Deals[T]):
             return _IndexedShardIterator(self, epoch)
         return _StreamShardIterator(self, epoch)
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        position = super()._position_in(state, epoch)  # among the items of all ranks
-        return int(min(-(-position // self.count), known_length(self)))
-
     def place_in_last(self, rest: int) -> int | None:
         """Which of the ``rest`` items of a short last round goes to this rank; None for none."""
         if rest == 0 or self.uneven == "drop":
@@ -198,6 +194,10 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         # The last item was handed out before the resume, to whichever rank.
         found = epoch_at(self._stage.upstream, self._start_epoch, self._base - 1)
         return self._start_epoch if found is None else found.epoch
+
+    @property
+    def place(self) -> int | None:
+        return self._stage.relation(0).outputs_after(self.get_state()["position"])
 
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:
         position: int = self.get_state()["position"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import ClassVar, Final, TypeVar, final
 
 from ..core import (
     ITEMS,
@@ -33,7 +33,6 @@ from ..core.left_out import LeftOut
 from ..core.lookup import left_out_of_some
 from ..core.records import Records
 from ..core.reliance import OVER_EPOCHS
-from ..state.value import unpack, unpack_count
 
 T = TypeVar("T")
 
@@ -89,12 +88,6 @@ class Take(Transform[T]):
         """The number of items of each epoch; ``count`` where that is not known."""
         return self.count if self.length is None else int(self.length)
 
-    def _position_in(self, state: Any, epoch: int) -> int:
-        if not isinstance(state, dict) or "upstream" not in state:
-            return super()._position_in(state, epoch)
-        position, _ = unpack(self, state, "position", "upstream")
-        return unpack_count(self, "position", position)
-
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return left_out_of_some(self, epoch, records, stop=self.count)
 
@@ -104,6 +97,10 @@ class Take(Transform[T]):
 
 class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
     _stage: Take[T]
+
+    @property
+    def place(self) -> int:
+        return self._position
 
     def pull(self, count: int) -> Block:
         count = min(count, self._stage.count - self._position)

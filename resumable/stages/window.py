@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
@@ -32,7 +32,6 @@ from ..core import (
     check_bool,
     check_int,
     derived,
-    known_length,
     slice_block,
     stacked_layout,
     state_deferrer,
@@ -125,10 +124,6 @@ class Window(Transform[Any]):
             drop_last=self.drop_last,
             is_slice=True,
         )
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        gap = unpack_count(self, "gap", state.get("gap"), LARGEST_COUNT)
-        return int(min(-(-(upstream + gap) // self.step), known_length(self)))
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         rows = partial(rows_alike, self.upstream.block_layout.batch)
@@ -223,6 +218,11 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._starts.clear()
         self._gap -= self._upstream.skip(self._gap)
         return shared + self._upstream.skip(count - shared)
+
+    @property
+    def place(self) -> int | None:
+        start = self._upstream.place
+        return None if start is None else self._stage.relation(0).outputs_after(start + self._gap)
 
     def _reached(self) -> Iterator[Reach]:
         stage = self._stage

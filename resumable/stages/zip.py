@@ -44,9 +44,8 @@ from ..core.left_out import AtPlaces, LeftOut
 from ..core.orders import MOST_ITEMS
 from ..core.records import Records
 from ..core.stage import InputShadows
-from ..errors import InvalidArgument, StateMismatch
+from ..errors import InvalidArgument
 from ..shadows.traced import Each, joined_origins
-from ..state.value import unpack
 
 
 @final
@@ -104,14 +103,6 @@ class Zip(Combine[Any]):
 
     def relation(self, epoch: int) -> Relation:
         return Aligned(self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows))
-
-    def _position_in(self, state: Any, epoch: int) -> int:
-        if not isinstance(state, dict) or "upstreams" not in state:
-            return super()._position_in(state, epoch)
-        (states,) = unpack(self, state, "upstreams")
-        if not isinstance(states, list) or len(states) != len(self.upstreams):
-            raise StateMismatch(f"the state must be of {len(self.upstreams)} upstreams", self)
-        return self.upstreams[0]._position_in(states[0], epoch)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         # A row is left out if its records have the same number in all sources.

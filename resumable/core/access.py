@@ -23,6 +23,7 @@ from .relation import (
     Drawn,
     Grouped,
     Kept,
+    Moved,
     Permuted,
     Relation,
     Repeated,
@@ -41,11 +42,11 @@ def input_by_index(relation: Relation, number: int = 0) -> Indexed[Any]:
     """Random access to an input.
 
     Raises:
-      InvalidType: if it has none, or no length.
+      InvalidType: if it has none.
     """
     stage, epoch = relation.inputs(number)
     indexed: Indexed[Any] | None = stage.indexed(epoch)
-    if indexed is None or stage.length is None:
+    if indexed is None:
         raise InvalidType(f"{stage!r} has no random access: it can only be iterated")
     return indexed
 
@@ -59,19 +60,16 @@ def _of_same(relation: Same, upstream: Indexed[Any]) -> Indexed[Any]:
     return Indexed.joined([upstream], make.blocks, make.items, every_epoch=upstream.every_epoch)
 
 
-def _of_order(relation: Sliced | Permuted | Drawn | Kept, upstream: Indexed[Any]) -> Indexed[Any]:
-    stride: float = 1
-    if isinstance(relation, Sliced):
-        if relation.stop < math.inf:
-            return upstream  # only fewer of them
-        stride = relation.step
-    elif isinstance(relation, Drawn) or (isinstance(relation, Permuted) and not relation.local):
-        stride = 0
-    if isinstance(relation, Permuted) and not relation.length:
-        return upstream
-    return Indexed.reordered(
-        upstream, lambda indices: relation.inputs_of(indices).indices, stride=stride
-    )
+def _of_order(relation: Moved, upstream: Indexed[Any]) -> Indexed[Any]:
+    return Indexed.reordered(upstream, relation.indices_of, stride=relation.stride)
+
+
+def _of_slice(relation: Sliced, upstream: Indexed[Any]) -> Indexed[Any]:
+    return upstream if relation.stop < math.inf else _of_order(relation, upstream)
+
+
+def _of_permutation(relation: Permuted, upstream: Indexed[Any]) -> Indexed[Any]:
+    return _of_order(relation, upstream) if relation.length else upstream
 
 
 def _of_turns(relation: Routed) -> Indexed[Any]:
@@ -250,8 +248,8 @@ class _PreparedParts(PreparedItems[Any]):
 
 OF_ONE_INPUT: Final[Mapping[type[Relation], Callable[[Any, Indexed[Any]], Indexed[Any]]]] = {
     Same: _of_same,
-    Sliced: _of_order,
-    Permuted: _of_order,
+    Sliced: _of_slice,
+    Permuted: _of_permutation,
     Drawn: _of_order,
     Kept: _of_order,
     Grouped: _of_groups,
@@ -272,9 +270,9 @@ def indexed_by(relation: Relation, derived: object) -> Indexed[Any]:
       derived: the `Stage.indexed` that calls this; a stage with another one is asked for its own.
     """
     # A loop, since a chain of stages may be longer than a recursion.
-    chain = list[Relation]()
-    while type(relation) in OF_ONE_INPUT:
-        chain.append(relation)
+    chain: list[tuple[Callable[[Any, Indexed[Any]], Indexed[Any]], Relation]] = []
+    while (make := OF_ONE_INPUT.get(type(relation))) is not None:
+        chain.append((make, relation))
         stage, epoch = relation.inputs(0)
         if type(stage).indexed is not derived:
             indexed = input_by_index(relation)
@@ -282,6 +280,6 @@ def indexed_by(relation: Relation, derived: object) -> Indexed[Any]:
         relation = stage.relation_in(epoch)
     else:
         indexed = OF_INPUTS[type(relation)](relation)
-    for one in reversed(chain):
-        indexed = OF_ONE_INPUT[type(one)](one, indexed)
+    for make, one in reversed(chain):
+        indexed = make(one, indexed)
     return indexed

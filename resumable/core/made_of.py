@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .relation import Held, Relation, Repeated, Routed, Same, Split
+from .relation import Held, Repeated, Routed, Split
 from .source_item import SourceItem
 
 
@@ -36,7 +36,7 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
       index: of the item.
     """
     found, ascending = None, True
-    while (relation := _one_input(stage, epoch)) is not None:
+    while (relation := stage.relation_in(epoch)) is not None and relation.has_epoch_of_input:
         if isinstance(relation, Repeated):
             number = relation.runs.epoch_with(index)
             stage, epoch = relation.inputs(number)
@@ -52,19 +52,11 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
 def first_epoch(stage: Any, epoch: int) -> int | None:
     """The first epoch of the inputs of the items, at least one; None if all items are in one epoch."""
     found = None
-    while (relation := _one_input(stage, epoch)) is not None:
+    while (relation := stage.relation_in(epoch)) is not None and relation.has_epoch_of_input:
         is_repeat = isinstance(relation, Repeated)
-        stage, epoch = relation.inputs(relation.runs.epoch_with(0) if is_repeat else 0)  # type: ignore[attr-defined]
+        stage, epoch = relation.inputs(relation.runs.epoch_with(0) if is_repeat else 0)
         found = epoch if is_repeat else found
     return found
-
-
-def _one_input(stage: Any, epoch: int) -> Relation | None:
-    """The relation of ``stage``, if each item is made of known items of the same input."""
-    relation: Relation | None = stage.relation_in(epoch)
-    if isinstance(relation, (Held, Routed)) or (isinstance(relation, Same) and relation.kept):
-        return None
-    return relation
 
 
 def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:

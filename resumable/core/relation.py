@@ -93,6 +93,11 @@ class Relation(ABC):
         return length
 
     @property
+    def has_epoch_of_input(self) -> bool:
+        """Whether an item has the epoch of the last of its inputs, which is one of input 0."""
+        return True
+
+    @property
     def ascending(self) -> bool:
         """Whether items that come later are made of items that come later."""
         return True
@@ -155,6 +160,10 @@ class Same(Relation):
     kept: bool = False
 
     @property
+    def has_epoch_of_input(self) -> bool:
+        return not self.kept
+
+    @property
     def length(self) -> Length:
         return self.upstream_length
 
@@ -171,9 +180,26 @@ class Same(Relation):
         return items
 
 
+@dataclass(frozen=True, eq=False)
+class Moved(Relation):
+    """Items of the only input, unchanged, at other indices."""
+
+    @property
+    def stride(self) -> float:
+        """How far apart in the input neighbours lie; 0 if they may lie anywhere."""
+        return 1
+
+    @abstractmethod
+    def indices_of(self, outputs: Indices) -> Indices:
+        """The index in the input of each output; both of shape (n,)."""
+
+    def inputs_of(self, outputs: Indices) -> Made:
+        return Made(None, self.indices_of(outputs), None)
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Sliced(Relation):
+class Sliced(Moved):
     """Items ``start``, ``start + step`` and so on before ``stop``, unchanged.
 
     Args:
@@ -205,15 +231,17 @@ class Sliced(Relation):
             return found
         return max(-(-(int(found) - self.start) // self.step), 0)
 
-    def inputs_of(self, outputs: Indices) -> Made:
-        if not self.start and self.step == 1:
-            return Made(None, outputs, None)
+    @property
+    def stride(self) -> float:
+        return self.step
+
+    def indices_of(self, outputs: Indices) -> Indices:
         if self.upstream_length == math.inf and len(outputs):
             check_reach(int(outputs.max()) * self.step + self.start)
         indices: Indices = (outputs * self.step if self.step > 1 else outputs) + self.start
         if self.last is not None:
             indices[outputs == self.last[0]] = self.last[1]
-        return Made(None, indices, None)
+        return indices
 
     def outputs_after(self, items: int) -> int | None:
         if not self.by_ranks:
@@ -233,7 +261,7 @@ class Sliced(Relation):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Permuted(Relation):
+class Permuted(Moved):
     """All items, unchanged, in another order.
 
     Args:
@@ -253,9 +281,13 @@ class Permuted(Relation):
     def length(self) -> Length:
         return self.upstream_length
 
-    def inputs_of(self, outputs: Indices) -> Made:
+    @property
+    def stride(self) -> float:
+        return 1 if self.local else 0
+
+    def indices_of(self, outputs: Indices) -> Indices:
         # Looked up for each run of indices, since a permutation takes time to set up.
-        return Made(None, self.order()(outputs) if self.length else outputs, None)
+        return self.order()(outputs) if self.length else outputs
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if count else 0]
@@ -266,7 +298,7 @@ class Permuted(Relation):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Drawn(Relation):
+class Drawn(Moved):
     """Items drawn with replacement, unchanged.
 
     Args:
@@ -286,8 +318,12 @@ class Drawn(Relation):
     def length(self) -> Length:
         return self.items
 
-    def inputs_of(self, outputs: Indices) -> Made:
-        return Made(None, self.draw(outputs), None)
+    @property
+    def stride(self) -> float:
+        return 0
+
+    def indices_of(self, outputs: Indices) -> Indices:
+        return self.draw(outputs)
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if count else 0]
@@ -295,7 +331,7 @@ class Drawn(Relation):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Kept(Relation):
+class Kept(Moved):
     """The items that remain where others are left out, unchanged.
 
     Args:
@@ -309,8 +345,8 @@ class Kept(Relation):
     def length(self) -> Length:
         return self.remaining().length if self.stage.inputs[0].random_access else None
 
-    def inputs_of(self, outputs: Indices) -> Made:
-        return Made(None, self.remaining().indices_of(outputs), None)
+    def indices_of(self, outputs: Indices) -> Indices:
+        return self.remaining().indices_of(outputs)
 
     def reads(self, count: float) -> Sequence[float]:
         length = self.length if count else 0
@@ -355,6 +391,10 @@ class Routed(Relation):
     turns: Callable[[], TurnOrder]
     cycles: bool = False
     sees_ends: bool = False
+
+    @property
+    def has_epoch_of_input(self) -> bool:
+        return False
 
     @property
     def length(self) -> Length:
@@ -567,6 +607,10 @@ class Held(Relation):
 
     items: Length = None
     in_order: bool = True
+
+    @property
+    def has_epoch_of_input(self) -> bool:
+        return False
 
     @property
     def length(self) -> Length:

@@ -37,7 +37,6 @@ from .timeline import ByPosition, Timeline
 T = TypeVar("T")
 
 KEPT_RELATIONS: Final = 4
-MISSING: Final = object()
 
 
 class InputShadows(Protocol):
@@ -268,12 +267,13 @@ class Stage(ABC, Generic[T]):
     def relation_in(self, epoch: int) -> Relation | None:
         """`relation`, which is kept for some epochs."""
         kept = self._relations
-        found: Any = kept.get(epoch, MISSING)
-        if found is MISSING:
+        try:
+            return kept[epoch]
+        except KeyError:
             if len(kept) >= KEPT_RELATIONS:
                 kept.clear()
             found = kept[epoch] = self.relation(epoch)
-        return found  # type: ignore[no-any-return]
+            return found
 
     @derived
     def _relations(self) -> dict[int, Relation | None]:
@@ -291,7 +291,8 @@ class Stage(ABC, Generic[T]):
 
     def _ask_from_below(self, name: str) -> None:
         """Let the stages before it derive value ``name``, the first one first: a chain may be longer than a recursion."""
-        waiting, stage = list[Stage[Any]](), self
+        waiting: list[Stage[Any]] = []
+        stage: Stage[Any] = self
         while len(stage.inputs) == 1 and not isinstance(stage.relation_in(0), Held):
             (stage,) = stage.inputs
             if name in vars(stage):
@@ -385,7 +386,7 @@ class Stage(ABC, Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         """The item at ``index``, or the list of items of a slice, in epoch 0."""
-        indexed = by_index(self)
+        indexed = self._by_index
         if isinstance(index, slice):
             chosen = range(*index.indices(self._slice_length(index)))
             step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
@@ -398,6 +399,11 @@ class Stage(ABC, Generic[T]):
         if not 0 <= position < min(length, MOST_ITEMS):
             raise IndexError(f"index {shorten(index)} is out of range for {length} items")
         return indexed.item(position)
+
+    @derived
+    def _by_index(self) -> Indexed[T]:
+        """The items of epoch 0, for those who ask for one after another."""
+        return by_index(self)
 
     def _slice_length(self, index: slice) -> int:
         """The length that ``index`` is applied to; an endless stage needs only its bounds."""

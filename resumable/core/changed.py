@@ -95,7 +95,7 @@ def _in_epochs(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> list[Cha
 def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[ChangedArgument]:
     while isinstance(stage, PassThrough):  # which a fingerprint leaves out
         stage = stage.upstream
-    if stage._may_begin:  # one that does nothing is left out too
+    if stage._run_changes.may_begin:  # one that does nothing is left out too
         theirs, ours = (_with_stage(node, type(stage).__name__) for node in (theirs, ours))
     (was, saved, before), (name, present, upstreams) = node_parts(theirs), node_parts(ours)
     was, name = was.partition("@")[0], name.partition("@")[0]
@@ -105,7 +105,7 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
     # It may be planned for a later epoch, and have been exchanged since.
     if type(stage).__name__ != name:
         return
-    argument = stage._by_position
+    argument = stage._run_changes.argument(stage)
     then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)
     if argument and then and now and then != now:
         values = argument.written_value(then), argument.written_value(now)

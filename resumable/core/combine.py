@@ -16,7 +16,7 @@ from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .identity import IdentityField
-from .layout import LISTS, common_layout
+from .layout import LISTS
 from .left_out import AtPlaces, LeftOut
 from .lookup import IndexedIterator
 from .orders import MOST_ITEMS, Length
@@ -95,24 +95,6 @@ class Combine(Stage[T]):
         """Number of items of all upstreams together; None if that of one is unknown."""
         known = [length for length in self.lengths if length is not None]
         return sum(known) if len(known) == len(self.upstreams) else None
-
-    def _cannot_join(
-        self, count: int, reach: Callable[[Callable[[Any], Any]], float]
-    ) -> str | None:
-        before, new = self.upstreams[:count], self.upstreams[count:]
-        if all(one.random_access for one in before) and not self.random_access:
-            stage = next(one for one in new if not one.random_access)
-            return (
-                "an input that joins others with random access must have it too, since the state is a "
-                f"position only, got {stage!r}"
-            )
-        shared = common_layout([one.block_layout for one in before])
-        if shared is not LISTS and self.block_layout is LISTS:
-            return (
-                "inputs that join must have items of the form that the others have, as arrays or as "
-                f"objects, since functions are given blocks of them, got {new!r}"
-            )
-        return None
 
     def records_of_inputs(self, records: Records) -> list[Records]:
         """The ``records`` of each upstream, which are given by their names."""

@@ -182,8 +182,8 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         return int(self._place > 0)
 
     @property
-    def place(self) -> int | None:
-        whole = super().place
+    def _items_delivered(self) -> int | None:
+        whole = super()._items_delivered
         return None if whole is None else whole + self._place
 
     def get_state(self) -> State:

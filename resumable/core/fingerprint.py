@@ -267,9 +267,14 @@ class _Identity(NamedTuple):
         considered = self.relied_on & (SHARED | LATER_EPOCHS | OVER_EPOCHS)
         return [name for name in self.fields if not self.described[name].when & considered]
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether further inputs may follow those that were saved."""
+        return self.stage._run_changes.may_grow(self.stage)
+
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
         """What ``fields`` say of the argument of the stage that may change, if they can be read."""
-        by_position = self.stage._by_position
+        by_position = self.stage._run_changes.argument(self.stage)
         return None if by_position is None else by_position.timeline(fields)
 
     @property
@@ -279,24 +284,27 @@ class _Identity(NamedTuple):
 
     def continuation(self, saved: Timeline, past: Past) -> Continuation:
         """How that argument goes on where a run with ``saved`` was left."""
-        by_position, present = self.stage._by_position, self.present_timeline
+        changes = self.stage._run_changes
+        by_position, present = changes.argument(self.stage), self.present_timeline
         assert by_position is not None
         assert present is not None
-        reached = past.reach(self.stage, lambda stage: stage._with_timeline(saved))
-        until = self.stage._followed_until(saved, reached)
+        reached = past.reach(self.stage, lambda stage: changes.with_timeline(stage, saved))
+        until = changes.followed_until(self.stage, saved, reached)
         going_on = Continuation(by_position, saved, present, until)
         if going_on.is_fixed or past.noting:
             return going_on
         example = going_on.example
         return replace(
             going_on,
-            refused=past.refused(self.stage, lambda stage: stage._with_timeline(example)),
+            refused=past.refused(self.stage, lambda stage: changes.with_timeline(stage, example)),
         )
 
     def further_inputs(self, saved: Sequence[Any], past: Past | None) -> InputsContinuation:
         """How the ``saved`` inputs go on."""
         assert past is not None
-        problem = self.stage._cannot_join(len(saved), partial(past.reach, self.stage))
+        problem = self.stage._run_changes.cannot_join(
+            self.stage, len(saved), partial(past.reach, self.stage)
+        )
         return InputsContinuation.of(saved, self.upstreams, problem)
 
     def is_in_first_epoch(self, argument: str, saved: Any, present: int, past: Past | None) -> bool:
@@ -373,7 +381,7 @@ def _json(node: Any) -> str:
 def _bare(identity: _Identity) -> list[Any]:
     """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
     fields = identity.fields_set
-    if identity.stage._may_begin and not fields:
+    if identity.stage._run_changes.may_begin and not fields:
         return _bare(identity.upstreams[0])
     name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
     own = [name, fields] if fields else [name]
@@ -584,7 +592,11 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
     past, told = terms.past, terms.told
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint {NOT_OURS}: {shorten(theirs)}"
-    if ours.stage._may_begin and theirs[0] != ours.name and (past or not ours.fields_set):
+    if (
+        ours.stage._run_changes.may_begin
+        and theirs[0] != ours.name
+        and (past or not ours.fields_set)
+    ):
         theirs = [ours.name, theirs]
     named, fields, upstreams = node_parts(theirs)
     name, _, version = named.partition("@")
@@ -608,7 +620,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
             told.append(FoundArgument(name, path, going_on))
         elif reason := going_on.disagreement:
             return f"{name} at {path}: {reason}"
-    if ours.stage._may_grow and ours.continues_names(fields.get("names")):
+    if ours.may_grow and ours.continues_names(fields.get("names")):
         fields = {**fields, "names": ours.fields["names"][0]}
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
         if followed and field in ours.described and ours.described[field].when >= SO_FAR:
@@ -650,8 +662,8 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
                 f"{argument}={shown(current)}; {described.hint}"
             )
-    has_new = past and ours.stage._may_grow and 0 < len(upstreams) < len(ours.upstreams)
-    ends = past and ours.stage._may_grow and followed is None
+    has_new = past and ours.may_grow and 0 < len(upstreams) < len(ours.upstreams)
+    ends = past and ours.may_grow and followed is None
     if has_new or (ends and told is not None and len(upstreams) == len(ours.upstreams)):
         further = ours.further_inputs(upstreams, past)
         if ends and told is not None:

@@ -306,7 +306,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
             begin += last - first
 
     @property
-    def place(self) -> int:
+    def _items_delivered(self) -> int:
         return self.position
 
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:

@@ -147,7 +147,7 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
         return {
             id(below)
             for now in present
-            if not now._orders_as(then(now), reach_of(then(now), known()[1]))
+            if not now._run_changes.orders_as(now, then(now), reach_of(then(now), known()[1]))
             for upstream in now.inputs
             for below, _ in walk(upstream)
         }

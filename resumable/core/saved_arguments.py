@@ -72,7 +72,7 @@ def _found(node: Any, path: str, stages: dict[str, type[Stage[Any]]]) -> Iterato
 def _read(
     kind: type[Stage[Any]], fields: dict[str, Any], inputs: int
 ) -> tuple[ByPosition, Timeline] | None:
-    argument = kind._argument_by_position(fields, inputs)
+    argument = kind._run_changes.saved_argument(fields, inputs)
     timeline = None if argument is None else argument.timeline(fields)
     if argument is None or timeline is None:
         return None

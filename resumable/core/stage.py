@@ -30,9 +30,9 @@ from .origin import Origin
 from .records import Records
 from .relation import Held, Relation, Same
 from .reliance import ITEMS, PARTS, RANK, Reliance
+from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
-from .timeline import ByPosition, Timeline
 
 T = TypeVar("T")
 
@@ -199,59 +199,13 @@ class Stage(ABC, Generic[T]):
         name = type(self).__name__
         return [Origin(name, number) for number in numbers.tolist()]
 
-    _may_begin: ClassVar[bool] = False
-    """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields
-    in `identity`, and did nothing; a fingerprint leaves it out as long as they are."""
+    _run_changes: ClassVar[RunChanges] = NO_CHANGES
+    """What may change of it while a run goes on."""
 
     @property
     def _first_epoch_only(self) -> str | None:
         """Why it has no other epoch than the first; None if it has."""
         return None
-
-    @property
-    def _may_grow(self) -> bool:
-        """Whether further inputs may follow those that were saved, if nothing depends on them yet."""
-        return False
-
-    def _cannot_join(
-        self, count: int, reach: Callable[[Callable[[Any], Any]], float]
-    ) -> str | None:
-        """Why the inputs after the first ``count`` cannot have joined where `_may_grow`; None if they can.
-
-        Args:
-          count: how many there were.
-          reach: returns how many items were read of this stage as it was then, which its argument makes of
-            this stage.
-        """
-        return None
-
-    @classmethod
-    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
-        """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read.
-
-        Args:
-          fields: of `identity`; those of a saved stage may lack what has its default.
-          inputs: the number of its inputs.
-        """
-        return None
-
-    @property
-    def _by_position(self) -> ByPosition | None:
-        """That argument of this stage."""
-        fields = {name: getattr(self, name) for name in self._identity_fields}
-        return self._argument_by_position(fields, len(self.inputs))
-
-    def _with_timeline(self, timeline: Timeline) -> Stage[T]:
-        """A copy in which `_by_position` has another timeline."""
-        raise NotImplementedError
-
-    def _orders_as(self, other: Stage[T], count: float) -> bool:
-        """Whether the first ``count`` items are ordered as by ``other``, a copy over other upstreams."""
-        return True
-
-    def _followed_until(self, saved: Timeline, reached: float) -> float:
-        """Until where what was delivered depends on ``saved``, if ``reached`` items were read."""
-        return reached
 
     def relation(self, epoch: int) -> Relation | None:
         """Which items of `inputs` each item of ``epoch`` is made of; None for a source.

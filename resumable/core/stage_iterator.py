@@ -183,9 +183,9 @@ class StageIterator(ABC, Generic[T]):
         return None if saved_state(self._stage).resumes_before else 0
 
     @property
-    def place(self) -> int | None:
+    def _items_delivered(self) -> int | None:
         """How many items of the epoch come before the state that was set; None if the state does not say."""
-        inner = self.inputs[0].place if self.inputs else None
+        inner = self.inputs[0]._items_delivered if self.inputs else None
         relation = None if inner is None else self._stage.relation_in(0)
         return None if inner is None or relation is None else relation.outputs_after(inner)
 

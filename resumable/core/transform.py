@@ -176,8 +176,8 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
         return self._upstream.skip(count)
 
     @property
-    def place(self) -> int | None:
-        return self._upstream.place
+    def _items_delivered(self) -> int | None:
+        return self._upstream._items_delivered
 
 
 class CountingIterator(CountsItems, SteadyIterator[T]):

@@ -414,7 +414,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return Origin(type(self._stage).__name__, self._position.number - 1)
 
     @property
-    def place(self) -> int:
+    def _items_delivered(self) -> int:
         return self._position.number
 
     def get_state(self) -> State:

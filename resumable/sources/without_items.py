@@ -66,7 +66,7 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
 
     def _position(self) -> tuple[int, int]:
         """How many items upstream has handed out, and how many of these remain."""
-        read = self._upstream.place or 0
+        read = self._upstream._items_delivered or 0
         return read, bisect_left(range(read), read, key=self._stage.remaining.index_of)
 
     def origin(self, back: int) -> SourceItem | None:

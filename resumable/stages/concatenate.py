@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from ..core.function_state import calling_with_state
 from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_by_index, reached_in_epoch
 from ..core.records import Records
+from ..core.run_changes import RunChanges
 from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
@@ -47,6 +48,35 @@ from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
+
+
+class _ConcatenateChanges(RunChanges):
+    def may_grow(self, stage: Any) -> bool:
+        return True
+
+    def cannot_join(
+        self, stage: Any, count: int, reach: Callable[[Callable[[Any], Any]], float]
+    ) -> str | None:
+        if all(one.random_access for one in stage.upstreams) and not stage.random_access:
+            endless = stage.upstreams[stage.lengths.index(math.inf)]
+            return f"only the last input can be endless, got {endless!r}"
+        if reason := super().cannot_join(stage, count, reach):
+            return reason
+
+        def as_it_was(stage: Any) -> Any:
+            names = stage.names and stage.names[:count]
+            return replace(stage, upstreams=stage.upstreams[:count], names=names)
+
+        reached, end = reach(as_it_was), as_it_was(stage).length
+        if reached < (math.inf if end is None else end):
+            return None
+        return (
+            "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
+            "more"
+        )
+
+
+INPUTS_MAY_FOLLOW: Final = _ConcatenateChanges()
 
 
 @final
@@ -72,7 +102,7 @@ class Concatenate(Combine[T]):
 
     flow = Flow.JOINED
     identity: ClassVar[IdentityFields] = {"names": NAMES}
-    _may_grow = True
+    _run_changes = INPUTS_MAY_FOLLOW
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("which input it is in")
 
@@ -91,26 +121,6 @@ class Concatenate(Combine[T]):
             total=lambda: self.total_length,
             turns=lambda: self._sections,
             in_order=math.inf in self.lengths[:-1],
-        )
-
-    def _cannot_join(
-        self, count: int, reach: Callable[[Callable[[Any], Any]], float]
-    ) -> str | None:
-        if all(one.random_access for one in self.upstreams) and not self.random_access:
-            return f"only the last input can be endless, got {self.upstreams[self.lengths.index(math.inf)]!r}"
-        if reason := super()._cannot_join(count, reach):
-            return reason
-
-        def as_it_was(stage: Concatenate[T]) -> Concatenate[T]:
-            names = stage.names and stage.names[:count]
-            return replace(stage, upstreams=stage.upstreams[:count], names=names)
-
-        reached, end = reach(as_it_was), as_it_was(self).length
-        if reached < (math.inf if end is None else end):
-            return None
-        return (
-            "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
-            "more"
         )
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
@@ -263,8 +273,8 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         return self._index
 
     @property
-    def place(self) -> int | None:
-        before, inner = self._stage.lengths[: self._index], self._upstream.place
+    def _items_delivered(self) -> int | None:
+        before, inner = self._stage.lengths[: self._index], self._upstream._items_delivered
         return None if inner is None or None in before else int(sum(before)) + inner  # type: ignore[arg-type]
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
@@ -273,7 +283,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         lengths = self._stage.lengths
         return [
             *lengths[: self._index],
-            self._upstream.place,
+            self._upstream._items_delivered,
             *[0] * (len(lengths) - self._index - 1),
         ]
 

@@ -45,6 +45,7 @@ from ..core.records import (
     shown_records,
 )
 from ..core.reliance import OVER_EPOCHS, SO_FAR
+from ..core.run_changes import RunChanges
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
@@ -58,6 +59,31 @@ T = TypeVar("T")
 RecordsByItem: TypeAlias = "RecordNumbers | Mapping[int, RecordNumbers]"
 
 NOTHING_LEFT_OUT: Final[Timeline] = ((0, ()),)
+
+
+class _ExcludeChanges(RunChanges):
+    may_begin = True
+
+    def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition:
+        return RECORDS
+
+    def argument(self, stage: Any) -> ByPosition:
+        first = first_record(stage.upstream).known_as
+        return replace(RECORDS, another=lambda left_out: () if left_out else first)
+
+    def with_timeline(self, stage: Any, timeline: Timeline) -> Any:
+        example = first_record(stage.upstream)
+        own = {example.known_as: example}
+        own |= {value: stage.by_item[first] for first, value in stage.changes}
+        # Of many records that are not ours only the digest is known. They come later than what was read,
+        # or the timelines do not agree.
+        known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
+        if stage.by_item[0].may_lack:
+            known = {first: each.lenient for first, each in known.items()}
+        return replace(stage, records=known, looks_up=True)
+
+
+RECORDS_MAY_CHANGE: Final = _ExcludeChanges()
 
 
 @final
@@ -106,7 +132,7 @@ class Exclude(LookedUp[T], Transform[T]):
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }
-    _may_begin = True
+    _run_changes = RECORDS_MAY_CHANGE
 
     records: RecordsByItem
     # From which item on which records are left out: `Records.known_as` of them.
@@ -130,7 +156,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     def _check_remaining(self) -> None:
         """Refuse records that are all of the source; a partition may be left without any."""
-        for left_out, records in zip(self._at_first, self._by_item.values(), strict=True):
+        for left_out, records in zip(self._at_first, self.by_item.values(), strict=True):
             if not _is_all(left_out, self.upstream):
                 continue
             source = over_all_parts(self.upstream)
@@ -153,7 +179,7 @@ class Exclude(LookedUp[T], Transform[T]):
         return "the position" if self.upstream.random_access else "nothing"
 
     @property
-    def _by_item(self) -> Mapping[int, Records]:
+    def by_item(self) -> Mapping[int, Records]:
         """The records that are left out from each item at which they change."""
         return cast("Mapping[int, Records]", self.records)
 
@@ -161,7 +187,7 @@ class Exclude(LookedUp[T], Transform[T]):
     def _first_epoch_only(self) -> str | None:
         if not self.upstream.random_access:
             return None
-        if set(self._by_item) != {0}:
+        if set(self.by_item) != {0}:
             return (
                 "exclude with item numbers counts the items of one epoch, so it must stand after repeat; before "
                 "repeat, leave records out from an epoch on, as rs.by_epoch({0: data, 3: data.exclude([12])})"
@@ -183,7 +209,7 @@ class Exclude(LookedUp[T], Transform[T]):
         if self.upstream._changes:
             return self._streams(epoch)
         # One stage for all epochs that leave out the same, as workers are kept by their stage.
-        return self._streams(min(epoch, len(self._by_item) - 1, 1))
+        return self._streams(min(epoch, len(self.by_item) - 1, 1))
 
     @derived
     def _streams(self) -> Callable[[int], Stage[T]]:
@@ -191,7 +217,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     def _stream_without(self, epoch: int) -> Stage[T]:
         # Items are counted in the first epoch, so a later one has what is left out at last.
-        records = {0: self._by_item[max(self._by_item)]} if epoch else self._by_item
+        records = {0: self.by_item[max(self.by_item)]} if epoch else self.by_item
         found = self.upstream._without_records(epoch, records)
         if found is None:
             raise InvalidArgument(
@@ -203,7 +229,7 @@ class Exclude(LookedUp[T], Transform[T]):
         return found
 
     def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
-        upstream, records = self.upstream, self._by_item.values()
+        upstream, records = self.upstream, self.by_item.values()
         found = [upstream._left_out(epoch, each) for each in records]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
@@ -230,7 +256,7 @@ class Exclude(LookedUp[T], Transform[T]):
         if epoch and self._first_epoch_only:
             raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         left_out = self._left_out_in(epoch) if epoch else self._at_first
-        return Remaining(known_length(self.upstream), list(self._by_item), left_out)
+        return Remaining(known_length(self.upstream), list(self.by_item), left_out)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         if self.changes or not self.random_access:
@@ -245,28 +271,8 @@ class Exclude(LookedUp[T], Transform[T]):
         return replace(
             self,
             upstream=in_epoch(self.upstream, epoch),
-            records={first: each.lenient for first, each in self._by_item.items()},
+            records={first: each.lenient for first, each in self.by_item.items()},
         )
-
-    @classmethod
-    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
-        return RECORDS
-
-    @property
-    def _by_position(self) -> ByPosition:
-        first = first_record(self.upstream).known_as
-        return replace(RECORDS, another=lambda left_out: () if left_out else first)
-
-    def _with_timeline(self, timeline: Timeline) -> Exclude[T]:
-        example = first_record(self.upstream)
-        own = {example.known_as: example}
-        own |= {value: self._by_item[first] for first, value in self.changes}
-        # Of many records that are not ours only the digest is known. They come later than what was read,
-        # or the timelines do not agree.
-        known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
-        if self._by_item[0].may_lack:
-            known = {first: each.lenient for first, each in known.items()}
-        return replace(self, records=known, looks_up=True)
 
 
 def read_exclusions(path: str | Path) -> dict[Any, Any]:
@@ -373,13 +379,13 @@ class _ExcludeIterator(IndexedIterator[T]):
             # It is upstream's, from before something was left out.
             with closing(self._stage.upstream.start(self._epoch)) as before:
                 before.set_state(state)
-                if before.place is None:
+                if before._items_delivered is None:
                     raise StateMismatch(
                         f"the state does not say how many items {type(before._stage).__name__} has delivered, so no "
                         "records can be left out from here on",
                         self._stage,
                     )
-                state = {"position": before.place}
+                state = {"position": before._items_delivered}
         super().set_state(state)
 
 

@@ -209,7 +209,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         return turns % inputs, places
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
-        return [] if ahead else [upstream.place for upstream in self._upstreams]
+        return [] if ahead else [upstream._items_delivered for upstream in self._upstreams]
 
     def get_state(self) -> State:
         states: list[State] | None = None

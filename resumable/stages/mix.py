@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, TypeVar, final
 
@@ -44,21 +44,18 @@ from ..core.orders import MOST_ITEMS, TurnOrder
 from ..core.records import Records
 from ..core.reliance import SO_FAR
 from ..core.stage import InputShadows
-from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
 from ..order.weights import (
-    ChangingWeights,
     Parts,
     Weights,
     WeightsByItem,
-    by_name,
-    timeline_of,
     weights_by_item,
 )
 from ..shadows.traced import through_inputs
 from .cycle import CyclingMixIterator, cycle_left_out, without_items
+from .mix_changes import WEIGHTS_MAY_CHANGE
 from .mix_iterator import MixIterator
 from .repeat import Repeat, check_later_epochs
 
@@ -111,6 +108,7 @@ class Mix(LookedUp[T], Combine[T]):
     """
 
     flow = Flow.JOINED
+    _run_changes = WEIGHTS_MAY_CHANGE
     identity: ClassVar[IdentityFields] = {
         "names": IdentityField(
             ALWAYS,
@@ -199,46 +197,6 @@ class Mix(LookedUp[T], Combine[T]):
         if upstream.length == math.inf:
             return Input(upstream, repeat.epoch_of(epoch, 0))
         return Input(repeat, epoch)
-
-    @property
-    def _may_grow(self) -> bool:
-        return self.stop != "all"
-
-    @classmethod
-    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
-        if fields.get("stop") == "all":
-            return None
-        names = fields.get("names")
-        if names is not None and not (isinstance(names, (list, tuple)) and len(names) == inputs):
-            return None
-        timeline = partial(timeline_of, count=inputs)
-        return ChangingWeights("weights", timeline, partial(by_name, names), names=names)
-
-    def _with_timeline(self, timeline: Timeline) -> Mix[T]:
-        return replace(self, weights=dict(timeline))
-
-    def _followed_until(self, saved: Timeline, reached: float) -> float:
-        if reached in (0, UNBOUNDED):
-            return reached
-        before = self._with_timeline(saved)
-        end = before.length
-        if end is None or reached >= end:
-            # That it ended there may have been seen, as by a short batch.
-            reached = min(reached, reached if end is None else end) + 1
-        return before._drawn_with(int(reached))
-
-    def _drawn_with(self, count: int) -> int:
-        """How many turns have a part in the order of the first ``count`` turns."""
-        return self.schedule().round_end(count - 1) if self.reshuffle and count else count
-
-    def _orders_as(self, other: Stage[T], count: float) -> bool:
-        assert isinstance(other, Mix)
-        if not self.reshuffle:
-            return True
-        # Which round ends the mix, and whether that is known, may depend on upstreams whose weights change.
-        until = count if count == UNBOUNDED else other._drawn_with(int(count))
-        ends = [min(until if mix._end is None else mix._end, until) for mix in (self, other)]
-        return ends[0] == ends[1]
 
     def _total(self) -> Length:
         if self.stop == "all":
@@ -346,10 +304,10 @@ class Mix(LookedUp[T], Combine[T]):
         lengths = tuple(math.inf if length is None else length for length in self.lengths)
         if epoch is None or not self.reshuffle:
             return _schedule(self.parts, self.changes, self.seed, lengths)
-        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, self._end)
+        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, self.end)
 
     @property
-    def _end(self) -> int | None:
+    def end(self) -> int | None:
         """The turn at which the mix ends, if that depends on the order of a round and is known."""
         return None if self.stop == "all" or self.length in (None, math.inf) else int(self.length)
 

@@ -133,7 +133,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         if not self._leaves_out:
             return turns
         found = zip(self._ended, self._upstreams, turns, strict=True)
-        return [upstream.place if ended else turn for ended, upstream, turn in found]
+        return [upstream._items_delivered if ended else turn for ended, upstream, turn in found]
 
     def _reached(self) -> Iterator[Reach]:
         yield Reach(self._stage, self._turn_after(self._taken))

@@ -343,8 +343,8 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return record_at(self._stage, self._start_epoch, position - back)
 
     @property
-    def place(self) -> int | None:
-        inner, runs = self.inputs[0].place, self._epoch_runs
+    def _items_delivered(self) -> int | None:
+        inner, runs = self.inputs[0]._items_delivered, self._epoch_runs
         if inner is None or not self._finished:
             return inner
         return int(runs.items_before(self._finished)) + inner if runs.known else None

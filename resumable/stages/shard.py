@@ -196,7 +196,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         return self._start_epoch if found is None else found.epoch
 
     @property
-    def place(self) -> int | None:
+    def _items_delivered(self) -> int | None:
         return self._stage.relation(0).outputs_after(self.get_state()["position"])
 
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:

@@ -99,7 +99,7 @@ class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
     _stage: Take[T]
 
     @property
-    def place(self) -> int:
+    def _items_delivered(self) -> int:
         return self._position
 
     def pull(self, count: int) -> Block:

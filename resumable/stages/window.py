@@ -220,8 +220,8 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         return shared + self._upstream.skip(count - shared)
 
     @property
-    def place(self) -> int | None:
-        start = self._upstream.place
+    def _items_delivered(self) -> int | None:
+        start = self._upstream._items_delivered
         return None if start is None else self._stage.relation(0).outputs_after(start + self._gap)
 
     def _reached(self) -> Iterator[Reach]:

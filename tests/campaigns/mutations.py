@@ -191,14 +191,14 @@ MUTATIONS: Final = [
     ),
     Mutation("core/lookup.py", "(not before.total or by_index(upstream).every_epoch)", "True"),
     Mutation("stages/mix.py", "turns_before(last + 1)", "turns_before(last)"),
-    Mutation("stages/concatenate.py", "int(self._sections.starts[number]) + within", "within"),
+    Mutation("stages/concatenate.py", "else int(sum(before)) + inner", "else inner"),
     Mutation(
         "stages/exclude.py",
         "not self.changes and not self.looks_up",
         "not self.changes",
     ),
     Mutation("sources/without_items.py", "place + (read > last + 1)", "place"),
-    Mutation("stages/exclude.py", "if epoch else self._by_item", "if False else self._by_item"),
+    Mutation("stages/exclude.py", "if epoch else self.by_item", "if False else self.by_item"),
     Mutation("stages/exclude.py", "        replaced.close()\n", ""),
     Mutation(
         "formats/left_out_of_streams.py",

@@ -113,12 +113,15 @@ def test_what_a_pipeline_says_of_its_arguments_its_fingerprint_says_too(tmp_path
     for make in catalogue(tmp_path).values():
         pipeline = make()
         stages = [stage for stage, _ in walk(pipeline.stage)]
-        if any(one._may_begin and type(one).__name__ not in pipeline.fingerprint for one in stages):
+        if any(
+            one._run_changes.may_begin and type(one).__name__ not in pipeline.fingerprint
+            for one in stages
+        ):
             continue  # a fingerprint leaves out what does nothing yet
         expected = [
             (type(stage).__name__, path, argument.argument)
             for stage, path in walk(pipeline.stage)
-            if (argument := stage._by_position)
+            if (argument := stage._run_changes.argument(stage))
         ]
         found = [one for one in saved_arguments(pipeline.fingerprint) if one.stage != "ByEpoch"]
         assert [(one.stage, one.path, one.argument.argument) for one in found] == expected

@@ -33,7 +33,7 @@ STAGE = {
     "start", "state_cost", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
-    "close", "epoch", "get_state", "inputs", "items", "origin", "place", "pull", "set_state", "skip",
+    "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",
     "state_at",
 }  # fmt: skip
 NESTING: dict[str, Callable[[rs.Pipeline[Any], rs.Pipeline[Any]], rs.Pipeline[Any]]] = {

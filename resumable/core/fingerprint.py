@@ -49,7 +49,7 @@ from .saved_epochs import (
     nodes_by_epoch,
     says_what_to_do,
 )
-from .stage import Stage
+from .stage import Stage, own_partitions
 from .timeline import UNBOUNDED, Continuation, InputsContinuation, Timeline, changed_from
 from .transform import PassThrough
 
@@ -675,7 +675,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
             f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
-    if ours.stage._own_partitions:
+    if own_partitions(ours.stage):
         terms = terms._replace(divides=ours.stage)
     elif any(one._deal != ours.stage._deal for one in ours.stage.inputs):
         terms = terms._replace(divides=None)  # what is dealt out stands before the partitions

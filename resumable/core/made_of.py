@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .relation import Held, Repeated, Routed, Split
+from .relation import Held, Repeated, Routed
 from .source_item import SourceItem
 
 
@@ -60,7 +60,7 @@ def first_epoch(stage: Any, epoch: int) -> int | None:
 
 
 def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
-    """The record that the item at ``index`` is made of; None if it is made of several, or of a part of one.
+    """The record that the item at ``index`` is made of; None if it is made of several, or that is unknown.
 
     After stages that join inputs it is the item of the last of these.
 
@@ -73,7 +73,7 @@ def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
     while (relation := stage.relation_in(epoch)) is not None:
         if isinstance(relation, Routed) and len(stage.inputs) > 1:
             return SourceItem(stage, index, place)
-        if isinstance(relation, (Held, Split)):
+        if isinstance(relation, Held):
             return None
         made = relation.inputs_of(np.array([index], np.int64))
         if len(made.indices) > 1:

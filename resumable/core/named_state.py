@@ -10,7 +10,7 @@ from ..state.merging import merge_owner_states
 from ..state.named import KEY, OF_PARTITION, named, partition_key, rank_key, states_in
 from ..state.value import State
 from .fingerprint import holds_items_of_rank
-from .own_partitions import check_one_step, own_partitions
+from .own_partitions import all_own_partitions, check_one_step
 from .stage import Stage
 
 
@@ -34,7 +34,7 @@ def state_for(stage: Stage[Any] | None, state_dict: Any) -> State:
     if KEY in states:
         return states[KEY]
     if next(iter(states)).startswith(OF_PARTITION):
-        own = set() if stage is None else set(map(partition_key, own_partitions(stage)))
+        own = set() if stage is None else set(map(partition_key, all_own_partitions(stage)))
         joined = merge_owner_states(
             [states[key] for key in states if key in own] or states.values()
         )

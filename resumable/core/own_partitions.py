@@ -15,12 +15,12 @@ from ..state.value import State
 from .continuing import mismatch, saved_position
 from .graph import walk, with_inputs, without_threads
 from .reliance import ITEMS, PARTS, RANK
-from .stage import Stage
+from .stage import OwnsPartitions, Stage, own_partitions
 
 
-def own_partitions(stage: Stage[Any]) -> set[int]:
+def all_own_partitions(stage: Stage[Any]) -> set[int]:
     """The numbers of the partitions that this rank owns, if ranks own some of it, so that their states differ."""
-    return {number for found, _ in walk(stage) for number in found._own_partitions}
+    return {number for found, _ in walk(stage) for number in own_partitions(found)}
 
 
 def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
@@ -54,8 +54,8 @@ def _number(state: Any) -> int | None:
 
 def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
     """``stage`` over one of the partitions that it owns; None if there is no such thing."""
-    if stage._own_partitions:
-        return stage._over_partition(number) if number in stage._own_partitions else None
+    if isinstance(stage, OwnsPartitions) and stage.own_partitions:
+        return stage.over_partition(number) if number in stage.own_partitions else None
     if len(stage.inputs) != 1 or not (stage.flow.by_item or _holds_nothing(stage)):
         return None
     (upstream,) = stage.inputs

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 
 from ..errors import ExternalStateError
 from .fingerprint import holds_items_of_rank
-from .own_partitions import own_partitions
+from .own_partitions import all_own_partitions
 from .stage import Stage
 
 
@@ -97,7 +97,7 @@ def refuse_saver_of_rank_0(stage: Stage[Any] | None, caller: FrameType) -> None:
     if not _is_accelerate(caller) or stage is None:
         return
     refuse_items_of_rank("Accelerate", stage)
-    if stage._deal.ranks > 1 and own_partitions(stage):
+    if stage._deal.ranks > 1 and all_own_partitions(stage):
         raise ExternalStateError(
             "Accelerate keeps the state of rank 0 alone, and each rank owns other partitions: "
             "register_for_checkpointing(JoinedState(loader)) keeps those of all"

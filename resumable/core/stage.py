@@ -137,15 +137,6 @@ class Stage(ABC, Generic[T]):
         deals = [upstream._deal for upstream in self.inputs]
         return max(deals, key=lambda deal: deal.ranks, default=Deal())
 
-    @property
-    def _own_partitions(self) -> range:
-        """The numbers of the partitions that this rank owns, of a stage that divides the work into some."""
-        return range(0)
-
-    def _over_partition(self, number: int) -> Stage[T]:
-        """A copy over one of the partitions that this rank owns."""
-        raise NotImplementedError
-
     @derived
     def _changes(self) -> tuple[int, ...]:
         """The epochs, ascending, from which on it is another pipeline than in the epoch before."""
@@ -239,21 +230,9 @@ class Stage(ABC, Generic[T]):
 
         It follows from `relation`; a source overrides it.
         """
-        self._ask_from_below("length")
+        _derive_from_below(self, "length")
         relation = self.relation_in(0)
         return None if relation is None else relation.length
-
-    def _ask_from_below(self, name: str) -> None:
-        """Let the stages before it derive value ``name``, the first one first: a chain may be longer than a recursion."""
-        waiting: list[Stage[Any]] = []
-        stage: Stage[Any] = self
-        while len(stage.inputs) == 1 and not isinstance(stage.relation_in(0), Held):
-            (stage,) = stage.inputs
-            if name in vars(stage):
-                break
-            waiting.append(stage)
-        for stage in reversed(waiting):
-            getattr(stage, name)
 
     @abstractmethod
     def start(self, epoch: int = 0) -> StageIterator[T]:
@@ -277,7 +256,7 @@ class Stage(ABC, Generic[T]):
         relation = self.relation_in(0)
         if relation is None or relation.in_order:
             return type(self).indexed is not Stage.indexed and self.indexed(0) is not None
-        self._ask_from_below("random_access")
+        _derive_from_below(self, "random_access")
         return all(one.random_access for one in self.inputs)
 
     @derived
@@ -298,7 +277,7 @@ class Stage(ABC, Generic[T]):
         By default all callables in its fields, also in lists, tuples and dicts there. A stage overrides
         this to leave out a function that decides nothing, or whose own state is saved.
         """
-        return callables_in(self._configuration)
+        return callables_in(_configuration(self))
 
     @property
     def state_cost(self) -> SavedState | str:
@@ -310,15 +289,7 @@ class Stage(ABC, Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Derived values may differ where it is unpickled: files grow.
-        return self._configuration
-
-    @property
-    def _configuration(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not isinstance(getattr(type(self), name, None), derived)
-        }
+        return _configuration(self)
 
     def __len__(self) -> int:
         length = self.length
@@ -342,7 +313,7 @@ class Stage(ABC, Generic[T]):
         """The item at ``index``, or the list of items of a slice, in epoch 0."""
         indexed = self._by_index
         if isinstance(index, slice):
-            chosen = range(*index.indices(self._slice_length(index)))
+            chosen = range(*index.indices(_slice_length(self, index)))
             step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
             positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
             return list(block_items(indexed.gather(positions))) if len(positions) else []
@@ -358,13 +329,6 @@ class Stage(ABC, Generic[T]):
     def _by_index(self) -> Indexed[T]:
         """The items of epoch 0, for those who ask for one after another."""
         return by_index(self)
-
-    def _slice_length(self, index: slice) -> int:
-        """The length that ``index`` is applied to; an endless stage needs only its bounds."""
-        bounds = (index.start or 0, index.stop)
-        if self.length == math.inf and bounds[1] is not None and min(bounds) >= 0:
-            return int(min(max(bounds), MOST_ITEMS))
-        return len(self)
 
     def __str__(self) -> str:
         """Its name, and its arguments other than defaults, without the stages before it."""
@@ -425,6 +389,54 @@ def known_length(stage: Stage[Any]) -> int | float:
     length = stage.length
     assert length is not None
     return length
+
+
+def _configuration(stage: Stage[Any]) -> dict[str, Any]:
+    """The fields of ``stage``, without values that follow from them."""
+    kind = type(stage)
+    return {
+        name: value
+        for name, value in vars(stage).items()
+        if not isinstance(getattr(kind, name, None), derived)
+    }
+
+
+def _derive_from_below(stage: Stage[Any], name: str) -> None:
+    """Let the stages before ``stage`` derive value ``name``, the first one first: a chain may be longer than a recursion."""
+    waiting: list[Stage[Any]] = []
+    while len(stage.inputs) == 1 and not isinstance(stage.relation_in(0), Held):
+        (stage,) = stage.inputs
+        if name in vars(stage):
+            break
+        waiting.append(stage)
+    for before in reversed(waiting):
+        getattr(before, name)
+
+
+def _slice_length(stage: Stage[Any], index: slice) -> int:
+    """The length that ``index`` is applied to; an endless stage needs only its bounds."""
+    bounds = (index.start or 0, index.stop)
+    if stage.length == math.inf and bounds[1] is not None and min(bounds) >= 0:
+        return int(min(max(bounds), MOST_ITEMS))
+    return len(stage)
+
+
+class OwnsPartitions(Stage[T]):
+    """A stage that divides the work into partitions, of which each rank owns some."""
+
+    @property
+    @abstractmethod
+    def own_partitions(self) -> range:
+        """The numbers of those that this rank owns."""
+
+    @abstractmethod
+    def over_partition(self, number: int) -> Stage[T]:
+        """A copy over one of them."""
+
+
+def own_partitions(stage: Stage[Any]) -> range:
+    """The numbers of the partitions that this rank owns, if ``stage`` divides the work into some."""
+    return stage.own_partitions if isinstance(stage, OwnsPartitions) else range(0)
 
 
 class RunsAhead(Stage[T]):

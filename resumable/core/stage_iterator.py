@@ -22,6 +22,7 @@ from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
 from .reach import Reach, reached_by_motion
+from .relation import Same
 from .saved_state import saved_state
 from .source_item import SourceItem
 
@@ -165,7 +166,8 @@ class StageIterator(ABC, Generic[T]):
 
         None where that is not known without reading. Asked for after an error, so it need not be fast.
         """
-        return None
+        is_same = self.inputs and isinstance(self._stage.relation_in(0), Same)
+        return self.inputs[0].origin(back) if is_same else None
 
     def _reached(self) -> Iterator[Reach]:
         """How many items of each stage down to the sources were read for what was handed out; may move.

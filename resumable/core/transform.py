@@ -179,6 +179,9 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
     def _items_delivered(self) -> int | None:
         return self._upstream._items_delivered
 
+    def origin(self, back: int) -> SourceItem | None:
+        return self._upstream.origin(back)
+
 
 class CountingIterator(CountsItems, SteadyIterator[T]):
     """Motion of a stage that makes one item of each upstream item, and counts them."""

@@ -44,7 +44,6 @@ from ..core import (
 )
 from ..core.graph import walk
 from ..core.position import CountsItems, Position
-from ..core.reach import Reach, reached_all
 from ..core.stage import runs_ahead
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
@@ -263,9 +262,6 @@ class _CacheIterator(CountsItems, DefersState[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
-
-    def _reached(self) -> Iterator[Reach]:
-        return reached_all(self._stage.upstream)  # what is kept was read before
 
     def pull(self, count: int) -> Block:
         kept = self._left_of_whole()

@@ -23,7 +23,6 @@ from ..core import (
     LookedUp,
     Relation,
     Reliance,
-    SourceItem,
     Stage,
     StageIterator,
     Transform,
@@ -344,14 +343,7 @@ def _is_all(left_out: LeftOut, stage: Stage[Any]) -> bool:
     return 0 < known_length(stage) < math.inf and left_out.total == known_length(stage)
 
 
-class _TellsOrigin(ThroughIterator[T]):
-    """Motion of what is read, whose states and items are those of this stage."""
-
-    def origin(self, back: int) -> SourceItem | None:
-        return self._upstream.origin(back)
-
-
-class _NothingLeftOut(_TellsOrigin[T]):
+class _NothingLeftOut(ThroughIterator[T]):
     """Motion of upstream, so that records can be left out of a run that was begun without this stage."""
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
@@ -389,7 +381,7 @@ class _ExcludeIterator(IndexedIterator[T]):
         super().set_state(state)
 
 
-class _StreamIterator(_TellsOrigin[T]):
+class _StreamIterator(ThroughIterator[T]):
     """Motion of a stream whose source leaves the records out."""
 
     _stage: Exclude[T]

@@ -266,9 +266,6 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
         self.one_by_one = True
         return self._upstream.items().through(partial(map, self._stage.called))
 
-    def origin(self, back: int) -> SourceItem | None:
-        return self._upstream.origin(back)
-
 
 class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped[T]):
     """Drops the items for which the function raises."""

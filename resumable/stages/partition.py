@@ -34,6 +34,7 @@ from ..core.arguments import check_below
 from ..core.deal import Deal
 from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
+from ..core.stage import OwnsPartitions
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition(RunsAhead[T], Transform[T]):
+class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     """The items of independent partitions, one of each in turn.
 
     Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
@@ -218,10 +219,10 @@ class Partition(RunsAhead[T], Transform[T]):
         return Deal(self.index, self.ranks)
 
     @property
-    def _own_partitions(self) -> range:
+    def own_partitions(self) -> range:
         return self.numbers
 
-    def _over_partition(self, number: int) -> Partition[T]:
+    def over_partition(self, number: int) -> Partition[T]:
         return self.dealt(self.numbers.index(number), len(self.numbers), "keep")
 
     def is_own(self, state: Any) -> bool:

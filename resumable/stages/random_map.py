@@ -19,7 +19,6 @@ from ..core import (
     IdentityFields,
     Reliance,
     SavedState,
-    SourceItem,
     Stage,
     StageIterator,
     check_seed,
@@ -211,9 +210,6 @@ class _RandomMapIterator(_MappedIterator[T]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         found = self._upstream.state_at(offset)
         return found and (self._outside(found[0]), found[1])
-
-    def origin(self, back: int) -> SourceItem | None:
-        return self._upstream.origin(back)
 
     def get_state(self) -> State:
         return self._outside(self._upstream.get_state())

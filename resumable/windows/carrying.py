@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
-from ..core.reach import Reach
 from ..errors import StateMismatch, UnencodableState
 from ..state.value import State, freeze, unpack, unpack_count, unpack_flag
 from .reservoir import Reservoir
@@ -15,6 +13,8 @@ T = TypeVar("T")
 
 class CarryingIterator(Reservoir[T]):
     """A window whose items are its state."""
+
+    _items_held = 0
 
     def get_state(self) -> State:
         slots = list(self._slots)
@@ -31,9 +31,6 @@ class CarryingIterator(Reservoir[T]):
             "slots": carried,
             "upstream": self._upstream.get_state(),
         }
-
-    def _reached(self) -> Iterator[Reach]:
-        return self._upstream._reached()
 
     def set_state(self, state: State) -> None:
         names = ("position", "draining", "hole", "slots", "upstream")

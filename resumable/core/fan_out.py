@@ -11,7 +11,6 @@ from ..errors import InvalidArgument, MalformedItem, shorten
 from ..state.value import unpack_count
 from .arguments import check_field, check_int
 from .block import Block
-from .flow import Flow
 from .orders import MOST_ITEMS, Length
 from .relation import Held, Relation, Split
 from .reliance import ITEMS, PARTS, RANK, Reliance
@@ -28,7 +27,6 @@ class FansOut(Transform[T]):
     A subclass has the field, and says in `_expansion` how they are made.
     """
 
-    flow = Flow.EXPANDED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     size: int | None

@@ -21,7 +21,7 @@ from .block import Indices, block_items
 from .callables import callables_in
 from .deal import Deal
 from .derived import derived
-from .flow import Flow
+from .flow import read_flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
@@ -29,7 +29,7 @@ from .left_out import AtPlaces, LeftOut
 from .orders import MOST_ITEMS, Length
 from .origin import Origin
 from .records import Records
-from .relation import Held, Relation, Same
+from .relation import Held, Relation, one_by_one, one_for_each
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
@@ -93,11 +93,13 @@ class Stage(ABC, Generic[T]):
     _in_path: ClassVar[bool] = True
     """Whether its inputs have a path of their own in a state, below that of the stage."""
 
-    flow: ClassVar[Flow] = Flow.ANY
-    """What becomes of the items of `inputs`, for the stages that may stand around this one."""
+    unchanged: ClassVar[bool] = False
+    """Whether its items are items of its inputs."""
 
-    blind: ClassVar[bool] = False
-    """Whether it never looks at an item, so that something else may come in the place of items."""
+    alone: ClassVar[bool] = False
+    """Whether what becomes of an item depends on that item and its place in the shared order alone.
+
+    Then the stage does the same to the items of one rank or partition as to all of them."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
@@ -105,6 +107,7 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        read_flow(cls)
         named = isinstance(cls.identity, Mapping)
         fields = (
             {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}
@@ -168,7 +171,7 @@ class Stage(ABC, Generic[T]):
             return None
         if not self.inputs:
             return AtPlaces.of(records.below(known_length(self)))
-        if self.flow.one_for_each and len(self.inputs) == 1:
+        if one_for_each(self) and len(self.inputs) == 1:
             return self.inputs[0]._left_out(epoch, records)
         return None
 
@@ -180,7 +183,9 @@ class Stage(ABC, Generic[T]):
 
         None if an item may be made of several records or depend on its number, or if that is not known.
         """
-        return self._over_remaining(epoch, records) if self.flow is Flow.SAME else None
+        return (
+            self._over_remaining(epoch, records) if self.unchanged and one_for_each(self) else None
+        )
 
     def _over_remaining(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
         """`_without_records` of a stage that makes each item of one of upstream alone."""
@@ -206,7 +211,7 @@ class Stage(ABC, Generic[T]):
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         """`_position_in` where upstream's next item is at ``upstream``, by a state that has upstream's."""
-        if not self.flow.one_by_one:
+        if not one_by_one(self):
             raise StateMismatch(
                 f"the state does not tell how many items {type(self).__name__} has delivered, so no records "
                 "can be left out from here on",
@@ -217,7 +222,7 @@ class Stage(ABC, Generic[T]):
     def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
         """A stage with the same states that delivers items with their origins, or origins alone.
 
-        None if that follows from `blind` and `flow`.
+        None if that follows from `unchanged`, `alone` and `relation`.
         """
         return None
 
@@ -287,8 +292,6 @@ class Stage(ABC, Generic[T]):
         while the next stage is built, so it must read nothing and compute no order. By default an item may be
         made of any.
         """
-        if self.flow.one_for_each:
-            return Same(self, epoch, in_order=True)
         return Held(self, epoch) if self.inputs else None
 
     def relation_in(self, epoch: int) -> Relation | None:
@@ -358,7 +361,7 @@ class Stage(ABC, Generic[T]):
         A stage that makes its items of arrays overrides this. `pull` may return another form: a
         stage passes blocks on as it gets them.
         """
-        if not self.flow.keeps_items:
+        if not self.unchanged:
             return LISTS
         return common_layout([one.block_layout for one in self.inputs])
 

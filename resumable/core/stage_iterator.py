@@ -22,6 +22,7 @@ from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
 from .reach import Reach, reached_by_motion
+from .relation import one_for_each
 from .saved_state import saved_state
 from .source_item import SourceItem
 
@@ -187,7 +188,7 @@ class StageIterator(ABC, Generic[T]):
         """How many items it has handed out in its epoch; None if that does not follow from its state."""
         if (place := self._place_by_index()) is not None:
             return place[2] if place[0] is self._stage else None
-        return self.inputs[0]._given if self._stage.flow.one_for_each and self.inputs else None
+        return self.inputs[0]._given if self.inputs and one_for_each(self._stage) else None
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""

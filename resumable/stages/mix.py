@@ -18,7 +18,6 @@ from ..core import (
     PARTS,
     SEED,
     Combine,
-    Flow,
     IdentityField,
     IdentityFields,
     Indices,
@@ -110,7 +109,7 @@ class Mix(LookedUp[T], Combine[T]):
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
     """
 
-    flow = Flow.JOINED
+    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "names": IdentityField(
             ALWAYS,

@@ -41,8 +41,8 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
     If the pipeline has partitions, each worker owns some and reads no others. That needs a
     `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may follow
-    the partitions: `map`, `filter`, `prefetch`, `random_map`, and stages of your own whose `flow` is
-    `Flow.ONE_TO_ONE` and whose `relies_on` is `NOTHING` (but no `random_map` after one of these). After any
+    the partitions: `map`, `filter`, `prefetch`, `random_map`, and stages of your own that are `alone`, whose
+    `relation` is `Same` and whose `relies_on` is `NOTHING` (but no `random_map` after one of these). After any
     other stage, each worker reads everything, as for any stream; so also after a map with
     ``on_error="skip"``, or with a function that carries state.
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
+from resumable.core import CallsFunction
 from resumable.core.epochs import in_epoch, of_each_epoch
-from resumable.core.flow import Flow
+from resumable.core.relation import one_for_each
 from resumable.core.stage import Stage
 from resumable.stages.filter import Filter
-from resumable.stages.map import Map
 from resumable.stages.partition import Partition, dealt
 from resumable.stages.random_map import RandomMap
 from resumable.state.merging import PARTITIONS, merge_owner_states
@@ -79,13 +79,10 @@ def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
     that counts steps of the rank. Those partitions have known lengths, so skipping costs nothing.
     """
     while not isinstance(stage, Partition):
-        if isinstance(stage, (Map, Filter, RandomMap)):
-            if stage.carries_state or (not isinstance(stage, Filter) and stage.drops):
-                return None
-            # A random map without places in partitions counts the items of the rank.
-            if isinstance(stage, RandomMap) and not stage.over_partitions:
-                return None
-        elif stage.flow not in (Flow.SAME, Flow.ONE_TO_ONE) or stage.relies_on:
+        has_places = isinstance(stage, RandomMap) and stage.over_partitions
+        counts = not has_places and (stage.relies_on or not one_for_each(stage))
+        carries_state = isinstance(stage, CallsFunction) and stage.carries_state
+        if carries_state or (counts and not isinstance(stage, Filter)):
             return None
         (stage,) = stage.inputs
     return stage if stage.uneven == "keep" else None

@@ -61,7 +61,7 @@ class ByEpoch(Stage[T]):
         "starts": IdentityField(ALWAYS, shown_as="first epochs of pipelines")
     }
     relies_on: ClassVar[Reliance] = NOTHING
-    blind = True
+    unchanged = True
     state_cost = SavedState("nothing", levels=0)
     _in_path = False
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final, TypeVar
 from ..errors import InvalidArgument, MalformedItem, shorten
 from .arguments import check_field, check_int
 from .block import Block
-from .flow import Flow
 from .orders import MOST_ITEMS, Length
 from .relation import Held, Relation, Split
 from .reliance import ITEMS, PARTS, RANK, Reliance
@@ -27,7 +26,6 @@ class FansOut(Transform[T]):
     A subclass has the field, and says in `_expansion` how they are made.
     """
 
-    flow = Flow.EXPANDED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     size: int | None

@@ -16,12 +16,12 @@ from ..errors import StateMismatch, shorten
 from ..state.nodes import below, node_parts
 from .epochs import ByEpoch, checked_by_epoch, one_by_epoch
 from .evidence import UNKNOWN, Evidence
-from .flow import Flow
 from .function_state import CallsFunction
 from .graph import walk, with_inputs
 from .identity import IdentityField
 from .layout import LISTS, common_layout
 from .past import Before, Change, InputThen, Noting, Past, why_not_built
+from .relation import Repeated, kind_of
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -232,7 +232,7 @@ class _EpochCount(NamedTuple):
     @property
     def repeat(self) -> Stage[Any] | None:
         """The stage, if it goes through several epochs."""
-        return self.stage if self.stage is not None and self.stage.flow is Flow.REPEATED else None
+        return self.stage if self.stage is not None and kind_of(self.stage) is Repeated else None
 
 
 class _Identity(NamedTuple):
@@ -506,7 +506,7 @@ def _going_on(
         repeat=None if counting.stage is None else str(counting.stage),
         where=where,
         repeats_within=any(
-            found.flow is Flow.REPEATED for _, one in present for found, _ in walk(one.stage)
+            kind_of(found) is Repeated for _, one in present for found, _ in walk(one.stage)
         ),
     )
 

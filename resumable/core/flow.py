@@ -1,65 +1,58 @@
-"""What a stage makes of the items that it reads, as far as other stages rely on it."""
+"""What stages of 0.3 say by ``flow``, which is read until 0.5."""
 
 from __future__ import annotations
 
+import warnings
 from enum import Enum
-from typing import Final
+from typing import Any
+
+from .relation import Grouped, Held, Kept, Permuted, Relation, Repeated, Routed, Same, Split
 
 
 class Flow(Enum):
-    """How the items of a stage come from those of its inputs.
+    """Deprecated: what a stage does to items, as `unchanged`, `alone` and the class of its relation."""
 
-    `ANY` promises nothing, and is the default. `resumable.testing.flows.items_flow_as_declared` tries
-    what the others promise.
-    """
+    ANY = (False, False, None)
+    SAME = (True, True, Same)
+    ONE_TO_ONE = (False, True, Same)
+    COUNTED = (False, False, Same)
+    FILTERED = (True, True, Kept)
+    SUBSET = (True, False, Kept)
+    REORDERED = (True, False, Permuted)
+    REPEATED = (True, True, Repeated)
+    EXPANDED = (False, False, Split)
+    GROUPED = (False, False, Grouped)
+    JOINED = (True, False, Routed)
 
-    ANY = "any"
-    """Nothing is said, or there are no inputs."""
-    SAME = "same"
-    """Each item, unchanged, one for one."""
-    ONE_TO_ONE = "one-to-one"
-    """One item for each, made of that item alone, or of it and its place in the global order."""
-    COUNTED = "counted"
-    """One item for each, or none for some. It may depend on the items before, or on how many there were."""
-    FILTERED = "filtered"
-    """Some of the items, unchanged. Each stays or goes for what it is."""
-    SUBSET = "subset"
-    """Some of the items, unchanged. Which ones depends on how many there were, or on earlier ones."""
-    REORDERED = "reordered"
-    """All of the items, unchanged, in another order."""
-    REPEATED = "repeated"
-    """The items of several epochs, one after the other."""
-    EXPANDED = "expanded"
-    """Several items, or none, for each."""
-    GROUPED = "grouped"
-    """Items that are each made of several."""
-    JOINED = "joined"
-    """The items of several inputs, unchanged."""
+    def relation(self, stage: Any, epoch: int) -> Relation | None:
+        """The relation of ``stage``, which has this flow."""
+        _, alone, kind = self.value
+        if alone and kind is Same:
+            return Same(stage, epoch, in_order=True)
+        return Held(stage, epoch, like=kind) if stage.inputs else None
 
     @property
-    def keeps_items(self) -> bool:
-        """Whether each item is one of an input, unchanged."""
-        return self in KEEPING
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether one item of the input is read for each, or a few more where some are dropped."""
-        return self in (Flow.SAME, Flow.ONE_TO_ONE, Flow.COUNTED)
-
-    @property
-    def one_for_each(self) -> bool:
-        """Whether each item is made of the one that has the same number in the input."""
-        return self in (Flow.SAME, Flow.ONE_TO_ONE)
-
-    @property
-    def by_item(self) -> bool:
-        """Whether what becomes of an item does not depend on the items around it.
-
-        Then the stage does the same to the items of a rank or partition as to all of them.
-        """
-        return self in (Flow.SAME, Flow.ONE_TO_ONE, Flow.FILTERED, Flow.REPEATED)
+    def advice(self) -> str:
+        """What to write in the class instead."""
+        unchanged, alone, kind = self.value
+        if kind is None:
+            return "leave it out"
+        made = f"Held(self, epoch, like={kind.__name__})"
+        made = "Same(self, epoch, in_order=True)" if alone and kind is Same else made
+        lines = [*["unchanged = True"] * unchanged, *["alone = True"] * alone]
+        lines.append(f"def relation(self, epoch): return {made}")
+        return f"write `{'` and `'.join(lines)}` in the class, with names of resumable.core"
 
 
-KEEPING: Final = frozenset(
-    {Flow.SAME, Flow.FILTERED, Flow.SUBSET, Flow.REORDERED, Flow.REPEATED, Flow.JOINED}
-)
+def read_flow(kind: type[Any]) -> None:
+    """Let a class that has ``flow`` of its own say the same by `unchanged`, `alone` and `relation`."""
+    flow = vars(kind).get("flow")
+    if flow is None:
+        return
+    advice = flow.advice if isinstance(flow, Flow) else "write unchanged, alone and relation"
+    message = f"flow of {kind.__name__} will not be read from version 0.5 on: {advice}"
+    warnings.warn(message, DeprecationWarning, stacklevel=4)
+    kind.unchanged = property(lambda stage: stage.flow.value[0])
+    kind.alone = property(lambda stage: stage.flow.value[1])
+    if "relation" not in vars(kind):
+        kind.relation = lambda stage, epoch: stage.flow.relation(stage, epoch)

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from .combine import Combine
 from .epochs import in_epoch
-from .flow import Flow
 from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced
 from .skipped import MovesCopies
 from .stage import Stage, known_length
@@ -130,7 +129,7 @@ def _is_part(relation: Relation) -> bool:
 
 
 def _is_mixture(stage: Stage[Any]) -> bool:
-    return isinstance(stage, Combine) and stage.flow is Flow.JOINED
+    return isinstance(stage, Combine) and stage.unchanged
 
 
 def _names(stage: Stage[Any]) -> Sequence[str]:

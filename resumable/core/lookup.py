@@ -30,6 +30,7 @@ from .orders import MOST_ITEMS, countable
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
 from .records import Records
+from .relation import one_by_one
 from .reliance import ITEMS, PARTS, Reliance
 from .source_item import SourceItem
 from .stage import Stage, by_index, known_length, runs_ahead
@@ -381,7 +382,7 @@ def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
         return None
     while not isinstance(iterator, IndexedIterator):
         stage, inputs = iterator._stage, iterator.inputs
-        if not isinstance(stage, Stage) or not stage.flow.one_by_one or len(inputs) != 1:
+        if not isinstance(stage, Stage) or not one_by_one(stage):
             return None
         (iterator,) = inputs
     return iterator

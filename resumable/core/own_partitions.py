@@ -56,7 +56,7 @@ def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
     """``stage`` over one of the partitions that it owns; None if there is no such thing."""
     if isinstance(stage, OwnsPartitions) and stage.own_partitions:
         return stage.over_partition(number) if number in stage.own_partitions else None
-    if len(stage.inputs) != 1 or not (stage.flow.by_item or _holds_nothing(stage)):
+    if len(stage.inputs) != 1 or not (stage.alone or _holds_nothing(stage)):
         return None
     (upstream,) = stage.inputs
     only = _over_one(upstream, number)

@@ -145,6 +145,10 @@ class Relation(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
+    def _before_end(self, outputs: Indices) -> Indices:
+        """Those of ``outputs`` that there are."""
+        return outputs if self.length is None else outputs[outputs < self.length]
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -256,7 +260,9 @@ class Sliced(Moved):
     def outputs_of(self, number: int, items: Indices) -> Indices:
         here = (items >= self.start) & (items < self.stop) & ((items - self.start) % self.step == 0)
         outputs: Indices = (items[here] - self.start) // self.step
-        return outputs
+        if self.last is not None and self.last[1] in items:
+            outputs = np.append(outputs, self.last[0])
+        return self._before_end(outputs)
 
 
 @final
@@ -425,7 +431,8 @@ class Routed(Relation):
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
         turns = self.turns()
-        return np.array([turns.turn_of(number, item) for item in items.tolist()], np.int64)
+        found = [turns.turn_of(number, item) for item in items.tolist()]
+        return self._before_end(np.array(found, np.int64))
 
 
 @final
@@ -505,7 +512,7 @@ class Aligned(Relation):
         return [count] * len(self.stage.inputs)
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
-        return items
+        return self._before_end(items)
 
 
 @final
@@ -560,8 +567,7 @@ class Grouped(Relation):
     def outputs_of(self, number: int, items: Indices) -> Indices:
         firsts = np.maximum(-(-(items - self.size + 1) // self.step), 0)
         counts = np.maximum(items // self.step - firsts + 1, 0)
-        found = np.unique(joined_ranges(firsts, counts))
-        return found[found < countable(self.length or 0)]
+        return self._before_end(np.unique(joined_ranges(firsts, counts)))
 
 
 @final
@@ -603,10 +609,14 @@ class Held(Relation):
 
     Args:
       items: how many there are; None if that is unknown.
+      like: what class of relation it is, of which the numbers are known only after reading: `Kept` where the
+        stage chooses among the items, `Grouped` where it makes groups of several, `Same` where it makes one of
+        each, by those before it, or drops some.
     """
 
     items: Length = None
     in_order: bool = True
+    like: type[Relation] | None = None
 
     @property
     def has_epoch_of_input(self) -> bool:
@@ -621,3 +631,19 @@ class Held(Relation):
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if count else 0] * len(self.stage.inputs)
+
+
+def kind_of(stage: Any) -> type[Any]:
+    """The class of the relation of ``stage``, also if its numbers are known only after reading."""
+    relation = stage.relation_in(0)
+    return (isinstance(relation, Held) and relation.like) or type(relation)
+
+
+def one_for_each(stage: Any) -> bool:
+    """Whether each item is made of the one with the same number in the input, and of that alone."""
+    return bool(stage.alone) and isinstance(stage.relation_in(0), Same)
+
+
+def one_by_one(stage: Any) -> bool:
+    """Whether one item of the only input is read for each, or a few more where some are dropped."""
+    return kind_of(stage) is Same and len(stage.inputs) == 1

@@ -20,7 +20,7 @@ from .block import Indices, block_items
 from .callables import callables_in
 from .deal import Deal
 from .derived import derived
-from .flow import Flow
+from .flow import read_flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
@@ -28,7 +28,7 @@ from .left_out import AtPlaces, LeftOut
 from .orders import MOST_ITEMS, Length
 from .origin import Origin
 from .records import Records
-from .relation import Held, Relation, Same
+from .relation import Held, Relation, one_for_each
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
@@ -91,11 +91,13 @@ class Stage(ABC, Generic[T]):
     _in_path: ClassVar[bool] = True
     """Whether its inputs have a path of their own in a state, below that of the stage."""
 
-    flow: ClassVar[Flow] = Flow.ANY
-    """What becomes of the items of `inputs`, for the stages that may stand around this one."""
+    unchanged: ClassVar[bool] = False
+    """Whether its items are items of its inputs."""
 
-    blind: ClassVar[bool] = False
-    """Whether it never looks at an item, so that something else may come in the place of items."""
+    alone: ClassVar[bool] = False
+    """Whether what becomes of an item depends on that item and its place in the shared order alone.
+
+    Then the stage does the same to the items of one rank or partition as to all of them."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
@@ -103,6 +105,7 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        read_flow(cls)
         named = isinstance(cls.identity, Mapping)
         fields = (
             {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}
@@ -157,7 +160,7 @@ class Stage(ABC, Generic[T]):
             return None
         if not self.inputs:
             return AtPlaces.of(records.below(known_length(self)))
-        if self.flow.one_for_each and len(self.inputs) == 1:
+        if one_for_each(self) and len(self.inputs) == 1:
             return self.inputs[0]._left_out(epoch, records)
         return None
 
@@ -169,7 +172,9 @@ class Stage(ABC, Generic[T]):
 
         None if an item may be made of several records or depend on its number, or if that is not known.
         """
-        return self._over_remaining(epoch, records) if self.flow is Flow.SAME else None
+        return (
+            self._over_remaining(epoch, records) if self.unchanged and one_for_each(self) else None
+        )
 
     def _over_remaining(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
         """`_without_records` of a stage that makes each item of one of upstream alone."""
@@ -181,7 +186,7 @@ class Stage(ABC, Generic[T]):
     def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
         """A stage with the same states that delivers items with their origins, or origins alone.
 
-        None if that follows from `blind` and `flow`.
+        None if that follows from `unchanged`, `alone` and `relation`.
         """
         return None
 
@@ -205,8 +210,6 @@ class Stage(ABC, Generic[T]):
         while the next stage is built, so it must read nothing and compute no order. By default an item may be
         made of any.
         """
-        if self.flow.one_for_each:
-            return Same(self, epoch, in_order=True)
         return Held(self, epoch) if self.inputs else None
 
     def relation_in(self, epoch: int) -> Relation | None:
@@ -266,7 +269,7 @@ class Stage(ABC, Generic[T]):
         A stage that makes its items of arrays overrides this. `pull` may return another form: a
         stage passes blocks on as it gets them.
         """
-        if not self.flow.keeps_items:
+        if not self.unchanged:
             return LISTS
         return common_layout([one.block_layout for one in self.inputs])
 

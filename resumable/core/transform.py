@@ -9,7 +9,6 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .block import Block
-from .flow import Flow
 from .orders import Length
 from .position import CountsItems, Position
 from .relation import Relation, Same
@@ -69,9 +68,12 @@ class PassThrough(Transform[T]):
     It can be added and removed between a save and a resume, and is left out of the fingerprint.
     """
 
-    flow = Flow.SAME
+    unchanged = True
+    alone = True
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = SavedState("nothing", levels=0)
+    blind: ClassVar[bool] = False
+    """Whether its motion never looks at an item, so that something else may come in the place of items."""
     _in_path = False
 
     def relation(self, epoch: int) -> Relation:

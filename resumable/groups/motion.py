@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
-from ..core.flow import Flow
 from ..core.position import NO_TICKS
 from ..core.relation import Grouped, Relation
 from ..core.stage import Stage
@@ -35,7 +34,6 @@ class Groups(Transform[Block]):
     State: upstream's, after a whole block.
     """
 
-    flow = Flow.GROUPED
     _: KW_ONLY
     size: int
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.combine import Combine
-from ..core.flow import Flow
 from ..core.left_out import AtPlaces
 from ..core.origin import Name, Origin
 from ..core.records import Records
@@ -61,7 +60,7 @@ def _sources(
     """The sources before ``stage``, and through which inputs their items come."""
     if not stage.inputs:
         yield inputs, stage
-    joins = isinstance(stage, Combine) and stage.flow is Flow.JOINED
+    joins = isinstance(stage, Combine) and stage.unchanged
     for number, upstream in enumerate(stage.inputs):
         names = stage.names if isinstance(stage, Combine) else None
         name = number if names is None else names[number]

@@ -18,6 +18,8 @@ from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
 from ..core.reach import Reach
+from ..core.relation import Held, Same
+from ..core.reliance import RANK
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.timeline import UNBOUNDED
@@ -97,10 +99,21 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
         return SourceShadow(stage, paired)
     inputs = _Shadows(stage, paired)
     made = stage._traced(inputs)
-    if made is None and stage.blind:
+    if made is None and _is_blind(stage):
         return with_inputs(stage, inputs.alike)
     made = made or Tapped(stage, inputs.pairs)
     return made if paired else Each(made, origin_alone)
+
+
+def _is_blind(stage: Stage[Any]) -> bool:
+    """Whether it never looks at an item, and holds none in its state, so that origins may come instead."""
+    if isinstance(stage, PassThrough):
+        return stage.blind
+    relation = stage.relation_in(0)
+    if isinstance(relation, Held) and stage.relies_on & RANK:
+        return False
+    looks = isinstance(relation, Same) and relation.in_order  # so one of the user's may
+    return stage.unchanged and not looks and not stage.user_functions
 
 
 def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:

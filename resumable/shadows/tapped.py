@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Final, final
 from ..core.block import Block, block_items, block_length
 from ..core.combine import Combine
 from ..core.derived import derived
-from ..core.flow import Flow
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.orders import Length
 from ..core.origin import BatchOrigin, ItemOrigin, Name, UnknownOrigin, ZipOrigin
-from ..core.relation import Input, Relation, Same
+from ..core.relation import Grouped, Input, Kept, Relation, Same, Sliced, kind_of, one_for_each
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
@@ -26,7 +25,7 @@ from .traced import Traced, carried, through_inputs
 
 # A stage may read ahead, drop what it has read, and hold items in its state, and nothing says whether it
 # does. So what was read since the item before is not yet what the next one is made of. Known are the origins
-# of items that are delivered as they were read, the same objects, and of those that a flow promises to be made of
+# of items that are delivered as they were read, the same objects, and of those that a relation says are made of
 # the ones with the same number.
 
 Noted = tuple[deque[Traced[Any]], ...]
@@ -41,7 +40,7 @@ SHARED_NUMBERS: Final = range(-5, 257)
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Tapped(Stage[Traced[Any]]):
-    """The items of ``of`` with their origins, as far as its `flow` tells them.
+    """The items of ``of`` with their origins, as far as its relation tells them.
 
     Args:
       of: any stage with inputs.
@@ -88,7 +87,7 @@ class Tapped(Stage[Traced[Any]]):
     def _over(self, noted: Noted) -> Stage[Any]:
         """The stage over inputs that note what it reads."""
         stage, pairs = self.of, self.pairs
-        if isinstance(stage, Combine) and stage.flow is Flow.JOINED:
+        if isinstance(stage, Combine) and stage.unchanged:
             pairs = through_inputs(pairs, stage.names)
         taps = (
             _Tap(one, plain, of_input.append)
@@ -208,18 +207,17 @@ class _Telling:
 
     def of(self, item: Any) -> ItemOrigin:
         """The origin of ``item``, which was just delivered."""
-        flow = self._stage.flow
-        if flow.one_for_each:
+        stage, kind = self._stage, kind_of(self._stage)
+        if one_for_each(stage):
             return self._of_same_number()
-        if flow in (Flow.FILTERED, Flow.SUBSET):
-            return self._kept(item, may_repeat=flow is Flow.FILTERED)
-        if flow.keeps_items:
-            return self._moved(item)
-        if flow is Flow.GROUPED:
+        if stage.unchanged:
+            in_order = kind in (Kept, Sliced)
+            return self._kept(item, may_repeat=stage.alone) if in_order else self._moved(item)
+        if kind is Grouped:
             return self._group(item)
         if any(self._noted):
             self._last = self._all_read()
-        return carried(*self._last) if flow is Flow.COUNTED else self._unknown(*self._last)
+        return carried(*self._last) if kind is Same else self._unknown(*self._last)
 
     def _of_same_number(self) -> ItemOrigin:
         """That of the next item of each input; what was read ahead stays."""

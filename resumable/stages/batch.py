@@ -12,7 +12,6 @@ from ..core import (
     NOTHING,
     Block,
     CallsFunction,
-    Flow,
     Grouped,
     IdentityField,
     IdentityFields,
@@ -64,7 +63,6 @@ class Batch(CallsFunction[Any]):
     [array([0, 1]), array([2, 3]), array([4])]
     """
 
-    flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = {
         "batch_size": IdentityField(ITEMS, hint=BATCH_SIZE_HINT),
         "drop_last": ITEMS,

@@ -17,12 +17,14 @@ from ..core import (
     RANK,
     SEED,
     Block,
-    Flow,
     FunctionVersion,
+    Grouped,
+    Held,
     IdentityField,
     IdentityFields,
     Indices,
     Items,
+    Relation,
     Reliance,
     SavedState,
     Stage,
@@ -93,7 +95,6 @@ class Bucket(FunctionVersion[Any]):
     [[[4, 4, 0], [2, 2, 2]], [[1], [3]]]
     """
 
-    flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = {
         "fields": IdentityField(ALWAYS, shown_as="length"),
         **dict.fromkeys(("batch_size", "max_tokens", "window"), ALWAYS),
@@ -154,6 +155,9 @@ class Bucket(FunctionVersion[Any]):
                 f"max_tokens must have the fields of length, which are {fields}, got {shorten(given)}"
             )
         return {name: check_int(f"max_tokens[{name!r}]", given[name], minimum=1) for name in fields}
+
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, like=Grouped)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         length_of = None if self.length_of is None else AsksTraced(self.length_of)

@@ -26,7 +26,6 @@ from ..core import (
     Block,
     DeferredState,
     DefersState,
-    Flow,
     Indexed,
     IndexedIterator,
     Indices,
@@ -134,8 +133,7 @@ class Cache(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    flow = Flow.REORDERED
-    blind = True
+    unchanged = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     kept: CachedItems = field(init=False, repr=False, default_factory=CachedItems)

@@ -17,7 +17,6 @@ from ..core import (
     PARTS,
     Block,
     Combine,
-    Flow,
     IdentityFields,
     Indices,
     Items,
@@ -100,7 +99,7 @@ class Concatenate(Combine[T]):
     [0, 1, 7, 8]
     """
 
-    flow = Flow.JOINED
+    unchanged = True
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     _run_changes = INPUTS_MAY_FOLLOW
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items

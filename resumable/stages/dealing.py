@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..core import Flow, LookedUp, Transform
+from ..core import LookedUp, Transform
 from ..core.deal import Deal
 
 T = TypeVar("T")
@@ -20,8 +20,7 @@ class Deals(LookedUp[T], Transform[T]):
       count: number of ranks, or of partitions.
     """
 
-    flow = Flow.SUBSET
-    blind = True
+    unchanged = True
 
     index: int
     count: int

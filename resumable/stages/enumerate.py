@@ -16,7 +16,6 @@ from ..core import (
     PARTS,
     Block,
     CountingIterator,
-    Flow,
     Indices,
     Items,
     Joined,
@@ -48,7 +47,6 @@ class Enumerate(Transform[tuple[int, Any]]):
     [(0, 'a'), (1, 'b')]
     """
 
-    flow = Flow.COUNTED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 

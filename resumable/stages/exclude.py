@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
 from ..core import (
     ALWAYS,
     NOTHING,
-    Flow,
     IdentityField,
     IdentityFields,
     IndexedIterator,
@@ -23,6 +22,7 @@ from ..core import (
     LookedUp,
     Relation,
     Reliance,
+    Repeated,
     Stage,
     StageIterator,
     Transform,
@@ -43,6 +43,7 @@ from ..core.records import (
     records_known_as,
     shown_records,
 )
+from ..core.relation import kind_of
 from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.run_changes import RunChanges
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
@@ -126,8 +127,7 @@ class Exclude(LookedUp[T], Transform[T]):
     [0, 1, 2, 3, 4, 5, 0, 2, 3, 4, 5]
     """
 
-    flow = Flow.SUBSET
-    blind = True
+    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }
@@ -170,7 +170,7 @@ class Exclude(LookedUp[T], Transform[T]):
         """Behind a repeat the position is one over all epochs, so it depends on their lengths."""
         if not self.changes or not self.upstream.random_access:
             return NOTHING
-        repeats = any(found.flow is Flow.REPEATED for found, _ in walk(self.upstream))
+        repeats = any(kind_of(found) is Repeated for found, _ in walk(self.upstream))
         return OVER_EPOCHS if repeats else NOTHING
 
     @property

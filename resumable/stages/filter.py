@@ -16,7 +16,6 @@ from ..core import (
     Block,
     CallsFunction,
     CallsOneByOne,
-    Flow,
     FunctionVersion,
     Items,
     Reliance,
@@ -60,7 +59,8 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     [1, 3, 5]
     """
 
-    flow = Flow.FILTERED
+    unchanged = True
+    alone = True
     relies_on: ClassVar[Reliance] = RANK
     calls: ClassVar[str] = "predicate"
 

@@ -17,7 +17,6 @@ from ..core import (
     OWN_INDICES,
     Block,
     CountingIterator,
-    Flow,
     Indexed,
     Items,
     Joined,
@@ -33,6 +32,7 @@ from ..core import (
 from ..core.deal import Deal
 from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
+from ..core.relation import one_for_each
 from ..order.random_bits import derive
 from ..state.value import LARGEST_COUNT, State
 from .dealing import Deals
@@ -79,7 +79,7 @@ def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:
 
 def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
     """The order that was dealt out, if ``stage`` delivers a rank's items one for one; else None."""
-    while stage.flow.one_for_each:
+    while one_for_each(stage):
         (stage,) = stage.inputs
     dealt = isinstance(stage, Deals) and deal_of(stage.upstream).ranks == 1
     return stage.upstream if dealt else None  # type: ignore[attr-defined]
@@ -107,7 +107,6 @@ class Places(Transform[Placed]):
     access is kept.
     """
 
-    flow = Flow.COUNTED
     _: KW_ONLY
     seed: int
 

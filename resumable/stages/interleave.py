@@ -14,7 +14,6 @@ from ..core import (
     PARTS,
     Block,
     Combine,
-    Flow,
     Held,
     IdentityFields,
     IndexedIterator,
@@ -62,7 +61,7 @@ class Interleave(Combine[T]):
     [0, 7, 1, 8, 2]
     """
 
-    flow = Flow.JOINED
+    unchanged = True
     identity: ClassVar[IdentityFields] = {"names": NAMES, "block_length": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("whose turn it is", levels=2)

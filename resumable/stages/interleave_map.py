@@ -15,7 +15,6 @@ from ..core import (
     PARTS,
     RANK,
     DeferredState,
-    Flow,
     FunctionVersion,
     IdentityFields,
     ItemByItem,
@@ -32,6 +31,7 @@ from ..core import (
 from ..core.arguments import check_field
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
 from ..core.graph import tuned, tuning_without_threads, walk
+from ..core.relation import one_by_one
 from ..core.stage import InputShadows
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..shadows.expanded import ExpandsTraced
@@ -84,7 +84,6 @@ class InterleaveMap(FunctionVersion[T]):
     ['a', 'x', 'b', 'y', 'c', 'z']
     """
 
-    flow = Flow.EXPANDED
     identity: ClassVar[IdentityFields] = {
         **FunctionVersion.identity,
         "cycle_length": ALWAYS,
@@ -324,7 +323,7 @@ def _read_singly(stage: Stage[T]) -> Stage[T]:
     """
     # What a cache keeps belongs to it, so neither it nor what it reads is copied.
     stages = list(takewhile(lambda found: not isinstance(found, Cache), _stages(stage)))
-    last = len(list(takewhile(lambda found: found.flow.one_by_one, stages)))
+    last = len(list(takewhile(one_by_one, stages)))
     tuning = {
         number: changes
         for number, changes in tuning_without_threads(stage).items()

@@ -17,7 +17,6 @@ from ..core import (
     CallsFunction,
     CallsOneByOne,
     CountsSkipped,
-    Flow,
     FunctionVersion,
     Held,
     IdentityFields,
@@ -124,7 +123,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     def relation(self, epoch: int) -> Relation:
         if self.drops:
-            return Held(self, epoch)
+            return Held(self, epoch, like=Same)
         return Same(
             self,
             epoch,
@@ -163,9 +162,9 @@ class CallsPerItem(CallsInWorkers[T]):
         return False
 
     @property
-    def flow(self) -> Flow:  # type: ignore[override]
-        """What may drop items counts those that it has tried."""
-        return Flow.COUNTED if self.drops else Flow.ONE_TO_ONE
+    def alone(self) -> bool:  # type: ignore[override]
+        """A map that may drop items counts the items it has tried."""
+        return not self.drops
 
 
 # When a worker dies for the second time during some work, that work is tried item by item, with nothing else

@@ -14,7 +14,6 @@ from ..core import (
     PARTS,
     RANK,
     Block,
-    Flow,
     Held,
     IdentityFields,
     Relation,
@@ -79,7 +78,6 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
-    flow = Flow.ANY  # the function decides
     identity: ClassVar[IdentityFields] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
 
     _: KW_ONLY

@@ -18,7 +18,6 @@ from ..core import (
     PARTS,
     SEED,
     Combine,
-    Flow,
     IdentityField,
     IdentityFields,
     Indices,
@@ -107,8 +106,8 @@ class Mix(LookedUp[T], Combine[T]):
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
     """
 
-    flow = Flow.JOINED
     _run_changes = WEIGHTS_MAY_CHANGE
+    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "names": IdentityField(
             ALWAYS,

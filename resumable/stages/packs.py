@@ -14,10 +14,12 @@ from ..core import (
     RANK,
     STACKED,
     Block,
-    Flow,
+    Grouped,
+    Held,
     IdentityField,
     Indices,
     Layout,
+    Relation,
     Reliance,
     Stage,
     StageIterator,
@@ -50,7 +52,6 @@ ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "pa
 class Packs(Transform[Columns]):
     """A stage that packs documents; `BestFitPack` says what its arguments are."""
 
-    flow = Flow.GROUPED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
 
@@ -107,6 +108,9 @@ class Packs(Transform[Columns]):
     @derived
     def block_layout(self) -> Layout:
         return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
+
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, like=Grouped)
 
     def groups(self, epoch: int) -> StageIterator[Block]:
         """The documents, in blocks of ``window``."""

@@ -19,6 +19,7 @@ from ..core import (
     PARTS,
     CallsFunction,
     Flow,
+    Held,
     IdentityField,
     IdentityFields,
     Length,
@@ -34,7 +35,8 @@ from ..core.arguments import check_below
 from ..core.deal import Deal
 from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
-from ..core.stage import OwnsPartitions
+from ..core.relation import kind_of
+from ..core.stage import InputShadows, OwnsPartitions
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
@@ -116,7 +118,6 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     [[3, 6], [9]]
     """
 
-    blind = True
     state_cost = SavedState("the states of its partitions", levels=2)
     identity: ClassVar[IdentityFields] = {
         "index": IdentityField(
@@ -196,8 +197,11 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return f"Partition(count={self.count}{', ' * (fields != ')')}{fields}"
 
     @property
-    def flow(self) -> Flow:  # type: ignore[override]
-        return Flow.ANY if self.placing else Flow.JOINED
+    def unchanged(self) -> bool:  # type: ignore[override]
+        return not self.placing
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return with_inputs(self, inputs.alike)
 
     @derived
     def count(self) -> int:
@@ -343,26 +347,30 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
                 f"and others have none, got {stage!r}"
             )
         return with_inputs(stage, tuple(shared for _, shared in pairs if shared))
-    if stage.flow.by_item:
+    if stage.alone:
         (upstream,) = stage.inputs
         shared = dealt(upstream, index, count, uneven)
         return shared and with_inputs(stage, (shared,))
     if has_partitions(stage):
         raise InvalidArgument(
-            f"shard cannot keep the partitions before {stage} apart{_without_flow(stage)} put shard right "
+            f"shard cannot keep the partitions before {stage} apart{_without_relation(stage)} put shard right "
             "after partition, and what groups, counts, reorders or joins items after shard or in the "
             "function of the partition"
         )
     return None
 
 
-def _without_flow(stage: Stage[Any]) -> str:
+def _without_relation(stage: Stage[Any]) -> str:
     """What the author of ``stage`` may have left out, up to where the advice to the user begins."""
-    if stage.flow is not Flow.ANY or type(stage).__module__.startswith(f"{__package__}."):
+    if (
+        kind_of(stage) is not Held
+        or stage.unchanged
+        or type(stage).__module__.startswith(f"{__package__}.")
+    ):
         return ";"
     return (
-        f", since {type(stage).__name__} declares no flow; if it makes each item of one item of upstream "
-        "alone, write `flow = Flow.ONE_TO_ONE` in the class, with Flow of resumable.core; otherwise"
+        f", since {type(stage).__name__} does not say what its items are made of; if it makes each item of one "
+        f"item of upstream alone, {Flow.ONE_TO_ONE.advice}; otherwise"
     )
 
 

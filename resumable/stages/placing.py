@@ -50,7 +50,7 @@ def makes_one_of_one(stage: Stage[Any]) -> bool:
     if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
         return False
     carries_state = isinstance(stage, CallsFunction) and stage.carries_state
-    return stage.flow.by_item and not carries_state
+    return stage.alone and not carries_state
 
 
 def with_places(stage: Stage[Any]) -> Stage[InPartition]:

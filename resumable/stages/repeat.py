@@ -12,7 +12,6 @@ from ..core import (
     EPOCHS,
     ITEMS,
     Block,
-    Flow,
     IdentityField,
     IdentityFields,
     IndexedIterator,
@@ -97,8 +96,8 @@ class Repeat(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    flow = Flow.REPEATED
-    blind = True
+    unchanged = True
+    alone = True
     identity: ClassVar[IdentityFields] = {
         "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS),
         "epochs_each": IdentityField(LATER_EPOCHS, shown_as="epochs", hint=FIXED_IN_LATER_EPOCHS),

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core import (
     ALWAYS,
+    LISTS,
     SEED,
     Drawn,
-    Flow,
     IdentityField,
     IdentityFields,
+    Layout,
     LookedUp,
     Relation,
     Transform,
@@ -58,8 +59,8 @@ class Sample(LookedUp[T], Transform[T]):
     [1, 1, 1, 2, 2, 2]
     """
 
-    flow = Flow.ANY
-    blind = True
+    unchanged = True
+    block_layout: ClassVar[Layout] = LISTS
     identity: ClassVar[IdentityFields] = {
         "digest": IdentityField(ALWAYS, shown_as="weights"),
         "seed": SEED,

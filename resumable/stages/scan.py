@@ -12,13 +12,13 @@ from ..core import (
     ALWAYS,
     Block,
     CallsFunction,
-    Flow,
     FunctionVersion,
     Held,
     IdentityField,
     IdentityFields,
     Items,
     Relation,
+    Same,
     SavedState,
     Stage,
     StageIterator,
@@ -99,10 +99,6 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
             object.__setattr__(self, "finishes", True)
 
     @property
-    def flow(self) -> Flow:  # type: ignore[override]
-        return Flow.COUNTED if self.finish is None else Flow.ANY
-
-    @property
     def state_cost(self) -> SavedState:
         own = "the carry" if self.finish is None else "the carry, and an offset after the end"
         return super().state_cost._replace(text=own)
@@ -113,7 +109,9 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
     def relation(self, epoch: int) -> Relation:
-        return Held(self, epoch, items=self.upstream.length if self.finish is None else None)
+        if self.finish is not None:
+            return Held(self, epoch)
+        return Held(self, epoch, items=self.upstream.length, like=Same)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         finish = None if self.finish is None else _FinishTraced(self.finish)

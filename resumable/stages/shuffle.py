@@ -10,7 +10,6 @@ from typing import ClassVar, TypeVar, final
 from ..core import (
     ALWAYS,
     SEED,
-    Flow,
     IdentityFields,
     Indices,
     LookedUp,
@@ -64,8 +63,7 @@ class Shuffle(LookedUp[T], Transform[T]):
     [0, 1, 2, 3, 4]
     """
 
-    flow = Flow.REORDERED
-    blind = True
+    unchanged = True
     identity: ClassVar[IdentityFields] = {"seed": SEED, "block": ALWAYS}
     state_cost = "the position"
 

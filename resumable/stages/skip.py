@@ -10,7 +10,6 @@ from ..core import (
     ITEMS,
     PARTS,
     Block,
-    Flow,
     IdentityFields,
     Items,
     LookedUp,
@@ -52,8 +51,7 @@ class Skip(LookedUp[T], Transform[T]):
     [3, 4]
     """
 
-    flow = Flow.SUBSET
-    blind = True
+    unchanged = True
     identity: ClassVar[IdentityFields] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 

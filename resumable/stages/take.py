@@ -12,7 +12,6 @@ from ..core import (
     PARTS,
     Block,
     CountingIterator,
-    Flow,
     IdentityField,
     IdentityFields,
     Items,
@@ -65,8 +64,7 @@ class Take(Transform[T]):
     [0, 1, 2]
     """
 
-    flow = Flow.SUBSET
-    blind = True
+    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "count": IdentityField(ITEMS, hint=COUNT_HINT),
         "count_each": IdentityField(OVER_EPOCHS, shown_as="count", hint=COUNT_EACH_HINT),

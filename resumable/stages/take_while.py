@@ -10,7 +10,6 @@ from ..core import (
     PARTS,
     RANK,
     CallsFunction,
-    Flow,
     FunctionVersion,
     ItemByItem,
     Items,
@@ -50,7 +49,7 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     [3, 1]
     """
 
-    flow = Flow.SUBSET
+    unchanged = True
     relies_on: ClassVar[Reliance] = PARTS | RANK
     calls: ClassVar[str] = "predicate"
 

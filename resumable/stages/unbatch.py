@@ -11,9 +11,10 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..core import (
+    Aligned,
     Block,
     DeferredState,
-    Flow,
+    Grouped,
     Layout,
     SavedState,
     Stage,
@@ -27,6 +28,7 @@ from ..core import (
 from ..core.block import USUAL, concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
+from ..core.relation import kind_of
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, row_origins
@@ -284,9 +286,9 @@ def _rows_in_order(stage: Stage[Any]) -> bool:
 
     A function that maps or collates a batch may have given its rows another order.
     """
-    if stage.flow is Flow.GROUPED:
+    if kind_of(stage) in (Grouped, Aligned):
         return getattr(stage, "collate", None) in (None, list, tuple)
-    return stage.flow.keeps_items and all(map(_rows_in_order, stage.inputs))
+    return stage.unchanged and all(map(_rows_in_order, stage.inputs))
 
 
 def _check_lengths(columns: Sequence[Block]) -> None:

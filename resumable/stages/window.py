@@ -15,7 +15,6 @@ from ..core import (
     PARTS,
     Block,
     DeferredState,
-    Flow,
     Grouped,
     IdentityFields,
     ItemByItem,
@@ -82,7 +81,6 @@ class Window(Transform[Any]):
     [array([0, 1, 2]), array([2, 3, 4]), array([4])]
     """
 
-    flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = dict.fromkeys(("size", "shift", "drop_last"), ITEMS)
     relies_on: ClassVar[Reliance] = PARTS
 

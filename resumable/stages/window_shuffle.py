@@ -12,9 +12,9 @@ from ..core import (
     PARTS,
     RANK,
     SEED,
-    Flow,
     Held,
     IdentityFields,
+    Permuted,
     Relation,
     Reliance,
     SavedState,
@@ -66,7 +66,7 @@ class WindowShuffle(Transform[T]):
     [0, 1, 2, 3, 4]
     """
 
-    flow = Flow.REORDERED
+    unchanged = True
     identity: ClassVar[IdentityFields] = {"seed": SEED, "window": ALWAYS, "carry": ALWAYS}
 
     seed: int
@@ -86,7 +86,7 @@ class WindowShuffle(Transform[T]):
         return ITEMS | PARTS | (RANK if self.carry else NOTHING)
 
     def relation(self, epoch: int) -> Relation:
-        return Held(self, epoch, items=self.upstream.length)
+        return Held(self, epoch, items=self.upstream.length, like=Permuted)
 
     @property
     def state_cost(self) -> SavedState:
@@ -96,11 +96,6 @@ class WindowShuffle(Transform[T]):
         return SavedState(
             f"the position; a resume reads at most {again} items again", resumes_before=True
         )
-
-    @property
-    def blind(self) -> bool:  # type: ignore[override]
-        """Items that the state holds come without an origin."""
-        return not self.carry
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         kind = CarryingIterator if self.carry else SnapshotIterator

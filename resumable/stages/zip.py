@@ -17,7 +17,6 @@ from ..core import (
     Block,
     Combine,
     CombineIterator,
-    Flow,
     IdentityFields,
     Items,
     Joined,
@@ -71,7 +70,6 @@ class Zip(Combine[Any]):
     [(0, 'a'), (1, 'b')]
     """
 
-    flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("nothing", levels=2)

@@ -1,14 +1,17 @@
-"""The law of what a stage says it does to items: its `flow`."""
+"""The law of what a stage says of its items: its `relation`, and whether they are `unchanged` and `alone`."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
 
-from ..core.flow import Flow
+import numpy as np
+
 from ..core.function_state import CallsFunction
 from ..core.graph import with_inputs, without_threads
-from ..core.stage import Stage
+from ..core.relation import Held, Kept, Permuted, Relation, Repeated, Same, kind_of, one_for_each
+from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument, shorten
 from ..pipeline import Pipeline
 from ..stages.partition import has_partitions
@@ -19,40 +22,76 @@ FEW: Final = 40
 
 
 def items_flow_as_declared(pipeline: Pipeline[Any], limit: int = FEW) -> None:
-    """The last stage does to the items of its inputs what its `flow` says.
+    """The last stage makes its items of those that its `relation` says, as `unchanged` and `alone` say.
 
     Inputs that have ``limit`` items or more are tried as far as that.
     """
     stage = without_threads(pipeline.stage)
-    flow = stage.flow
-    if flow is Flow.ANY or not stage.inputs or (has_partitions(stage) and flow is Flow.JOINED):
+    relation = stage.relation_in(0)
+    if relation is None or has_partitions(stage):
         return
+    left = first_items(Pipeline(stage), limit)
+    if stage.random_access and not isinstance(relation, Held) and not relation.in_order:
+        _made_as_related(relation, left)
+    _made_as_said(relation, left, limit)
+
+
+def _made_as_related(relation: Relation, left: list[Any]) -> None:
+    """Items, `reads` and `outputs_of` agree with `inputs_of`, for the first items: ``left``."""
+    what, count = type(relation).__name__, len(left)
+    numbers, indices, counts = relation.inputs_of(np.arange(count))
+    numbers = np.zeros_like(indices) if numbers is None else numbers
+    outputs = np.repeat(np.arange(count), 1 if counts is None else counts)
+    made = list(zip(outputs.tolist(), numbers.tolist(), indices.tolist(), strict=True))
+    for first in {1, (count + 1) // 2, count} if count else ():
+        reads = relation.reads(first)
+        for output, number, index in made:
+            covers = output >= first or index < reads[min(number, len(reads) - 1)]
+            require(covers, f"{what}.reads({first}) is {reads}, but item {index} is read")
+    for number in set(numbers.tolist()):
+        stage, epoch = relation.inputs(number)
+        of_input = [(output, index) for output, of, index in made if of == number]
+        for output, index in of_input if relation.stage.unchanged else ():
+            is_it = same(left[output], by_index(stage, epoch).item(index))
+            require(is_it, f"{what}: item {output} is not item {index} of input {number}")
+        used = {index for _, index in of_input}
+        with suppress(NotImplementedError):
+            for items in [*zip({*used, *range(min(FEW, stage.length))}), sorted(used)]:
+                found = relation.outputs_of(number, np.array(items, np.int64)).tolist()
+                expected = {output for output, index in of_input if index in items}
+                agrees = expected == {
+                    one for one in found if one < count or count == relation.length
+                }
+                require(agrees, f"{what}.outputs_of({number}, {items}) is {found}, not {expected}")
+
+
+def _made_as_said(relation: Relation, left: list[Any], limit: int) -> None:
+    stage, kind = relation.stage, kind_of(relation.stage)
     entered = [first_items(Pipeline(one), limit) for one in stage.inputs]
-    left, first = first_items(Pipeline(stage), limit), entered[0]
-    what = f"a stage whose flow is {flow.name}"
-    if flow is Flow.SAME or (flow is Flow.REPEATED and left):
+    first, every = entered[0], list(chain.from_iterable(entered))
+    what = (
+        f"a stage that is {'unchanged ' * stage.unchanged}{'alone ' * stage.alone}{kind.__name__}"
+    )
+    if stage.unchanged and left and kind in (Same, Repeated):
         assert_same(left[: len(first)], first, what)
-    if flow.one_for_each:
-        require(len(left) == len(first), f"{what} made {len(left)} items of {len(first)}")
-    if max(map(len, entered)) == limit:
+    if kind is Same:
+        fits = len(left) == len(first) if one_for_each(stage) else len(left) <= len(first)
+        require(fits, f"{what} made {len(left)} items of {len(first)}")
+    if max(map(len, entered)) == limit or kind is Repeated:
         return
-    if flow is Flow.COUNTED:
-        require(len(left) <= len(first), f"{what} made {len(left)} items of {len(first)}")
-    if flow in (Flow.FILTERED, Flow.SUBSET):
-        rest = iter(first)
-        _require_none([item for item in left if not _found(item, rest)], f"{what} handed out more")
-    if flow is Flow.JOINED:
-        every = list(chain.from_iterable(entered))
-        _require_none([item for item in left if not _found(item, every)], f"{what} handed out more")
-    if flow is Flow.REORDERED:
+    if stage.unchanged and kind is Permuted:
         _assert_permuted(left, first, what)
-    if flow in (Flow.ONE_TO_ONE, Flow.FILTERED):
-        _treats_items_alone(stage, left, what)
+    elif stage.unchanged:
+        among = iter(every) if kind is Kept else every
+        more = [item for item in left if not any(same(item, one) for one in among)]
+        require(not more, f"{what} handed out more: {shorten(more)}")
+    if stage.alone:
+        _treats_items_alone(stage, kind, left, what)
 
 
-def _treats_items_alone(stage: Stage[Any], left: list[Any], what: str) -> None:
+def _treats_items_alone(stage: Stage[Any], kind: Any, left: list[Any], what: str) -> None:
     """``stage`` makes of every second item what it makes of it among all: ``left``."""
-    if has_partitions(stage) or (isinstance(stage, CallsFunction) and stage.carries_state):
+    if isinstance(stage, CallsFunction) and stage.carries_state:
         return
     halves = []
     for half in range(2):
@@ -61,25 +100,16 @@ def _treats_items_alone(stage: Stage[Any], left: list[Any], what: str) -> None:
             halves.append(first_items(Pipeline(with_inputs(stage, (shard,)))))
         except InvalidArgument:  # it cannot be copied
             return
-    if stage.flow is Flow.ONE_TO_ONE:
-        for half, items in enumerate(halves):
-            assert_same(items, left[half::2], f"{what}, of every second item")
-    else:
-        _assert_permuted(list(chain.from_iterable(halves)), left, f"{what}, by every second item,")
+        if kind is Same:
+            assert_same(halves[half], left[half::2], f"{what}, of every second item")
+    if kind is not Same:
+        _assert_permuted(list(chain(*halves)), left, f"{what}, by every second item,")
 
 
 def _assert_permuted(items: list[Any], expected: list[Any], what: str) -> None:
     rest = list(expected)
     for item in items:
         place = next((place for place, one in enumerate(rest) if same(item, one)), None)
-        _require_none([item] if place is None else [], f"{what} handed out more")
+        require(place is not None, f"{what} handed out more: {shorten(item)}")
         del rest[place or 0]
-    _require_none(rest, f"{what} handed out less")
-
-
-def _found(item: Any, among: Any) -> bool:
-    return any(same(item, one) for one in among)
-
-
-def _require_none(items: list[Any], message: str) -> None:
-    require(not items, f"{message}: {shorten(items)}")
+    require(not rest, f"{what} handed out less: {shorten(rest)}")

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 from ..core.callables import StandIn
 from ..core.failed_item import described_item, key_in
 from ..core.graph import rebuilt, without_threads
+from ..core.relation import one_by_one
 from ..core.skipped import iterators
 from ..core.stage import Stage
 from ..core.stage_iterator import ItemByItem, Items, StageIterator, item_in_work
@@ -105,7 +106,7 @@ class CallWatch:
             return stage
         watched = _WatchedFunction(self, number, stage, fn)
         changed = dataclasses.replace(stage, **{field: watched})
-        return _OneByOne(changed) if stage.flow.one_by_one else changed
+        return _OneByOne(changed) if one_by_one(stage) else changed
 
     @contextmanager
     def noted(self, call: Call) -> Iterator[None]:

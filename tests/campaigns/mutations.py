@@ -33,6 +33,7 @@ ITERATOR: Final = "core/iterator.py"
 FINGERPRINT: Final = "core/fingerprint.py"
 VALUE: Final = "state/value.py"
 ENCODING: Final = "state/encoding.py"
+RELATION: Final = "core/relation.py"
 RUNS: Final = "core/prepared_items.py"
 RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
@@ -50,6 +51,41 @@ RETENTION: Final = "checkpoint/retention.py"
 SAVER: Final = "checkpoint/saver.py"
 
 MUTATIONS: Final = [
+    # relations
+    Mutation(RELATION, "if self.kept and count else count]", "if self.kept else count - 1]"),
+    Mutation(RELATION, "return [count * self.step]", "return [count * self.step - self.step]"),
+    Mutation(RELATION, "self.step + self.start + 1, self.stop)", "self.step + 1, self.stop)"),
+    Mutation(
+        RELATION,
+        "outputs if self.length is None else outputs[",
+        "outputs if self.length else outputs[",
+    ),
+    Mutation(RELATION, "np.append(outputs, self.last[0])", "outputs"),
+    Mutation(RELATION, "self.order().inverse(items) if", "self.order()(items) if"),
+    Mutation(RELATION, "return low if low < remaining", "return low + 1 if low < remaining"),
+    Mutation(RELATION, "return [last + 1 + (count > length)]", "return [last + (count > length)]"),
+    Mutation(RELATION, "turns.turn_of(number, item) for", "turns.turn_of(0, item) for"),
+    Mutation(
+        RELATION,
+        "self.turns().turns_before(int(count))",
+        "self.turns().turns_before(int(count) - 1)",
+    ),
+    Mutation(
+        RELATION, "return [count if length is not None", "return [count - 1 if length is not None"
+    ),
+    Mutation(
+        RELATION,
+        "return [count] * len(self.stage.inputs)",
+        "return [count - 1] * len(self.stage.inputs)",
+    ),
+    Mutation(
+        RELATION,
+        "return [(count - 1) * self.step + self.size if",
+        "return [(count - 1) * self.step + 1 if",
+    ),
+    Mutation(RELATION, "(items - self.size + 1) // self.step", "(items - self.size) // self.step"),
+    Mutation(RELATION, "else -(-count // self.size)]", "else count // self.size]"),
+    Mutation(RELATION, "self.size + np.arange(self.size)", "self.size + np.arange(self.size - 1)"),
     # stages
     Mutation("stages/batch.py", "if length == stage.batch_size or (length", "if (length"),
     Mutation("stages/batch.py", "(rest > 0 and not self._stage.drop_last)", "(rest > 0)"),

@@ -28,9 +28,9 @@ from resumable.core import (
 from resumable.testing import check_stage
 
 STAGE = {
-    "blind", "block_layout", "flow", "identity", "indexed", "inputs", "length", "random_access", "relation",
+    "alone", "block_layout", "identity", "indexed", "inputs", "length", "random_access", "relation",
     "relation_in", "relies_on",
-    "start", "state_cost", "user_functions", "version",
+    "start", "state_cost", "unchanged", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
     "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",

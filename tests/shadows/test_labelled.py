@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import said
 from support.graphs import RunningSum
 
 import resumable as rs
-from resumable.core import Flow, Transform, TransformIterator, block_items
+from resumable.core import Relation, Same, Transform, TransformIterator, block_items
 from resumable.core.origin import (
     BatchOrigin,
     Origin,
@@ -195,19 +196,18 @@ class EveryOther(TransformIterator[int]):
         return block_items(self._upstream.pull(2 * count))[::2]
 
 
-def of_flow(flow: Flow) -> type[OfUser]:
-    return type("OfUser", (OfUser,), {"flow": flow})
-
-
-@pytest.mark.parametrize("flow", [Flow.GROUPED, Flow.ANY])
-def test_a_stage_of_the_user_says_what_it_has_read(flow: Flow) -> None:
+@pytest.mark.parametrize("what", [said.GROUPED, said.NOTHING])
+def test_a_stage_of_the_user_says_what_it_has_read(what: said.Said) -> None:
     read = (Origin("Range", 0), Origin("Range", 1))
-    pipeline = rs.range(6).apply(of_flow(flow))
+    pipeline = rs.range(6).apply(what.by(OfUser))
     assert next(iter(rs.origins(pipeline))) == UnknownOrigin("what OfUser made it of", read)
 
 
 class Doubled(Transform[int]):
-    flow = Flow.ONE_TO_ONE
+    alone = True
+
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, in_order=True)
 
     def start(self, epoch: int = 0) -> TransformIterator[int]:
         return DoubledIterator(self, epoch)
@@ -235,7 +235,7 @@ def test_a_stage_of_the_user_may_stand_anywhere(cut: int) -> None:
 class Reversed(Transform[Any]):
     """Pairs of items, each turned round; it reads the second of a pair before it delivers that one."""
 
-    flow = Flow.REORDERED
+    unchanged = True
 
     def start(self, epoch: int = 0) -> TransformIterator[Any]:
         return ReversedIterator(self, epoch)
@@ -271,7 +271,10 @@ def test_what_a_stage_holds_is_told_apart_by_the_object() -> None:
 class ReadsAhead(Reversed):
     """The items, of which it reads three at once."""
 
-    flow = Flow.SAME
+    alone = True
+
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, in_order=True)
 
     def start(self, epoch: int = 0) -> TransformIterator[Any]:
         return ReadsAheadIterator(self, epoch)

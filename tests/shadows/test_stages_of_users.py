@@ -7,13 +7,16 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from support import said
+from support.said import Said
 
 import resumable as rs
 from resumable.core import (
     Combine,
-    Flow,
     Indexed,
     PassThrough,
+    Relation,
+    Sliced,
     StageIterator,
     Transform,
     TransformIterator,
@@ -29,13 +32,12 @@ def of_range(number: int) -> Origin:
     return Origin("Range", number)
 
 
-def stage_of(iterator: type[TransformIterator[Any]], flow: Flow) -> type[Transform[Any]]:
+def stage_of(iterator: type[TransformIterator[Any]], what: Said) -> type[Transform[Any]]:
     class OfUser(Transform[Any]):
         def start(self, epoch: int = 0) -> TransformIterator[Any]:
             return iterator(self, epoch)
 
-    OfUser.flow = flow
-    return OfUser
+    return what.by(OfUser)
 
 
 class OneByOne(TransformIterator[Any]):
@@ -115,15 +117,15 @@ class Copied(OneByOne):
             yield dict(item)
 
 
-@pytest.mark.parametrize("flow", [Flow.FILTERED, Flow.SUBSET])
-def test_the_first_of_two_items_is_told_from_the_last_that_was_read(flow: Flow) -> None:
-    shadow = rs.origins(rs.range(1000, 1007).apply(stage_of(FirstOfTwo, flow)))
+@pytest.mark.parametrize("what", [said.FILTERED, said.SUBSET])
+def test_the_first_of_two_items_is_told_from_the_last_that_was_read(what: Said) -> None:
+    shadow = rs.origins(rs.range(1000, 1007).apply(stage_of(FirstOfTwo, what)))
     assert list(shadow) == [of_range(number) for number in (0, 2, 4, 6)]
 
 
-@pytest.mark.parametrize("flow", [Flow.REORDERED, Flow.REPEATED])
-def test_another_order_is_seen(flow: Flow) -> None:
-    shadow = rs.origins(rs.range(5).apply(stage_of(Swapped, flow)))
+@pytest.mark.parametrize("what", [said.REORDERED, said.REPEATED])
+def test_another_order_is_seen(what: Said) -> None:
+    shadow = rs.origins(rs.range(5).apply(stage_of(Swapped, what)))
     assert list(shadow) == [of_range(number) for number in (1, 0, 3, 2, 4)]
 
 
@@ -135,36 +137,36 @@ class Couples(OneByOne):
 
 def test_one_object_that_is_read_twice_is_told_only_where_that_decides_nothing() -> None:
     same = rs.from_sequence([None] * 4)
-    for origin in rs.origins(same.apply(stage_of(Swapped, Flow.REORDERED))):
+    for origin in rs.origins(same.apply(stage_of(Swapped, said.REORDERED))):
         assert isinstance(origin, UnknownOrigin)
-    for origin in rs.origins(same.apply(stage_of(FirstOfTwo, Flow.SUBSET))):
+    for origin in rs.origins(same.apply(stage_of(FirstOfTwo, said.SUBSET))):
         assert isinstance(origin, UnknownOrigin)
-    for origin in rs.origins(same.apply(stage_of(Couples, Flow.GROUPED))):
+    for origin in rs.origins(same.apply(stage_of(Couples, said.GROUPED))):
         assert isinstance(origin, UnknownOrigin)
 
 
 def test_a_group_is_told_by_its_members_and_not_by_what_was_read_for_it() -> None:
     numbers = rs.range(8)
     rows = [(0, 1, 2), (3, 4, 5), (6, 7)]
-    assert list(rs.origins(numbers.apply(stage_of(Thirds, Flow.GROUPED)))) == [
+    assert list(rs.origins(numbers.apply(stage_of(Thirds, said.GROUPED)))) == [
         BatchOrigin(tuple(map(of_range, row))) for row in rows
     ]
-    for origin in rs.origins(numbers.apply(stage_of(SumsOfThirds, Flow.GROUPED))):
+    for origin in rs.origins(numbers.apply(stage_of(SumsOfThirds, said.GROUPED))):
         assert isinstance(origin, UnknownOrigin)
 
 
-@pytest.mark.parametrize("flow", [Flow.EXPANDED, Flow.ANY, Flow.COUNTED])
-def test_what_may_have_been_read_ahead_is_unknown(flow: Flow) -> None:
-    shadow = rs.origins(rs.range(4).apply(stage_of(Twice, flow)))
+@pytest.mark.parametrize("what", [said.EXPANDED, said.NOTHING, said.COUNTED])
+def test_what_may_have_been_read_ahead_is_unknown(what: Said) -> None:
+    shadow = rs.origins(rs.range(4).apply(stage_of(Twice, what)))
     assert all(isinstance(origin, UnknownOrigin) for origin in shadow)
 
 
 @pytest.mark.parametrize(
-    "flow", [Flow.FILTERED, Flow.SUBSET, Flow.REORDERED, Flow.REPEATED, Flow.JOINED]
+    "what", [said.FILTERED, said.SUBSET, said.REORDERED, said.REPEATED, said.JOINED]
 )
-def test_a_copy_of_an_item_is_unknown_and_nothing_is_kept_for_it(flow: Flow) -> None:
+def test_a_copy_of_an_item_is_unknown_and_nothing_is_kept_for_it(what: Said) -> None:
     documents = rs.from_sequence([{"n": number % 2} for number in range(50)])
-    with iter(rs.origins(documents.apply(stage_of(Copied, flow)))) as iterator:
+    with iter(rs.origins(documents.apply(stage_of(Copied, what)))) as iterator:
         for origin in iterator:
             assert isinstance(origin, UnknownOrigin)
             assert len(origin.parts) <= 1
@@ -202,25 +204,24 @@ class Alternating(Pairs):
         return block_items(first.pull(1))
 
 
-def joined(iterator: type[Pairs], flow: Flow, names: tuple[str, ...] | None) -> rs.Pipeline[Any]:
+def joined(iterator: type[Pairs], what: Said, names: tuple[str, ...] | None) -> rs.Pipeline[Any]:
     class OfUser(Combine[Any]):
         def start(self, epoch: int = 0) -> StageIterator[Any]:
             return iterator(self, epoch)
 
-    OfUser.flow = flow
     inputs = (rs.range(4).stage, rs.range(1000, 1004).stage)
-    return rs.Pipeline(OfUser(inputs, names=names))
+    return rs.Pipeline(what.by(OfUser)(inputs, names=names))
 
 
 def test_an_item_of_each_of_several_inputs_is_told_by_all_of_them() -> None:
-    named = list(rs.origins(joined(Pairs, Flow.ONE_TO_ONE, ("a", "b"))))
+    named = list(rs.origins(joined(Pairs, said.ONE_TO_ONE, ("a", "b"))))
     assert named == [ZipOrigin({"a": of_range(n), "b": of_range(n)}) for n in range(4)]
-    numbered = next(iter(rs.origins(joined(Pairs, Flow.ONE_TO_ONE, None))))
+    numbered = next(iter(rs.origins(joined(Pairs, said.ONE_TO_ONE, None))))
     assert numbered == ZipOrigin({0: of_range(0), 1: of_range(0)})
 
 
 def test_records_tell_through_which_input_of_a_stage_of_the_user_they_came() -> None:
-    found = list(islice(rs.origins(joined(Alternating, Flow.JOINED, ("a", "b"))), 4))
+    found = list(islice(rs.origins(joined(Alternating, said.JOINED, ("a", "b"))), 4))
     assert found == [Origin("Range", n // 2, inputs=("ab"[n % 2],)) for n in range(4)]
 
 
@@ -244,14 +245,14 @@ class Held(TransformIterator[Any]):
         self._upstream.set_state(state["upstream"])
 
 
-@pytest.mark.parametrize("flow", [Flow.SAME, Flow.ONE_TO_ONE, Flow.SUBSET, Flow.REORDERED])
+@pytest.mark.parametrize("what", [said.SAME, said.ONE_TO_ONE, said.SUBSET, said.REORDERED])
 @pytest.mark.parametrize(
     "data", [[7] * 6, [[number] for number in range(6)]], ids=["same", "lists"]
 )
 def test_items_that_a_state_holds_are_never_mistaken_for_others(
-    flow: Flow, data: list[Any]
+    what: Said, data: list[Any]
 ) -> None:
-    pipeline = rs.from_sequence(data).apply(stage_of(Held, flow))
+    pipeline = rs.from_sequence(data).apply(stage_of(Held, what))
     with iter(pipeline) as iterator:
         list(islice(iterator, 2))
         state = iterator.get_state()
@@ -269,7 +270,7 @@ def test_the_offset_in_a_state_of_the_user_is_not_taken_for_ours() -> None:
         def set_state(self, state: Any) -> None:
             self._upstream.set_state(state["upstream"])
 
-    pipeline = rs.range(9).apply(stage_of(Counted, Flow.EXPANDED))
+    pipeline = rs.range(9).apply(stage_of(Counted, said.EXPANDED))
     with iter(pipeline) as iterator:
         list(islice(iterator, 2))
         state = iterator.get_state()
@@ -290,7 +291,7 @@ class OneMore(PassThroughIterator[int]):
 class AddsOne(PassThrough[int]):
     """Changes items on their way, as one that must not be in the fingerprint may."""
 
-    flow = Flow.ONE_TO_ONE
+    unchanged = False
 
     def start(self, epoch: int = 0) -> StageIterator[int]:
         return OneMore(self, epoch)
@@ -315,8 +316,10 @@ class EverySecond(PassThroughIterator[int]):
 
 
 class Halved(PassThrough[int]):
-    flow = Flow.SUBSET
     blind = True
+
+    def relation(self, epoch: int) -> Relation:
+        return Sliced(self, epoch, step=2)
 
     def start(self, epoch: int = 0) -> StageIterator[int]:
         return EverySecond(self, epoch)
@@ -329,3 +332,22 @@ def test_a_pass_through_of_the_user_that_looks_at_nothing_moves_the_origins() ->
     pipeline = rs.range(9).apply(Halved)
     assert list(pipeline) == [0, 2, 4, 6, 8]
     assert list(rs.origins(pipeline)) == [of_range(number) for number in pipeline]
+
+
+class Checking(OneByOne):
+    """Looks at the items that it passes on."""
+
+    def made(self) -> Iterator[Any]:
+        while (item := self.read()) is not NOTHING:
+            assert isinstance(item, int)
+            yield item
+
+
+@pytest.mark.parametrize("base", [Transform, PassThrough])
+def test_what_passes_items_on_and_looks_at_them_gets_items(base: type[Transform[Any]]) -> None:
+    class OfUser(base):  # type: ignore[misc, valid-type]
+        def start(self, epoch: int = 0) -> Checking:
+            return Checking(self, epoch)
+
+    careless = said.SAME.by(type("Careless", (OfUser,), {"relies_on": frozenset()}))
+    assert list(rs.origins(rs.range(9).apply(careless))) == list(map(of_range, range(9)))

@@ -1,7 +1,8 @@
-"""A one-to-one stage of a user's stands wherever `map` may."""
+"""A stage of a user's that makes one item of one alone stands wherever `map` may."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +11,19 @@ from typing import Any, ClassVar
 import pytest
 
 import resumable as rs
-from resumable.core import NOTHING, Block, Flow, Reliance, SteadyIterator, block_items
+import resumable.core
+from resumable.core import (
+    NOTHING,
+    Block,
+    Flow,
+    Relation,
+    Reliance,
+    Same,
+    SteadyIterator,
+    Transform,
+    block_items,
+)
+from resumable.core.relation import kind_of
 from resumable.testing import check_stage
 
 RANKS = 2
@@ -25,9 +38,12 @@ class DoubledIterator(SteadyIterator[int]):
 class Doubled(rs.Transform[int]):
     """Each item twice as large. State: upstream's."""
 
-    flow = Flow.ONE_TO_ONE
+    alone = True
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = "nothing"
+
+    def relation(self, epoch: int) -> Relation | None:
+        return Same(self, epoch, in_order=True)
 
     def start(self, epoch: int = 0) -> rs.StageIterator[int]:
         return DoubledIterator(self, epoch)
@@ -37,7 +53,17 @@ class Doubled(rs.Transform[int]):
 class Unsaid(Doubled):
     """The same, which does not say so."""
 
-    flow = Flow.ANY
+    alone = False
+
+    def relation(self, epoch: int) -> Relation | None:
+        return Transform.relation(self, epoch)
+
+
+def advised(message: str, kind: type[Any]) -> type[Any]:
+    """A class like ``kind`` with the lines that ``message`` says to write in it."""
+    namespace = dict[str, Any]()
+    exec("\n".join(re.findall("`([^`]+)`", message)), vars(resumable.core).copy(), namespace)
+    return type(kind.__name__, (kind,), namespace)
 
 
 def parted(stage: type[Doubled]) -> rs.Pipeline[int]:
@@ -61,10 +87,15 @@ def test_between_partition_and_shard_the_number_of_ranks_may_change() -> None:
 def test_a_stage_that_says_nothing_is_refused_there() -> None:
     with pytest.raises(
         rs.InvalidArgument,
-        match=r"partitions before Unsaid\(\) apart, since Unsaid declares no flow",
+        match=r"partitions before Unsaid\(\) apart, since Unsaid does not say what its items are made of",
     ) as told:
         parted(Unsaid).shard(0, RANKS)
-    assert "write `flow = Flow.ONE_TO_ONE` in the class" in str(told.value)
+    taken = [
+        item
+        for rank in range(RANKS)
+        for item in parted(advised(str(told.value), Unsaid)).shard(rank, RANKS)
+    ]
+    assert Counter(taken) == Counter(parted(Doubled))
     with pytest.raises(rs.InvalidArgument, match=r"partitions before MapBatches\(.*\) apart; put"):
         rs.range(9).partition(3, lambda part: part).map_batches(list, 2).shard(0, RANKS)
 
@@ -78,3 +109,35 @@ def test_after_shard_a_random_map_knows_the_order_that_all_ranks_share() -> None
     assert list(doubled) == list(mapped)
     assert doubled.stage.relies_on == mapped.stage.relies_on
     assert drawn(dealt.apply(Unsaid)).stage.relies_on != mapped.stage.relies_on
+
+
+def facts(kind: type[Any]) -> tuple[bool, bool, Any, bool]:
+    stage = rs.range(9).apply(kind).stage
+    relation: Any = stage.relation_in(0)
+    return stage.unchanged, stage.alone, kind_of(stage), relation.in_order
+
+
+@pytest.mark.parametrize("flow", Flow)
+def test_the_flow_of_a_stage_of_0_3_says_what_its_warning_advises(flow: Flow) -> None:
+    with pytest.warns(DeprecationWarning, match="flow of Old will not be read") as warned:
+        old = type("Old", (Unsaid,), {"flow": flow})
+    assert facts(old) == facts(advised(str(warned[0].message), Unsaid))
+    assert flow is Flow.ANY or facts(old) != facts(Unsaid)
+    assert warned[0].filename == __file__
+
+
+def test_the_flow_of_a_stage_of_0_3_may_depend_on_its_fields() -> None:
+    with pytest.warns(DeprecationWarning, match="write unchanged, alone and relation"):
+
+        @dataclass(frozen=True, eq=False, repr=False)
+        class Old(Unsaid):
+            keeps: bool = False
+
+            @property
+            def flow(self) -> Flow:
+                return Flow.SAME if self.keeps else Flow.COUNTED
+
+    assert [rs.range(9).apply(Old, keeps=keeps).stage.alone for keeps in (False, True)] == [
+        False,
+        True,
+    ]

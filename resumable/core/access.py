@@ -63,7 +63,7 @@ def _of_order(relation: Sliced | Permuted | Drawn | Kept) -> Indexed[Any]:
     upstream = input_by_index(relation)
     stride: float = 1
     if isinstance(relation, Sliced):
-        if relation.stop < math.inf:
+        if relation.stop < math.inf and not relation.start and relation.step == 1:
             return upstream  # only fewer of them
         stride = relation.step
     elif isinstance(relation, Drawn) or (isinstance(relation, Permuted) and not relation.local):

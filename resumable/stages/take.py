@@ -29,9 +29,6 @@ from ..core import (
 )
 from ..core.arguments import check_field
 from ..core.identity import COUNT_HINT
-from ..core.left_out import LeftOut
-from ..core.lookup import left_out_of_some
-from ..core.records import Records
 from ..core.reliance import OVER_EPOCHS
 from ..state.value import unpack, unpack_count
 
@@ -94,9 +91,6 @@ class Take(Transform[T]):
             return super()._position_in(state, epoch)
         position, _ = unpack(self, state, "position", "upstream")
         return unpack_count(self, "position", position)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return left_out_of_some(self, epoch, records, stop=self.count)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)

@@ -8,8 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from ..core import (
     ITEMS,
     PARTS,
@@ -32,17 +30,13 @@ from ..core import (
     block_length,
     blocks_of,
     check_bool,
-    countable,
     derived,
     joined_layout,
-    known_length,
     pulled_blocks,
     slice_block,
 )
 from ..core.combine import NAMES
-from ..core.left_out import AtPlaces, LeftOut
 from ..core.orders import MOST_ITEMS
-from ..core.records import Records
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, StateMismatch
 from ..shadows.traced import Each, joined_origins
@@ -112,17 +106,6 @@ class Zip(Combine[Any]):
         if not isinstance(states, list) or len(states) != len(self.upstreams):
             raise StateMismatch(f"the state must be of {len(self.upstreams)} upstreams", self)
         return self.upstreams[0]._position_in(states[0], epoch)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        # A row is left out if its records have the same number in all sources.
-        if not self.random_access or len(set(self.lengths)) > 1:
-            return None
-        found = [upstream._left_out(epoch, records) for upstream in self.upstreams]
-        known = [one for one in found if one is not None]
-        places = [one.up_to(countable(known_length(self))) for one in known]
-        if len(known) < len(found) or not all(np.array_equal(one, places[0]) for one in places):
-            return None
-        return AtPlaces.of(places[0], alike=all(one.alike for one in known))
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return Each(self._with_inputs(inputs.alike), joined_origins)

@@ -17,7 +17,6 @@ from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .identity import IdentityField
 from .layout import LISTS
-from .left_out import AtPlaces, LeftOut
 from .lookup import IndexedIterator
 from .orders import MOST_ITEMS, Length
 from .prepared_items import grouped
@@ -96,22 +95,9 @@ class Combine(Stage[T]):
         known = [length for length in self.lengths if length is not None]
         return sum(known) if len(known) == len(self.upstreams) else None
 
-    def records_of_inputs(self, records: Records) -> list[Records]:
-        """The ``records`` of each upstream, which are given by their names."""
+    def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         named = records.of_names(self.names, type(self).__name__)
         return [named[name] for name in self.names or ()] or [Records.NONE] * len(self.inputs)
-
-    def left_out_of_inputs(self, epoch: int, records: Sequence[Records]) -> list[LeftOut] | None:
-        """What is left out of each upstream, if that is known of those that have ``records``."""
-        found = [
-            self._left_out_of(upstream, epoch, part) if part else AtPlaces.NOTHING
-            for upstream, part in zip(self.upstreams, records, strict=True)
-        ]
-        known = [one for one in found if one is not None]
-        return known if len(known) == len(found) else None
-
-    def _left_out_of(self, upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:
-        return upstream._left_out(epoch, records)
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:

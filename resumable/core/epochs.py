@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Final, TypeVar, final
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
 from .derived import derived
+from .epoch_runs import EpochRuns
+from .exclusion import check_records
 from .function_state import calling_with_state
 from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
 from .layout import Layout, common_layout
-from .left_out import LeftOut
 from .records import Records
 from .relation import Input, Relation, Same
 from .reliance import ALWAYS, NOTHING, Reliance
@@ -88,37 +89,20 @@ class ByEpoch(Stage[T]):
         of = self._in_epoch(max(epoch, self.starts[0]))
         return Same(self, epoch, input_at=lambda _: Input(of, epoch))
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        self.check_records(records)
-        return self._in_epoch(max(epoch, self.starts[0]))._left_out(epoch, records.lenient)
-
-    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        for each in records.values():
-            self.check_records(each)
-        lenient = {first: each.lenient for first, each in records.items()}
-        return self._in_epoch(max(epoch, self.starts[0]))._without_records(epoch, lenient)
-
-    def check_records(self, records: Records) -> None:
-        """Refuse ``records`` that none of the pipelines has, unless there may be fewer.
-
-        Raises:
-          InvalidArgument: if those of some name are not all records of one of the pipelines.
-        """
-        if records.may_lack or self._lack(records) is None:
-            return
-        for one in records.by_name:
-            if lack := self._lack(one):
-                raise lack
+    def _records_of_inputs(self, records: Records) -> Sequence[Records]:
+        # Those of each name must be records of one of the pipelines. Another may have fewer.
+        if not records.may_lack and self._lack(records) is not None:
+            for one in records.by_name:
+                if lack := self._lack(one):
+                    raise lack
+        return [records.lenient] * len(self.upstreams)
 
     def _lack(self, records: Records) -> InvalidArgument | None:
         """What is wrong with ``records`` in the first pipeline; None if they are all records of one of them."""
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
-                if upstream.random_access:
-                    upstream._left_out(first, records)
-                else:
-                    upstream._without_records(first, {0: records})
+                check_records(upstream, first, records)
             except InvalidArgument as error:
                 lack = lack or error
             else:
@@ -206,6 +190,21 @@ def of_each_epoch(stage: Stage[Any]) -> list[tuple[tuple[int, float], Stage[Any]
     if isinstance(split, ByEpoch):
         return list(zip(split.spans, split.upstreams, strict=True))
     return [((0, math.inf), split)]
+
+
+def runs_of(stage: Stage[Any], first: int, epochs: float) -> EpochRuns:
+    """The runs of ``epochs`` epochs of ``stage`` from its epoch ``first`` on."""
+    if not isinstance(stage, ByEpoch):
+        return EpochRuns([0], [stage.length], epochs)
+    spans = zip(stage.spans, stage.upstreams, strict=True)
+    runs = [
+        (max(begin - first, 0), upstream.length)
+        for (begin, end), upstream in spans
+        if begin < first + max(epochs, 1) and end > first
+    ]
+    if not runs:  # a look ahead asks for the epoch after those that the stage holds in
+        runs = [(0, stage.upstreams[-1].length)]
+    return EpochRuns([begin for begin, _ in runs], [length for _, length in runs], epochs)
 
 
 def checked_pipelines(pipelines: Any) -> Stage[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -164,72 +164,8 @@ class AtPlaces(LeftOut):
             return places
         return places + _counts_up_to(self._before_gaps, places)
 
-    def dealt(self, first: int, step: int, stop: float) -> AtPlaces:
-        """Those among the items ``first``, ``first + step`` and so on before ``stop``."""
-        places = self.places
-        here = (places >= first) & (places < stop) & ((places - first) % step == 0)
-        return AtPlaces.of((places[here] - first) // step, alike=self.alike)
-
 
 AtPlaces.NOTHING = AtPlaces.of(NO_INDICES)
-
-
-@final
-class OfInputs(LeftOut):
-    """Items of several inputs, each of which has items that are left out.
-
-    Args:
-      inputs: the items of each that are left out.
-      length: number of items.
-      route: returns the input of the item at each index, and its index there; all of shape (n,).
-      counts: returns how many items of each input are before an index.
-      place_of: returns the index of an item of an input.
-      alike: whether all epochs have the same items of each input.
-    """
-
-    def __init__(
-        self,
-        inputs: Sequence[LeftOut],
-        length: int | float,
-        route: Callable[[Indices], tuple[Indices, Indices]],
-        counts: Callable[[int], Sequence[int | float]],
-        place_of: Callable[[int, int], int],
-        *,
-        alike: bool = True,
-    ) -> None:
-        self._inputs = inputs
-        self._having = [number for number, one in enumerate(inputs) if one.total]
-        self._length = length
-        self._route = route
-        self._counts = counts
-        self._place_of = place_of
-        self.total = 0
-        # One that has none in this epoch may have some in another.
-        self.alike = alike and all(one.alike for one in inputs)
-        if self._having:
-            self.total = math.inf if length == math.inf else self.before(int(length))
-
-    def before(self, index: int) -> int:
-        counts = self._counts(int(min(index, self._length)))
-        return sum(self._inputs[number].before(int(counts[number])) for number in self._having)
-
-    def among(self, indices: Indices) -> Mask:
-        mask = np.zeros(len(indices), np.bool_)
-        within = np.flatnonzero(indices < self._length)
-        numbers, items = self._route(indices[within])
-        for number in self._having:
-            here = numbers == number
-            mask[within[here]] = self._inputs[number].among(items[here])
-        return mask
-
-    def up_to(self, stop: int) -> Indices:
-        counts = self._counts(int(min(stop, self._length)))
-        places = [
-            self._place_of(number, item)
-            for number in self._having
-            for item in self._inputs[number].up_to(int(counts[number])).tolist()
-        ]
-        return np.array(sorted(places), np.int64)
 
 
 def _follow_each_other(numbers: Indices) -> bool:

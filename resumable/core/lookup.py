@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +23,10 @@ from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
 from .foreseen import PartUses, foreseeing
 from .indexed import FIRST_BLOCK, LARGEST_BLOCK
-from .left_out import AtPlaces, LeftOut
 from .made_of import epoch_at, first_epoch, record_at
-from .orders import MOST_ITEMS, countable
+from .orders import MOST_ITEMS
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
-from .records import Records
 from .relation import one_by_one
 from .reliance import ITEMS, PARTS, Reliance
 from .source_item import SourceItem
@@ -65,27 +62,6 @@ class LookedUp(Stage[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
-
-
-def left_out_of_some(
-    stage: Stage[Any],
-    epoch: int,
-    records: Records,
-    first: int = 0,
-    step: int = 1,
-    stop: float = math.inf,
-) -> LeftOut | None:
-    """`Stage._left_out` of a stage that has upstream's items ``first``, ``first + step`` and so on before ``stop``."""
-    (upstream,) = stage.inputs
-    if not upstream.random_access:
-        return None
-    before = upstream._left_out(epoch, records)
-    stop = min(stop, known_length(upstream))
-    if before is None or not before.can_be_listed(stop):
-        return None
-    # Where the order changes from epoch to epoch, other records are among them in the next.
-    alike = before.alike and (not before.total or by_index(upstream).every_epoch)
-    return AtPlaces.of(before.up_to(countable(stop)), alike=alike).dealt(first, step, stop)
 
 
 def check_no_threads(stage: Stage[Any], advice: str) -> None:

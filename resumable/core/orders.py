@@ -65,31 +65,3 @@ class TurnOrder(Protocol):
 
     def turn_of(self, number: int, item: int) -> int:
         """The output that ``item`` of input ``number`` is."""
-
-
-class Runs(Protocol):
-    """Where epochs lie among the items of all of them; as `EpochRuns`."""
-
-    @property
-    def epochs(self) -> float:
-        """How many there are."""
-
-    @property
-    def total(self) -> Length:
-        """The number of items of all epochs."""
-
-    @property
-    def lengths(self) -> Sequence[Length]:
-        """The number of items of an epoch of each run of epochs of equal length."""
-
-    def items_before(self, epoch: float) -> int | float:
-        """The number of items in the epochs before ``epoch``."""
-
-    def length_of(self, epoch: int) -> int:
-        """The number of items of ``epoch``."""
-
-    def epoch_with(self, item: int) -> int:
-        """The epoch in which ``item`` is."""
-
-    def places(self, indices: Indices) -> tuple[Indices, Indices]:
-        """The epoch of each item, and its index there; all of shape (n,)."""

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from .block import Block, Indices, joined_ranges
+from .epoch_runs import EpochRuns
 from .indexed import Indexed
-from .orders import Length, Order, Remains, Runs, TurnOrder, check_reach, countable
+from .orders import Length, Order, Remains, TurnOrder, check_reach, countable
 from .timeline import UNBOUNDED
 
 
@@ -158,10 +159,12 @@ class Same(Relation):
     Args:
       make: how; by default the items are the input's.
       kept: whether items are kept from epoch to epoch, so that any may have been read before.
+      numbered: whether item i is made of the number i too.
     """
 
     make: Joined | None = None
     kept: bool = False
+    numbered: bool = False
 
     @property
     def has_epoch_of_input(self) -> bool:
@@ -342,10 +345,12 @@ class Kept(Moved):
 
     Args:
       remaining: returns them; asked only where upstream has random access.
+      keeps_all: whether nothing is left out.
     """
 
     _: KW_ONLY
     remaining: Callable[[], Remains]
+    keeps_all: bool = False
 
     @property
     def length(self) -> Length:
@@ -444,12 +449,14 @@ class Repeated(Relation):
       split: the input, by the epochs in which it is another pipeline.
       runs: where its epochs lie.
       is_first: whether the first one is its epoch 0.
+      in_partition: whether other partitions have the rest, so that this one may be left without items.
     """
 
     _: KW_ONLY
     split: Any
-    runs: Runs
+    runs: EpochRuns
     is_first: bool
+    in_partition: Callable[[], bool] = lambda: False
 
     @property
     def ascending(self) -> bool:

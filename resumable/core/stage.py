@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
@@ -24,11 +24,10 @@ from .flow import read_flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
-from .left_out import AtPlaces, LeftOut
 from .orders import MOST_ITEMS, Length
 from .origin import Origin
 from .records import Records
-from .relation import Held, Relation, one_for_each
+from .relation import Held, Relation
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
@@ -150,38 +149,31 @@ class Stage(ABC, Generic[T]):
         """What it is in ``epoch``, for `in_epoch`; None for a copy over what its inputs are then."""
         return None
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        """The items of ``epoch`` that are made of ``records`` of the sources.
+    def _numbers_of(self, records: Records) -> Indices:
+        """Of a source with random access: the numbers of the items made of ``records``, shape (n,).
 
-        None if an item may be made of several records, if that is not known, or if not every epoch has
-        equally many.
+        Raises:
+          InvalidArgument: if it has no such records.
         """
-        if not self.random_access:
-            return None
-        if not self.inputs:
-            return AtPlaces.of(records.below(known_length(self)))
-        if one_for_each(self) and len(self.inputs) == 1:
-            return self.inputs[0]._left_out(epoch, records)
-        return None
+        return records.below(known_length(self))
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        """A copy without ``records`` of its source in ``epoch``, by the item from which on they are left out.
+        """Of a source that is a stream: a copy without ``records`` in ``epoch``, by the item from which on they are left out.
 
-        For stages without random access. The other items keep their order. A state of this stage is one of the copy,
-        whose iterators tell by `_reached` how many items they have handed out.
-
-        None if an item may be made of several records or depend on its number, or if that is not known.
+        The other items keep their order. A state of this stage is one of the copy, whose iterators tell by `_reached`
+        how many items they have handed out. None if that is not known.
         """
-        return (
-            self._over_remaining(epoch, records) if self.unchanged and one_for_each(self) else None
-        )
+        return None
 
-    def _over_remaining(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        """`_without_records` of a stage that makes each item of one of upstream alone."""
-        if self.random_access or len(self.inputs) != 1:
-            return None
-        remaining = self.inputs[0]._without_records(epoch, records)
-        return remaining and self._with_inputs((remaining,))
+    def _records_of_inputs(self, records: Records) -> Sequence[Records]:
+        """What ``records`` are in each of `inputs`, where each item is made of one item of one of them.
+
+        Raises:
+          InvalidArgument: if it has no such inputs.
+        """
+        if len(self.inputs) > 1:
+            records.of_names(None, type(self).__name__)
+        return [records] * len(self.inputs)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
         """A stage with the same states that delivers items with their origins, or origins alone.

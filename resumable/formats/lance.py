@@ -15,14 +15,13 @@ from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.left_out import LeftOut
 from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
 from .data_files import AnyFile
 from .io.paths import is_remote
-from .named_files import left_out_of_files
+from .named_files import numbers_in_files
 from .parts import ItemsInParts
 from .tables.columns import NAMES, check_names, checked_columns
 from .tables.lance_version import LanceVersion
@@ -146,8 +145,8 @@ class Lance(ItemsInParts[dict[str, Any]]):
     def block_layout(self) -> Layout:
         return STACKED if frozenset(self.names) <= self._found.stackable else LISTS
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        return left_out_of_files(
+    def _numbers_of(self, records: Records) -> Indices:
+        return numbers_in_files(
             records,
             self.length,
             [self._found.uri],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from ..core.block import NO_INDICES, Indices
-from ..core.left_out import AtPlaces
 from ..core.records import Records
 from ..errors import InvalidArgument, shorten
 from ..errors.public_urls import public_name
@@ -45,13 +45,13 @@ def in_words(first: str, described: str, files: int, *counted: str) -> str:
     return ", ".join([f"{shorten(first, 24)}{more}", *counted, digest.hexdigest()])
 
 
-def left_out_of_files(
+def numbers_in_files(
     records: Records,
     length: int,
     paths: Sequence[str],
     items_of: Callable[[int, Records], Indices],
-) -> AtPlaces:
-    """The items made of some ``records`` of files, which are numbers among all items, or dicts by file.
+) -> Indices:
+    """The numbers of the items made of some ``records`` of files, which are numbers among all items, or dicts by file.
 
     Args:
       records: a file is named by its path, or by the end of it, such as its name; a whole path counts first.
@@ -63,19 +63,19 @@ def left_out_of_files(
       InvalidArgument: if a name is that of no file or of several.
     """
     if not records.named:
-        return AtPlaces.of(records.below(length))
+        return records.below(length)
     found = [items_of(number, part) for number, part in records_of_files(records, paths)]
-    return AtPlaces.of(np.concatenate([*found, NO_INDICES]))
+    return np.concatenate([*found, NO_INDICES])
 
 
 def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[int, Records]]:
     """The number of each file that has ``records`` by its name, and these.
 
     Raises:
-      InvalidArgument: as `left_out_of_files`.
+      InvalidArgument: as `numbers_in_files`.
     """
     # There may be many files and many names.
-    by_last_part = defaultdict[str, list[int]](list)
+    by_last_part, found = defaultdict[str, list[int]](list), dict[int, Records]()
     for number, path in enumerate(paths):
         by_last_part[_last_part(path)].append(number)
     for name, part in records.named.items():
@@ -94,7 +94,10 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
                 f"records must name a file by its path, or by an end of it that no other has, but {are} called "
                 f"{public_name(name)!r} among {shorten(among)}"
             )
-        yield named[0], part
+        before = found.get(named[0], Records.NONE)  # by another name of the file
+        numbers = np.union1d(before.numbers, part.numbers)
+        found[named[0]] = replace(part, numbers=numbers, named={**before.named, **part.named})
+    yield from found.items()
 
 
 def _told_apart(paths: list[str]) -> list[str]:

@@ -13,7 +13,6 @@ from ..core.block import Block, Indices, ungroup
 from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.indexed import Indexed
-from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
 from ..core.orders import MOST_ITEMS
 from ..core.origin import Origin
@@ -24,7 +23,7 @@ from .ahead import ReadAheadItems, TurnsSeen, always
 from .contents import evidence_of
 from .data_files import AnyFile, path_of_found
 from .io.remote import RemoteFile, has_cached_parts
-from .named_files import files_in_words, left_out_of_files
+from .named_files import files_in_words, numbers_in_files
 
 T = TypeVar("T")
 
@@ -109,8 +108,8 @@ class FoundInFiles(LookedUp[T]):
         """Whether a cache keeps parts of any file."""
         return any(map(has_cached_parts, self._data_files))
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        return left_out_of_files(records, self.length, self._paths, self._items_of)
+    def _numbers_of(self, records: Records) -> Indices:
+        return numbers_in_files(records, self.length, self._paths, self._items_of)
 
     def _items_of(self, place: int, records: Records) -> Indices:
         """The items of ``records`` of the file at ``place``."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.combine import Combine
-from ..core.left_out import AtPlaces
+from ..core.exclusion import check_records
 from ..core.origin import Name, Origin
 from ..core.records import Records
 from ..core.stage import Stage, by_index
@@ -45,10 +45,7 @@ def _has_file(source: Stage[Any], name: str, origin: Origin) -> bool:
     """Whether the record of ``origin`` can be left out of ``source`` in one file called ``name``."""
     records = Records.of({name: [origin.record]})
     try:
-        if source.random_access:
-            source._left_out(0, records)
-        else:
-            source._without_records(0, {0: records})
+        check_records(source, 0, records)
     except InvalidArgument:
         return False
     return True
@@ -75,8 +72,6 @@ def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
     if origin.file is not None:
         records = {origin.file: records}
     try:
-        found = source._left_out(0, Records.of(records))
+        yield from source._numbers_of(Records.of(records)).tolist()
     except InvalidArgument:  # another source has that file
         return
-    if isinstance(found, AtPlaces):
-        yield from found.places.tolist()

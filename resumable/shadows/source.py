@@ -13,7 +13,6 @@ from ..core.foreign_source import ExternalSource
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
-from ..core.left_out import LeftOut
 from ..core.lookup import IndexedIterator
 from ..core.orders import Length
 from ..core.origin import ItemOrigin, UnknownOrigin
@@ -49,8 +48,8 @@ class SourceShadow(Stage[Any]):
     def _first_epoch_only(self) -> str | None:
         return self.source._first_epoch_only
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return self.source._left_out(epoch, records)
+    def _numbers_of(self, records: Records) -> Indices:
+        return self.source._numbers_of(records)
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[Any] | None:
         remaining = self.source._without_records(epoch, records)

@@ -31,12 +31,10 @@ from ..core import (
     block_length,
     blocks_of,
     derived,
-    known_length,
 )
 from ..core.block import concatenate
 from ..core.combine import NAMES
 from ..core.function_state import calling_with_state
-from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_by_index, reached_in_epoch
 from ..core.records import Records
 from ..core.run_changes import RunChanges
@@ -132,22 +130,10 @@ class Concatenate(Combine[T]):
     def _sections(self) -> _Sections:
         return _Sections(self.lengths)
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        if not self.random_access:
-            return None
-        sections = self._sections
-        starts = sections.starts.tolist()
-        parts = records.dealt(starts) if len(records.numbers) else self.records_of_inputs(records)
-        found = self.left_out_of_inputs(epoch, parts)
-        if found is None:
-            return None
-        return OfInputs(
-            found,
-            known_length(self),
-            sections.items_of,
-            lambda index: [max(index - start, 0) for start in starts],
-            sections.turn_of,
-        )
+    def _records_of_inputs(self, records: Records) -> Sequence[Records]:
+        if not len(records.numbers):
+            return super()._records_of_inputs(records)
+        return records.dealt(self._sections.starts.tolist())  # numbers go on from input to input
 
 
 class _Sections:
@@ -172,7 +158,8 @@ class _Sections:
 
     def turns_before(self, count: int) -> Sequence[int | float]:
         """As `TurnOrder.turns_before`."""
-        found, left = list[float](), float(count)
+        found = list[float]()
+        left: float = count
         for length in self._lengths:
             found.append(left if length is None else min(left, length + 1))
             left = max(left - (length or 0), 0)

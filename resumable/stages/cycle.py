@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
 from ..core import IndexedIterator, Indices, Stage
-from ..core.left_out import LeftOut
-from ..core.records import Records
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 from .mix_iterator import NO_TURNS, MixIterator
 from .repeat import Repeat, RepeatIterator
 
 T = TypeVar("T")
-
-
-def cycle_left_out(upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:
-    """What is left out of an endless repeat of ``upstream``, which may be endless itself."""
-    repeat: Repeat[Any] = Repeat(upstream)
-    if upstream.length == math.inf:
-        return upstream._left_out(repeat.epoch_of(epoch, 0), records)
-    return repeat._left_out(epoch, records)
 
 
 @final

@@ -51,7 +51,7 @@ class Enumerate(Transform[tuple[int, Any]]):
     state_cost = "the position"
 
     def relation(self, epoch: int) -> Relation:
-        return Same(self, epoch, make=Joined(_numbered, builtins.zip, OWN_INDICES))
+        return Same(self, epoch, make=Joined(_numbered, builtins.zip, OWN_INDICES), numbered=True)
 
     @derived
     def block_layout(self) -> Layout:

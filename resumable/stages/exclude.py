@@ -31,6 +31,7 @@ from ..core import (
     known_length,
 )
 from ..core.epochs import in_epoch
+from ..core.exclusion import left_out_of, stream_without
 from ..core.graph import walk
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
@@ -151,7 +152,12 @@ class Exclude(LookedUp[T], Transform[T]):
         self._check_remaining()
 
     def relation(self, epoch: int) -> Relation:
-        return Kept(self, epoch, remaining=partial(self.remaining_in, epoch))
+        return Kept(
+            self,
+            epoch,
+            remaining=partial(self.remaining_in, epoch),
+            keeps_all=not self.changes,
+        )
 
     def _check_remaining(self) -> None:
         """Refuse records that are all of the source; a partition may be left without any."""
@@ -159,7 +165,7 @@ class Exclude(LookedUp[T], Transform[T]):
             if not _is_all(left_out, self.upstream):
                 continue
             source = over_all_parts(self.upstream)
-            of_source = left_out if source is self.upstream else source._left_out(0, records)
+            of_source = left_out if source is self.upstream else left_out_of(source, 0, records)
             if of_source and _is_all(of_source, source):
                 raise InvalidArgument(
                     f"records must leave some of the source, got all {source.length} of them"
@@ -217,7 +223,7 @@ class Exclude(LookedUp[T], Transform[T]):
     def _stream_without(self, epoch: int) -> Stage[T]:
         # Items are counted in the first epoch, so a later one has what is left out at last.
         records = {0: self.by_item[max(self.by_item)]} if epoch else self.by_item
-        found = self.upstream._without_records(epoch, records)
+        found: Stage[T] | None = stream_without(self.upstream, epoch, records)
         if found is None:
             raise InvalidArgument(
                 "exclude needs items by their index, or those of a stream as its source delivers them, with nothing "
@@ -229,7 +235,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
         upstream, records = self.upstream, self.by_item.values()
-        found = [upstream._left_out(epoch, each) for each in records]
+        found = [left_out_of(upstream, epoch, each) for each in records]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
             raise InvalidArgument(
@@ -256,14 +262,6 @@ class Exclude(LookedUp[T], Transform[T]):
             raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         left_out = self._left_out_in(epoch) if epoch else self._at_first
         return Remaining(known_length(self.upstream), list(self.by_item), left_out)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        if self.changes or not self.random_access:
-            return None
-        return self.upstream._left_out(epoch, records)
-
-    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        return None if self.changes else self.upstream._without_records(epoch, records)
 
     def _in_epoch(self, epoch: int) -> Stage[Any]:
         # That each record is one of some epoch was seen when this was made.

@@ -40,7 +40,6 @@ from ..core import (
     each,
     map_items,
 )
-from ..core.records import Records
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument
 from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchanged
@@ -234,12 +233,6 @@ class Map(CallsPerItem[T]):
     >>> list(rs.from_sequence("12x4").map(int, on_error="skip"))
     [1, 2, 4]
     """
-
-    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        # What may drop items, or has a state of its own, depends on the items before.
-        if self.drops or self.carries_state:
-            return None
-        return self._over_remaining(epoch, records)
 
 
 class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):

@@ -30,17 +30,13 @@ from ..core import (
     SavedState,
     Stage,
     StageIterator,
-    by_index,
     check_bool,
     check_choice,
     check_seed,
     countable,
-    known_length,
 )
 from ..core.arguments import check_field
-from ..core.left_out import LeftOut, OfInputs
 from ..core.orders import MOST_ITEMS, TurnOrder
-from ..core.records import Records
 from ..core.reliance import SO_FAR
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, shorten
@@ -53,7 +49,7 @@ from ..order.weights import (
     weights_by_item,
 )
 from ..shadows.traced import through_inputs
-from .cycle import CyclingMixIterator, cycle_left_out, without_items
+from .cycle import CyclingMixIterator, without_items
 from .mix_changes import WEIGHTS_MAY_CHANGE
 from .mix_iterator import MixIterator
 from .repeat import Repeat, check_later_epochs
@@ -262,38 +258,6 @@ class Mix(LookedUp[T], Combine[T]):
         kind = CyclingMixIterator if self.stop == "cycle" else MixIterator
         last = None if leaves_out else self.length
         return kind(self, epoch, self.schedule(epoch), leaves_out, last)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        if not self.random_access:
-            return None
-        found = self.left_out_of_inputs(epoch, self.records_of_inputs(records))
-        if found is None:
-            return None
-        turns = cache(lambda: self._turns(epoch))
-        return OfInputs(
-            found,
-            known_length(self),
-            lambda indices: turns().items_of(indices),
-            lambda index: turns().turns_before(index),
-            lambda number, item: turns().turn_of(number, item),
-            alike=self._leaves_out_equally(epoch, found),
-        )
-
-    def _leaves_out_equally(self, epoch: int, inputs: Sequence[LeftOut]) -> bool:
-        """Whether as many items are left out in every epoch."""
-        if self.stop == "all" or self.length == math.inf:
-            return True
-        items = self.schedule(epoch).turns_before(int(self.length or 0))
-        return all(
-            count % max(known_length(upstream), 1) == 0 or by_index(upstream).every_epoch
-            for one, count, upstream in zip(inputs, items, self.upstreams, strict=True)
-            if one.total
-        )
-
-    def _left_out_of(self, upstream: Stage[T], epoch: int, records: Records) -> LeftOut | None:
-        if self.stop == "cycle":
-            return cycle_left_out(upstream, epoch, records)
-        return upstream._left_out(epoch, records)
 
     def schedule(self, epoch: int | None = None) -> AnySchedule:
         """The turns in ``epoch``, or those of the seed alone; both end at the same turn.

@@ -15,9 +15,6 @@ from ..core import (
     Stage,
 )
 from ..core.graph import rebuilt
-from ..core.left_out import LeftOut
-from ..core.lookup import left_out_of_some
-from ..core.records import Records
 from ..core.timeline import FIXED_FOR_A_RUN
 from .dealing import Deals
 
@@ -51,9 +48,6 @@ class Part(Deals[T]):
 
     def relation(self, epoch: int) -> Relation:
         return Sliced(self, epoch, start=self.index, step=self.count)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return left_out_of_some(self, epoch, records, self.index, self.count)
 
 
 def over_all_parts(stage: Stage[Any]) -> Stage[Any]:

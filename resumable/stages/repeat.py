@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass
+from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, Final, TypeVar, cast, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core import (
     EPOCHS,
@@ -34,22 +35,19 @@ from ..core import (
 )
 from ..core.arguments import check_field
 from ..core.block import concatenate
-from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch
+from ..core.epoch_runs import ENDLESS, EpochRuns
+from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch, runs_of
 from ..core.function_state import restore_functions
 from ..core.graph import walk, why_first_epoch_only, with_inputs
-from ..core.left_out import LeftOut
 from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
-from ..core.records import Records
 from ..core.reliance import LATER_EPOCHS
 from ..core.stage import runs_ahead
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
-from .epoch_runs import ENDLESS, EpochRuns
-from .left_out_in_epochs import LeftOutInEpochs
 from .part import is_in_partition
 
 T = TypeVar("T")
@@ -138,6 +136,7 @@ class Repeat(Transform[T]):
             input_at=lambda number: Input(
                 self.in_pass(epoch, number), self.epoch_of(epoch, number)
             ),
+            in_partition=partial(is_in_partition, self),
             in_order=not runs.known,  # only a finite length decides which epoch an index is in
         )
 
@@ -182,7 +181,7 @@ class Repeat(Transform[T]):
         return self._runs_from(self.epoch_of(epoch, 0))
 
     def _runs_from(self, first: int) -> EpochRuns:
-        return EpochRuns.of(self.split, first, ENDLESS if self.epochs is None else self.epochs)
+        return runs_of(self.split, first, ENDLESS if self.epochs is None else self.epochs)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return RepeatIterator(self, self._made_for(epoch))  # a cache starts all epochs in 0
@@ -194,39 +193,6 @@ class Repeat(Transform[T]):
     def _made_for(self, epoch: int) -> int:
         """``epoch``, or the first epoch of its own that it is made for, if that comes later."""
         return max(epoch, self._first_epoch // max(self._epochs_counted, 1))
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        epoch = self._made_for(epoch)
-        runs = self.runs(epoch)
-        if not runs.known:
-            return None
-        known = records
-        if isinstance(self.split, ByEpoch):
-            self.split.check_records(records)
-            known = records.lenient
-
-        def in_run(number: int) -> LeftOut | None:
-            return self.in_pass(epoch, number)._left_out(self.epoch_of(epoch, number), known)
-
-        found = [in_run(first) for first in runs.firsts]
-        kept = [
-            runs.length_of(first) - int(one.total)
-            for first, one in zip(runs.firsts, found, strict=True)
-            if one is not None and one.alike
-        ]
-        if len(kept) < len(found):
-            return None
-        for first, remaining in zip(runs.firsts, kept, strict=True):
-            if remaining or not runs.length_of(first):
-                continue
-            in_partition = is_in_partition(self)
-            if not in_partition or runs.epochs == ENDLESS:
-                where = " in a partition, which is repeated without end"
-                raise InvalidArgument(
-                    f"records must leave some of the source, got all {runs.length_of(first)} of them"
-                    f"{where if in_partition else ''}"
-                )
-        return LeftOutInEpochs(runs, kept, cast("Callable[[int], LeftOut]", in_run))
 
     @derived
     def alike(self) -> bool:

@@ -11,7 +11,6 @@ from ..core import (
     ALWAYS,
     SEED,
     IdentityFields,
-    Indices,
     LookedUp,
     Permuted,
     Relation,
@@ -21,9 +20,7 @@ from ..core import (
     known_length,
 )
 from ..core.arguments import check_field
-from ..core.left_out import AtPlaces, LeftOut
 from ..core.orders import MOST_ITEMS
-from ..core.records import Records
 from ..errors import InvalidArgument
 from ..order.block_permutation import BlockPermutation, block_permutation
 from ..order.permutation import Permutation, permutation
@@ -93,16 +90,6 @@ class Shuffle(LookedUp[T], Transform[T]):
         return Permuted(
             self, epoch, order=partial(self._order, epoch), local=self.block is not None
         )
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        before = self.upstream._left_out(epoch, records)
-        if before is None or not before.can_be_listed():
-            return None
-
-        def places() -> Indices:
-            return self._order(epoch).inverse(before.up_to(len(self.upstream)))
-
-        return AtPlaces(int(before.total), places, alike=before.alike)
 
     def _order(self, epoch: int) -> Permutation | BlockPermutation:
         count, seed, block = len(self.upstream), self.seed, self.block

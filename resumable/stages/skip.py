@@ -22,9 +22,6 @@ from ..core import (
     check_int,
 )
 from ..core.arguments import check_field
-from ..core.left_out import LeftOut
-from ..core.lookup import left_out_of_some
-from ..core.records import Records
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")
@@ -63,9 +60,6 @@ class Skip(LookedUp[T], Transform[T]):
 
     def relation(self, epoch: int) -> Relation:
         return Sliced(self, epoch, start=self.count)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return left_out_of_some(self, epoch, records, self.count)
 
     @property
     def state_cost(self) -> str:

@@ -28,9 +28,6 @@ from ..core import (
 )
 from ..core.arguments import check_field
 from ..core.identity import COUNT_HINT
-from ..core.left_out import LeftOut
-from ..core.lookup import left_out_of_some
-from ..core.records import Records
 from ..core.reliance import OVER_EPOCHS
 
 T = TypeVar("T")
@@ -85,9 +82,6 @@ class Take(Transform[T]):
     def count_each(self) -> int:
         """The number of items of each epoch; ``count`` where that is not known."""
         return self.count if self.length is None else int(self.length)
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return left_out_of_some(self, epoch, records, stop=self.count)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)

@@ -8,8 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from ..core import (
     ITEMS,
     PARTS,
@@ -31,17 +29,13 @@ from ..core import (
     block_length,
     blocks_of,
     check_bool,
-    countable,
     derived,
     joined_layout,
-    known_length,
     pulled_blocks,
     slice_block,
 )
 from ..core.combine import NAMES
-from ..core.left_out import AtPlaces, LeftOut
 from ..core.orders import MOST_ITEMS
-from ..core.records import Records
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument
 from ..shadows.traced import Each, joined_origins
@@ -101,17 +95,6 @@ class Zip(Combine[Any]):
 
     def relation(self, epoch: int) -> Relation:
         return Aligned(self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows))
-
-    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        # A row is left out if its records have the same number in all sources.
-        if not self.random_access or len(set(self.lengths)) > 1:
-            return None
-        found = [upstream._left_out(epoch, records) for upstream in self.upstreams]
-        known = [one for one in found if one is not None]
-        places = [one.up_to(countable(known_length(self))) for one in known]
-        if len(known) < len(found) or not all(np.array_equal(one, places[0]) for one in places):
-            return None
-        return AtPlaces.of(places[0], alike=all(one.alike for one in known))
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return Each(self._with_inputs(inputs.alike), joined_origins)

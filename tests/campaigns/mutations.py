@@ -166,8 +166,8 @@ MUTATIONS: Final = [
         "return self.upstreams[bisect_right(self.starts, epoch) - 1]",
         "return self.upstreams[0]",
     ),
-    Mutation("stages/epoch_runs.py", "max(begin - first, 0)", "begin"),
-    Mutation("stages/epoch_runs.py", 'side="right"', 'side="left"'),
+    Mutation("core/epochs.py", "max(begin - first, 0)", "begin"),
+    Mutation("core/epoch_runs.py", 'side="right"', 'side="left"'),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
     Mutation("core/made_of.py", "ascending = ascending and relation.ascending", "pass"),
     Mutation(
@@ -225,7 +225,7 @@ MUTATIONS: Final = [
         "while self.kept_before(index + step) <= place:",
         "while self.kept_before(index + step) < place:",
     ),
-    Mutation("core/lookup.py", "(not before.total or by_index(upstream).every_epoch)", "True"),
+    Mutation("core/exclusion.py", "(not before.total or upstream.indexed(0).every_epoch)", "True"),
     Mutation("stages/mix.py", "turns_before(last + 1)", "turns_before(last)"),
     Mutation("stages/concatenate.py", "else int(sum(before)) + inner", "else inner"),
     Mutation(

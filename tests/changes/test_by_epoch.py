@@ -17,7 +17,7 @@ from support.graphs import RunningSum
 from support.tiers import thinned
 
 import resumable as rs
-from resumable.stages.epoch_runs import EpochRuns
+from resumable.core.epoch_runs import EpochRuns
 from resumable.testing.comparing import assert_same
 from resumable.views.state_tree import stage_tree, tree_lines
 

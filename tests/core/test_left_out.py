@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resumable.core.left_out import AtPlaces, LeftOut, OfInputs
+from resumable.core.block import Indices
+from resumable.core.epoch_runs import EpochRuns
+from resumable.core.left_out import AtPlaces, LeftOut
+from resumable.core.left_out_of_inputs import LeftOutInEpochs, OfInputs
 from resumable.core.records import Records, read_known_as, records_known_as, shown_records
-from resumable.stages.epoch_runs import EpochRuns
-from resumable.stages.left_out_in_epochs import LeftOutInEpochs
 
 RUNS = st.lists(st.tuples(st.booleans(), st.integers(1, 90)), max_size=6)
 """Runs of items that are left out or remain, some of them long."""
@@ -51,6 +54,22 @@ def test_items_at_places(runs: list[tuple[bool, int]], data: st.DataObject) -> N
     agrees(at_places(mask), mask, data)
 
 
+class Listed(NamedTuple):
+    """An order of turns: the input of each, and the index there."""
+
+    numbers: Indices
+    items: Indices
+
+    def items_of(self, outputs: Indices) -> tuple[Indices, Indices]:
+        return self.numbers[outputs], self.items[outputs]
+
+    def turns_before(self, count: int) -> list[int]:
+        return [int((self.numbers[:count] == number).sum()) for number in range(3)]
+
+    def turn_of(self, number: int, item: int) -> int:
+        return int(np.flatnonzero((self.numbers == number) & (self.items == item))[0])
+
+
 @given(
     runs=st.lists(RUNS, min_size=1, max_size=3),
     seed=st.integers(0, 99),
@@ -68,13 +87,7 @@ def test_items_of_inputs(
     for number in range(len(masks)):
         items[numbers == number] = np.arange(len(masks[number]))
     mask = [masks[number][item] for number, item in zip(numbers, items, strict=True)]
-    left_out = OfInputs(
-        list(map(at_places, masks)),
-        len(mask),
-        lambda indices: (numbers[indices], items[indices]),
-        lambda index: np.bincount(numbers[:index], minlength=len(masks)).tolist(),
-        lambda number, item: int(np.flatnonzero((numbers == number) & (items == item))[0]),
-    )
+    left_out = OfInputs(list(map(at_places, masks)), len(mask), lambda: Listed(numbers, items))
     agrees(left_out, mask, data)
 
 
@@ -103,15 +116,6 @@ def test_items_of_epochs(
         lambda epoch: at_places(in_epoch(epoch)),
     )
     agrees(left_out, [out for epoch in range(epochs) for out in in_epoch(epoch)], data)
-
-
-@given(mask=RUNS.map(mask_of), first=st.integers(0, 9), step=st.integers(1, 4), data=st.data())
-def test_items_that_are_dealt_out(
-    mask: list[bool], first: int, step: int, data: st.DataObject
-) -> None:
-    stop = data.draw(st.integers(first, max(first, len(mask))))
-    dealt = at_places(mask).dealt(first, step, stop)
-    agrees(dealt, mask[first:stop:step], data)
 
 
 NUMBERS = st.lists(st.integers(0, 2**40), max_size=40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import islice
 from pathlib import Path
@@ -59,6 +60,15 @@ def test_a_whole_path_counts_before_the_ends_of_others(folder: Path) -> None:
     assert list(items.exclude({str(copy): range(1, 4)})) == [1, *rs.jsonl(path)]
     with pytest.raises(rs.InvalidArgument, match="but 2 files are called"):
         items.exclude({"a/one.jsonl": [0]})
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_may_have_two_names(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(gzip.compress(b"0\n1\n2\n3\n") if suffix else b"0\n1\n2\n3\n")
+    named = {path.name: [1], str(path): [1, 2]}
+    assert list(rs.lines(path).exclude(named)) == ["0", "3"]
+    assert list(rs.lines(path).exclude({0: {}, 1: named})) == ["0", "3"]
 
 
 def test_files_of_several_inputs_are_named_within_them(folder: Path) -> None:

@@ -517,6 +517,11 @@ BEHIND_STREAMS: list[Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = [
             rs.InvalidArgument,
             "another number of items in each epoch",
         ),
+        (
+            lambda: rs.zip(rs.range(9).repeat(), rs.range(9).repeat()).exclude([1]),
+            rs.InvalidArgument,
+            "exclude needs items by their index",
+        ),
         (lambda: rs.range(9).exclude({"a": {2: [1]}}), rs.InvalidType, "names in records must be strings, got 2"),
         (lambda: rs.range(9).exclude({0: [], "a": [1]}), rs.InvalidType, "names in records must be strings, got 0"),  # type: ignore[arg-type]
         (

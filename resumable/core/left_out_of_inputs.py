@@ -1,17 +1,71 @@
-"""What a repeat leaves out in each of its epochs."""
+"""What is left out of orders that are made of several: of inputs that take turns, or of epochs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import final
 
 import numpy as np
 
-from ..core import Indices
-from ..core.block import NO_INDICES
-from ..core.left_out import KEPT_EPOCHS, LeftOut, Mask
+from .block import NO_INDICES, Indices
 from .epoch_runs import EpochRuns
+from .left_out import KEPT_EPOCHS, LeftOut, Mask
+from .orders import TurnOrder
+
+
+@final
+class OfInputs(LeftOut):
+    """Items of several inputs, each of which has items that are left out.
+
+    Args:
+      inputs: the items of each that are left out.
+      length: number of items.
+      turns: returns the input of each item.
+      alike: whether all epochs have the same items of each input.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[LeftOut],
+        length: int | float,
+        turns: Callable[[], TurnOrder],
+        *,
+        alike: bool = True,
+    ) -> None:
+        self._inputs = inputs
+        self._having = [number for number, one in enumerate(inputs) if one.total]
+        self._length = length
+        self._turns = turns
+        self.total = 0
+        # One that has none in this epoch may have some in another.
+        self.alike = alike and all(one.alike for one in inputs)
+        if self._having:
+            self.total = math.inf if length == math.inf else self.before(int(length))
+
+    def before(self, index: int) -> int:
+        counts = self._turns().turns_before(int(min(index, self._length)))
+        return sum(self._inputs[number].before(int(counts[number])) for number in self._having)
+
+    def among(self, indices: Indices) -> Mask:
+        mask = np.zeros(len(indices), np.bool_)
+        within = np.flatnonzero(indices < self._length)
+        numbers, items = self._turns().items_of(indices[within])
+        for number in self._having:
+            here = numbers == number
+            mask[within[here]] = self._inputs[number].among(items[here])
+        return mask
+
+    def up_to(self, stop: int) -> Indices:
+        turns = self._turns()
+        counts = turns.turns_before(int(min(stop, self._length)))
+        places = [
+            turns.turn_of(number, item)
+            for number in self._having
+            for item in self._inputs[number].up_to(int(counts[number])).tolist()
+        ]
+        return np.array(sorted(places), np.int64)
 
 
 @final

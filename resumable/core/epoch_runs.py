@@ -7,13 +7,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 
-from ..core import Indices, Length, Stage
-from ..core.epochs import ByEpoch
-from ..core.orders import MOST_ITEMS
+from .block import Indices
+from .orders import MOST_ITEMS, Length
 
 ENDLESS: Final = math.inf
 
@@ -36,21 +35,6 @@ class EpochRuns:
     epochs: float
     # The number of items before each run, as far as it is known.
     _starts: Sequence[int] = field(init=False)
-
-    @classmethod
-    def of(cls, stage: Stage[Any], first: int, epochs: float) -> EpochRuns:
-        """Those of ``epochs`` epochs of ``stage`` from its epoch ``first`` on."""
-        if not isinstance(stage, ByEpoch):
-            return cls([0], [stage.length], epochs)
-        spans = zip(stage.spans, stage.upstreams, strict=True)
-        runs = [
-            (max(begin - first, 0), upstream.length)
-            for (begin, end), upstream in spans
-            if begin < first + max(epochs, 1) and end > first
-        ]
-        if not runs:  # a look ahead asks for the epoch after those that the stage holds in
-            runs = [(0, stage.upstreams[-1].length)]
-        return cls([begin for begin, _ in runs], [length for _, length in runs], epochs)
 
     def __post_init__(self) -> None:
         epochs = self.epochs

@@ -16,12 +16,16 @@ from itertools import chain, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 from ..core.graph import walk
+from ..core.iterator import PipelineIterator
+from ..core.orders import countable
 from ..core.origin import ItemOrigin
-from ..core.stage import Stage
+from ..core.stage import Stage, known_length
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch
 from ..pipeline import Pipeline, origins
+from ..shadows.by_index import Sought, end_of_epoch, follows_from_relations, items_with
 from ..stages.global_order import deal_of, for_rank, is_dealt
 from ..state.encoding import dumps
+from ..state.value import State
 from .envelope import Checkpoint
 from .opening import start_at
 from .ranks.parts import WholeSteps
@@ -107,12 +111,18 @@ def traced_step(
 
 
 def steps_of_run(
-    store: Store, stage_of: StageOfRanks, ranks: int | None = None
+    store: Store, stage_of: StageOfRanks, ranks: int | None = None, sought: Sought | None = None
 ) -> Iterator[TracedStep]:
     """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
 
     They come checkpoint by checkpoint, of one rank after another. A warning tells which are left out because it is
     not known how many ranks there were.
+
+    Args:
+      store: of the run; its checkpoints are only read.
+      stage_of: as for `traced_step`.
+      ranks: as for `traced_step`.
+      sought: only steps with these records; with random access the steps between them are passed over.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage_of(None)))
     steps = WholeSteps(store)
@@ -127,13 +137,18 @@ def steps_of_run(
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             continue
         for rank in range(span.ranks):
-            yield from _all_in(steps, stage_of, span, rank)
+            found = _all_in(steps, stage_of, span, rank, sought)
+            yield from (one for one in found if sought is None or sought.is_in(one.origin))
 
 
 def _all_in(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int
+    steps: WholeSteps,
+    stage_of: StageOfRanks,
+    span: _StepRange,
+    rank: int,
+    sought: Sought | None,
 ) -> Iterator[TracedStep]:
-    found = _steps(steps, stage_of, span, rank)
+    found = _steps(steps, stage_of, span, rank, sought=sought)
     if span.last != math.inf:
         yield from takewhile(lambda one: one.step <= span.last, found)
         return
@@ -153,9 +168,14 @@ def _from(
 
 
 def _steps(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int, passed: int = 0
+    steps: WholeSteps,
+    stage_of: StageOfRanks,
+    span: _StepRange,
+    rank: int,
+    passed: int = 0,
+    sought: Sought | None = None,
 ) -> Iterator[TracedStep]:
-    """The steps after the first ``passed`` of a span, and on."""
+    """The steps after the first ``passed`` of a span, and on; some without the records that are ``sought`` may be missing."""
     stage = stage_of(span.ranks)
     one = for_rank(stage, rank, span.ranks)
     if one is None:
@@ -168,10 +188,47 @@ def _steps(
         first = iterator.step
         if iterator.skip(passed) < passed:
             return
-        for origin in iterator:
+        for origin in iterator if sought is None else _items_with(sought, iterator, one, span):
             # A rank that was ahead of others has a count of its own.
             step = began + iterator.step - first
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
+
+
+def _items_with(
+    sought: Sought, iterator: PipelineIterator[ItemOrigin], stage: Stage[Any], span: _StepRange
+) -> Iterator[ItemOrigin]:
+    """What ``iterator`` delivers in ``span``; where ``stage`` has random access, only where records are ``sought``."""
+    within = _items_left(iterator.get_state(), stage, span)
+    if within is None:
+        yield from iterator
+        return
+    epoch, place, stop = within
+    for index in items_with(sought, stage, epoch, place, stop).tolist():
+        iterator.skip(index - place)
+        yield next(iterator)
+        place = index + 1
+
+
+def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> tuple[int, int, int] | None:
+    """The epoch of the items of ``span``, and the indices from the one that follows on ``state`` to their end.
+
+    None if items are not looked up by their index, or another number of ranks has left a place that is none of these.
+    """
+    if not follows_from_relations(stage):
+        return None
+    epoch = state["epoch"]
+    with origins(Pipeline(stage)).start(epoch) as there:
+        try:
+            place = there.skip(stage._position_in(state["pipeline"], epoch))
+        except StateMismatch:
+            return None
+        if dumps(there.get_state()["pipeline"]) != dumps(state["pipeline"]):
+            return None
+    length = countable(known_length(stage))
+    if span.last != math.inf or place == length:
+        return epoch, place, int(min(span.last - span.before + place, length))
+    stop = end_of_epoch(stage, epoch, place)
+    return None if stop is None else (epoch, place, stop)
 
 
 class _RanksUnknown(StateMismatch):

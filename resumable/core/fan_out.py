@@ -42,10 +42,16 @@ class FansOut(Transform[T]):
     def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
         """What returns a block of the ``size`` items made of one, the same in every call."""
 
+    @property
+    def _in_rows(self) -> bool:
+        """Whether the items made of one are those that it was made of, in their order."""
+        return False
+
     def relation(self, epoch: int) -> Relation:
         if self.size is None:
             return Held(self, epoch)
-        return Split(self, epoch, size=self.size, make=self._expansion(self.size, epoch))
+        make = self._expansion(self.size, epoch)
+        return Split(self, epoch, size=self.size, make=make, in_rows=self._in_rows)
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         offset = unpack_count(self, "offset", state.get("offset"))

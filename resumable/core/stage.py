@@ -226,6 +226,10 @@ class Stage(ABC, Generic[T]):
         name = type(self).__name__
         return [Origin(name, number) for number in numbers.tolist()]
 
+    def _numbers_of(self, record: int) -> Indices:
+        """Of a source with random access: the items, shape (n,), whose origin is a record with this number."""
+        return np.arange(record, record + (record < known_length(self)))
+
     _may_begin: ClassVar[bool] = False
     """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields
     in `identity`, and did nothing; a fingerprint leaves it out as long as they are."""

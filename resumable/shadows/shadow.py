@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, final
 
 from ..core.derived import derived
@@ -18,14 +19,26 @@ from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
 from ..core.reach import Reach
+from ..core.relation import Aligned, Grouped, Same
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.timeline import UNBOUNDED
 from ..core.transform import PassThrough, ThroughIterator
 from ..state.value import State
+from .by_index import follows_from_relations, origins_by_index
 from .source import SourceShadow
 from .tapped import Tapped
-from .traced import Each, Traced, origin_alone
+from .traced import (
+    Each,
+    Traced,
+    joined_origins,
+    joins_inputs,
+    names_of_inputs,
+    origin_alone,
+    origin_beside,
+    rows_alike,
+    through_input,
+)
 
 
 @final
@@ -59,6 +72,9 @@ class Origins(PassThrough[ItemOrigin]):
         return _OriginsIterator(self, iterator, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[ItemOrigin] | None:
+        items = self.upstream.indexed(epoch) if follows_from_relations(self.upstream) else None
+        if items is not None:
+            return origins_by_index(self.upstream, epoch, items)
         return self.shadow.indexed(epoch)
 
 
@@ -99,8 +115,20 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
     made = stage._traced(inputs)
     if made is None and stage.blind:
         return with_inputs(stage, inputs.alike)
+    if made is None and (join := _joins_origins(stage)):
+        return Each(with_inputs(stage, inputs.alike), join)
     made = made or Tapped(stage, inputs.pairs)
     return made if paired else Each(made, origin_alone)
+
+
+def _joins_origins(stage: Stage[Any]) -> Callable[[Any], Any] | None:
+    """What makes an origin of the items of ``stage`` over shadows; None if it may look at what it joins."""
+    relation = stage.relation_in(0)
+    if isinstance(relation, Grouped) and relation.is_slice:
+        return partial(rows_alike, relation.make)
+    if isinstance(relation, (Same, Aligned)) and relation.make is not None and relation.make.is_row:
+        return joined_origins if isinstance(relation, Aligned) else origin_beside
+    return None
 
 
 def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
@@ -130,4 +158,10 @@ class _Shadows(InputShadows):
         return self._of_inputs(paired=self.paired)
 
     def _of_inputs(self, *, paired: bool) -> tuple[Stage[Any], ...]:
-        return tuple(shadow_of(upstream, paired=paired) for upstream in self._stage.inputs)
+        found = tuple(shadow_of(upstream, paired=paired) for upstream in self._stage.inputs)
+        if not joins_inputs(self._stage):
+            return found
+        names = names_of_inputs(self._stage)
+        return tuple(
+            Each(one, partial(through_input, name)) for name, one in zip(names, found, strict=True)
+        )

@@ -27,7 +27,6 @@ from ..core import (
     Reliance,
     Routed,
     SavedState,
-    Stage,
     StageIterator,
     block_length,
     blocks_of,
@@ -40,10 +39,8 @@ from ..core.function_state import calling_with_state
 from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_by_index, reached_in_epoch
 from ..core.records import Records
-from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
-from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -71,6 +68,7 @@ class Concatenate(Combine[T]):
     """
 
     flow = Flow.JOINED
+    blind = True
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     _may_grow = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
@@ -112,9 +110,6 @@ class Concatenate(Combine[T]):
             "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
             "more"
         )
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)

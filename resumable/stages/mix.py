@@ -43,7 +43,6 @@ from ..core.left_out import LeftOut, OfInputs
 from ..core.orders import MOST_ITEMS, TurnOrder
 from ..core.records import Records
 from ..core.reliance import SO_FAR
-from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -57,7 +56,6 @@ from ..order.weights import (
     timeline_of,
     weights_by_item,
 )
-from ..shadows.traced import through_inputs
 from .cycle import CyclingMixIterator, cycle_left_out, without_items
 from .mix_iterator import MixIterator
 from .repeat import Repeat, check_later_epochs
@@ -111,6 +109,7 @@ class Mix(LookedUp[T], Combine[T]):
     """
 
     flow = Flow.JOINED
+    blind = True
     identity: ClassVar[IdentityFields] = {
         "names": IdentityField(
             ALWAYS,
@@ -294,9 +293,6 @@ class Mix(LookedUp[T], Combine[T]):
     def relies_on(self) -> Reliance:  # type: ignore[override]
         """Ranks are at the same turn; epochs are numbered as in a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -23,7 +22,6 @@ from ..core import (
     Layout,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     Transform,
     TransformIterator,
@@ -41,8 +39,6 @@ from ..core import (
 from ..core.arguments import check_field
 from ..core.block import concatenate
 from ..core.reach import Reach
-from ..core.stage import InputShadows
-from ..shadows.traced import Each, rows_alike
 from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 
 
@@ -129,10 +125,6 @@ class Window(Transform[Any]):
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         gap = unpack_count(self, "gap", state.get("gap"), LARGEST_COUNT)
         return int(min(-(-(upstream + gap) // self.step), known_length(self)))
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        rows = partial(rows_alike, self.upstream.block_layout.batch)
-        return Each(replace(self, upstream=inputs.alike[0]), rows)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)

@@ -26,7 +26,6 @@ from ..core import (
     Relation,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -43,9 +42,7 @@ from ..core.combine import NAMES
 from ..core.left_out import AtPlaces, LeftOut
 from ..core.orders import MOST_ITEMS
 from ..core.records import Records
-from ..core.stage import InputShadows
 from ..errors import InvalidArgument, StateMismatch
-from ..shadows.traced import Each, joined_origins
 from ..state.value import unpack
 
 
@@ -103,7 +100,9 @@ class Zip(Combine[Any]):
         return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
 
     def relation(self, epoch: int) -> Relation:
-        return Aligned(self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows))
+        return Aligned(
+            self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows, is_row=True)
+        )
 
     def _position_in(self, state: Any, epoch: int) -> int:
         if not isinstance(state, dict) or "upstreams" not in state:
@@ -123,9 +122,6 @@ class Zip(Combine[Any]):
         if len(known) < len(found) or not all(np.array_equal(one, places[0]) for one in places):
             return None
         return AtPlaces.of(places[0], alike=all(one.alike for one in known))
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return Each(self._with_inputs(inputs.alike), joined_origins)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)

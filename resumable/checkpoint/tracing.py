@@ -22,7 +22,7 @@ from ..core.origin import ItemOrigin
 from ..core.stage import Stage, known_length
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch
 from ..pipeline import Pipeline, origins
-from ..shadows.by_index import Sought, end_of_epoch, follows_from_relations, items_with
+from ..shadows.by_index import ItemSpan, Sought, end_of_epoch, follows_from_relations, items_with
 from ..stages.global_order import deal_of, for_rank, is_dealt
 from ..state.encoding import dumps
 from ..state.value import State
@@ -198,37 +198,34 @@ def _items_with(
     sought: Sought, iterator: PipelineIterator[ItemOrigin], stage: Stage[Any], span: _StepRange
 ) -> Iterator[ItemOrigin]:
     """What ``iterator`` delivers in ``span``; where ``stage`` has random access, only where records are ``sought``."""
-    within = _items_left(iterator.get_state(), stage, span)
-    if within is None:
+    items = _items_left(iterator.get_state(), stage, span)
+    if items is None:
         yield from iterator
         return
-    epoch, place, stop = within
-    for index in items_with(sought, stage, epoch, place, stop).tolist():
+    place = items.start
+    for index in items_with(sought, items).tolist():
         iterator.skip(index - place)
         yield next(iterator)
         place = index + 1
 
 
-def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> tuple[int, int, int] | None:
-    """The epoch of the items of ``span``, and the indices from the one that follows on ``state`` to their end.
+def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> ItemSpan | None:
+    """The items of ``span``, which follow on ``state``.
 
-    None if items are not looked up by their index, or another number of ranks has left a place that is none of these.
+    None if they are not looked up by their index, or another number of ranks has left a place that no index has.
     """
     if not follows_from_relations(stage):
         return None
     epoch = state["epoch"]
-    with origins(Pipeline(stage)).start(epoch) as there:
-        try:
-            place = there.skip(stage._position_in(state["pipeline"], epoch))
-        except StateMismatch:
-            return None
-        if dumps(there.get_state()["pipeline"]) != dumps(state["pipeline"]):
-            return None
-    length = countable(known_length(stage))
-    if span.last != math.inf or place == length:
-        return epoch, place, int(min(span.last - span.before + place, length))
-    stop = end_of_epoch(stage, epoch, place)
-    return None if stop is None else (epoch, place, stop)
+    with suppress(StateMismatch), origins(Pipeline(stage)).start(epoch) as there:
+        place = there.skip(stage._position_in(state["pipeline"], epoch))
+        if dumps(there.get_state()["pipeline"]) == dumps(state["pipeline"]):
+            length = countable(known_length(stage))
+            stop: float | None = span.last - span.before + place
+            if span.last == math.inf and place < length:
+                stop = end_of_epoch(stage, epoch, place)
+            return None if stop is None else ItemSpan(stage, epoch, place, int(min(stop, length)))
+    return None
 
 
 class _RanksUnknown(StateMismatch):

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -41,22 +41,26 @@ KEPT_RELATIONS: Final = 4
 MISSING: Final = object()
 
 
-class InputShadows(Protocol):
+class InputShadows(NamedTuple):
     """The shadows of the inputs of a stage, for `Stage._traced`.
 
     Attributes:
       paired: whether items are wanted with their origins, rather than origins alone.
+      made: makes them; if its argument is true, they deliver items with their origins.
     """
 
     paired: bool
+    made: Callable[[bool], tuple[Stage[Any], ...]]
 
     @property
     def pairs(self) -> tuple[Stage[Any], ...]:
         """They deliver items with their origins."""
+        return self.made(True)
 
     @property
     def alike(self) -> tuple[Stage[Any], ...]:
         """They deliver what is wanted of the stage."""
+        return self.made(self.paired)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,7 +24,7 @@ from ..core.stage import Stage
 from ..core.timeline import UNBOUNDED
 from .traced import names_of_inputs, row_origins
 
-RECORDS_AHEAD: Final = 1024
+RECORDS_AHEAD: Final = 4096
 """Origins of about so many records are made at once."""
 
 
@@ -129,8 +129,16 @@ class Sought:
         return any(one.record == self.number and self.is_wanted(one) for one in origin.records())
 
 
-class _ItemSpan(NamedTuple):
-    """The items from ``start`` to before ``stop`` of ``stage`` in ``epoch``, which come through ``inputs``."""
+class ItemSpan(NamedTuple):
+    """Some items of a stage that `follows_from_relations`.
+
+    Attributes:
+      stage: whose items they are.
+      epoch: of ``stage``.
+      start: the index of the first one.
+      stop: the index after the last one, at most the length.
+      inputs: through which inputs of later stages they come, the last of these first.
+    """
 
     stage: Stage[Any]
     epoch: int
@@ -139,44 +147,33 @@ class _ItemSpan(NamedTuple):
     inputs: tuple[Name, ...] = ()
 
 
-def items_with(sought: Sought, stage: Stage[Any], epoch: int, start: int, stop: int) -> Indices:
-    """The indices, shape (n,), ascending, of the items from ``start`` to before ``stop`` with records that are ``sought``.
+def items_with(sought: Sought, span: ItemSpan) -> Indices:
+    """The indices, shape (n,), ascending, of the items of ``span`` that are made of records that are ``sought``.
 
     Of a batch that is split into its rows again, all rows are among them if one is.
-
-    Args:
-      sought: the records.
-      stage: `follows_from_relations`.
-      epoch: of ``stage``.
-      start: at least 0.
-      stop: at most the length.
     """
-    return _items_in(_ItemSpan(stage, epoch, start, stop), sought)
-
-
-def _items_in(span: _ItemSpan, sought: Sought) -> Indices:
     stage, epoch, start, stop, inputs = span
     if start >= stop:
         return NO_INDICES
     relation = stage.relation_in(epoch)
     if relation is None:
-        return _records_in(span, sought)
+        return _records_with(sought, span)
     found = [NO_INDICES]
     if isinstance(relation, Repeated):
         runs = relation.runs
         for number in range(runs.epoch_with(start), runs.epoch_with(stop - 1) + 1):
             before = int(runs.items_before(number))
-            last = min(stop - before, runs.length_of(number))
-            inside = _ItemSpan(*relation.inputs(number), max(start - before, 0), last, inputs)
-            found.append(before + _items_in(inside, sought))
+            within = max(start - before, 0), min(stop - before, runs.length_of(number))
+            inside = ItemSpan(*relation.inputs(number), *within, inputs)
+            found.append(before + items_with(sought, inside))
     else:
         for number, inside in enumerate(_spans_read(relation, span)):
-            found.append(relation.outputs_of(number, _items_in(inside, sought)))
+            found.append(relation.outputs_of(number, items_with(sought, inside)))
     items = np.unique(np.concatenate(found))
     return items[(items >= start) & (items < stop)]
 
 
-def _spans_read(relation: Relation, span: _ItemSpan) -> Iterator[_ItemSpan]:
+def _spans_read(relation: Relation, span: ItemSpan) -> Iterator[ItemSpan]:
     """The items of each input among which are those that the items of ``span`` are made of."""
     _, _, start, stop, inputs = span
     if isinstance(relation, Same):  # also where items are kept, and so all may have been read
@@ -191,10 +188,10 @@ def _spans_read(relation: Relation, span: _ItemSpan) -> Iterator[_ItemSpan]:
     for (of_input, items), first, name in zip(relation.given(stop), starts, names, strict=False):
         last = countable(of_input.stage.length or 0) if items == UNBOUNDED else int(items)
         through = inputs if name is None else (*inputs, name)
-        yield _ItemSpan(*of_input, int(min(first, last)), last, through)
+        yield ItemSpan(*of_input, int(min(first, last)), last, through)
 
 
-def _records_in(span: _ItemSpan, sought: Sought) -> Indices:
+def _records_with(sought: Sought, span: ItemSpan) -> Indices:
     numbers = span.stage._numbers_of(sought.number)
     numbers = numbers[(numbers >= span.start) & (numbers < span.stop)]
     origins = span.stage._origins(numbers)

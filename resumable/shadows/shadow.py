@@ -111,7 +111,7 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
         return shadow_of(stage.upstream, paired=paired)
     if not stage.inputs:
         return SourceShadow(stage, paired)
-    inputs = _Shadows(stage, paired)
+    inputs = InputShadows(paired, partial(_shadows_before, stage))
     made = stage._traced(inputs)
     if made is None and stage.blind:
         return with_inputs(stage, inputs.alike)
@@ -142,26 +142,12 @@ def _passes_on(stage: PassThrough[Any]) -> bool:
     return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 
 
-class _Shadows(InputShadows):
-    """Those of the inputs of ``stage``."""
-
-    def __init__(self, stage: Stage[Any], paired: bool) -> None:
-        self._stage = stage
-        self.paired = paired
-
-    @property
-    def pairs(self) -> tuple[Stage[Any], ...]:
-        return self._of_inputs(paired=True)
-
-    @property
-    def alike(self) -> tuple[Stage[Any], ...]:
-        return self._of_inputs(paired=self.paired)
-
-    def _of_inputs(self, *, paired: bool) -> tuple[Stage[Any], ...]:
-        found = tuple(shadow_of(upstream, paired=paired) for upstream in self._stage.inputs)
-        if not joins_inputs(self._stage):
-            return found
-        names = names_of_inputs(self._stage)
-        return tuple(
-            Each(one, partial(through_input, name)) for name, one in zip(names, found, strict=True)
-        )
+def _shadows_before(stage: Stage[Any], paired: bool) -> tuple[Stage[Any], ...]:
+    """The shadows of the inputs of ``stage``; where it joins them, origins tell through which one they came."""
+    found = tuple(shadow_of(upstream, paired=paired) for upstream in stage.inputs)
+    if not joins_inputs(stage):
+        return found
+    names = names_of_inputs(stage)
+    return tuple(
+        Each(one, partial(through_input, name)) for name, one in zip(names, found, strict=True)
+    )

@@ -226,11 +226,6 @@ def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
     return rows_of_origins(found)
 
 
-def numbered_parts(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
-    """The origins of the ``count`` items that are made of one with origin ``whole``."""
-    return [PartOrigin(whole, number) for number in range(count)]
-
-
 def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOrigin]:
     """The origins of the ``count`` rows of a batch.
 
@@ -241,7 +236,7 @@ def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOr
     """
     if in_order and isinstance(batch, BatchOrigin) and len(batch) == count:
         return list(batch)
-    return numbered_parts(count, batch)
+    return [PartOrigin(batch, number) for number in range(count)]
 
 
 def unchanged(item: T, *_: Any) -> T:

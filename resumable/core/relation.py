@@ -135,6 +135,8 @@ class Relation(ABC):
     def outputs_of(self, number: int, items: Indices) -> Indices:
         """The indices of the outputs that are made of ``items``, shape (m,), of input ``number``.
 
+        Some may lie behind the last output, where the input is longer.
+
         Raises:
           NotImplementedError: if that is not known without reading.
         """
@@ -222,7 +224,7 @@ class Sliced(Relation):
         outputs: Indices = (items[here] - self.start) // self.step
         if self.last is not None and self.last[1] in items:
             outputs = np.append(outputs, self.last[0])
-        return outputs[outputs < countable(self.length or 0)]
+        return outputs
 
 
 @final

@@ -19,7 +19,7 @@ from ..core.made_of import epoch_at
 from ..core.orders import countable
 from ..core.origin import BatchOrigin, ItemOrigin, Name, Origin, ZipOrigin
 from ..core.prepared_items import PreparedItems
-from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Same, Split
+from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Split
 from ..core.stage import Stage
 from ..core.timeline import UNBOUNDED
 from .traced import names_of_inputs, row_origins
@@ -176,9 +176,6 @@ def items_with(sought: Sought, span: ItemSpan) -> Indices:
 def _spans_read(relation: Relation, span: ItemSpan) -> Iterator[ItemSpan]:
     """The items of each input among which are those that the items of ``span`` are made of."""
     _, _, start, stop, inputs = span
-    if isinstance(relation, Same):  # also where items are kept, and so all may have been read
-        yield span._replace(**relation.inputs(0)._asdict())
-        return
     starts: Any = repeat(0)
     if isinstance(relation, Routed):
         starts = relation.turns().turns_before(start)

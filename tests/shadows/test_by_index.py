@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.graphs import catalogue
 
 import resumable as rs
 from resumable.checkpoint.tracing import steps_of_run, traced_step
 from resumable.core import IndexedIterator, Relation, StageIterator, Transform
 from resumable.core.graph import walk
-from resumable.core.origin import BatchOrigin, Origin
-from resumable.core.relation import Grouped, Sliced
+from resumable.core.origin import BatchOrigin, Name, Origin
+from resumable.core.relation import Grouped, Repeated, Sliced
 from resumable.shadows.by_index import (
     ItemSpan,
     Sought,
@@ -63,6 +65,9 @@ SHAPES: dict[str, Shape] = {
         rs.range(5).shuffle(1), numbers, weights=[1, 2], stop="cycle", seed=1
     ),
     "all": lambda numbers: rs.mix(rs.range(3), numbers, stop="all"),
+    "mixture of joined": lambda numbers: rs.mix(
+        {"b": rs.concatenate({"c": numbers}), "c": numbers}
+    ),
     "joined": lambda numbers: rs.concatenate(rs.range(5), numbers),
     "rows": lambda numbers: rs.zip(numbers, rs.range(12).shuffle(1), strict=False),
 }
@@ -89,9 +94,8 @@ def chains(draw: st.DrawFn) -> rs.Pipeline[Any]:
     return pipeline
 
 
-def comes_through(name: str | None, record: Origin) -> bool:
-    """Whether ``record`` has come through an input with that name, or through any."""
-    return name is None or name in record.inputs
+def came_through(inputs: tuple[Name, ...], record: Origin) -> bool:
+    return record.inputs == inputs
 
 
 def check_items(pipeline: rs.Pipeline[Any], number: int, start: int) -> None:
@@ -99,8 +103,9 @@ def check_items(pipeline: rs.Pipeline[Any], number: int, start: int) -> None:
     stage = pipeline.stage
     stop = int(min(stage.length or 0, MOST))
     origins = origins_at(stage, 0, np.arange(stop))
-    for input_name in ("a", None):
-        sought = Sought(number, partial(comes_through, input_name))
+    ways = {record.inputs for origin in origins for record in origin.records()}
+    for inputs in ways:
+        sought = Sought(number, partial(came_through, inputs))
         expected = [index for index, one in enumerate(origins) if sought.is_in(one)]
         for first in (0, min(start, stop)):
             found = items_with(sought, ItemSpan(stage, 0, first, stop)).tolist()
@@ -118,9 +123,39 @@ def test_the_items_with_a_record_are_those_whose_origins_have_it(
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("number", [0, 8, 11])
+@pytest.mark.parametrize("number", [0, 8, 12])
 def test_a_record_is_found_behind_each_stage(name: str, number: int) -> None:
-    check_items(SHAPES[name](rs.range(12)), number, 3)
+    check_items(SHAPES[name](rs.range(13)), number, 3)
+
+
+def test_a_source_knows_its_items_by_the_numbers_of_their_records(catalogue_data: Path) -> None:
+    sources = [make().stage for make in catalogue(catalogue_data).values()]
+    for source in sources:
+        if source.inputs or not source.random_access:
+            continue
+        origins = source._origins(np.arange(len(source)))
+        for record in {origin.record for origin in origins[:30]}:
+            expected = [number for number, one in enumerate(origins) if one.record == record]
+            assert source._numbers_of(record).tolist() == expected, source
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_relation_and_its_inverse_agree(name: str) -> None:
+    relation = SHAPES[name](rs.range(13)).stage.relation_in(0)
+    if relation is None or isinstance(relation, Repeated):  # whose inputs are its epochs
+        return
+    outputs = np.arange(int(min(relation.length or 0, MOST)))
+    for number, length in enumerate(relation.lengths):
+        for item in range(int(min(length or 0, 20))):
+            made = [relation.inputs_of(outputs[at : at + 1]) for at in outputs]
+            expected = [
+                at
+                for at, one in enumerate(made)
+                if item
+                in one.indices[slice(None) if one.numbers is None else one.numbers == number]
+            ]
+            found = relation.outputs_of(number, np.array([item]))
+            assert found[found < len(outputs)].tolist() == expected, (number, item)
 
 
 def test_a_record_among_a_thousand_million_is_found_without_looking_at_the_others() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidArgument, MalformedItem, shorten
 from ..state.value import unpack_count
@@ -18,8 +18,6 @@ from .reliance import ITEMS, PARTS, RANK, Reliance
 from .transform import Transform
 
 T = TypeVar("T")
-
-NONE: Final = -1
 
 
 class FansOut(Transform[T]):

@@ -11,17 +11,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import chain, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
-from ..core.graph import walk
+from ..core.graph import walk, without_threads
+from ..core.iterator import PipelineIterator
+from ..core.orders import countable
 from ..core.origin import ItemOrigin
-from ..core.stage import Stage
+from ..core.stage import Stage, known_length
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch
 from ..pipeline import Pipeline, origins
+from ..shadows.by_index import ItemSpan, Sought, end_of_epoch, follows_from_relations, items_with
 from ..stages.global_order import deal_of, for_rank, is_dealt
 from ..state.encoding import dumps
+from ..state.value import State
 from .envelope import Checkpoint
 from .opening import start_at
 from .ranks.parts import WholeSteps
@@ -107,12 +111,18 @@ def traced_step(
 
 
 def steps_of_run(
-    store: Store, stage_of: StageOfRanks, ranks: int | None = None
+    store: Store, stage_of: StageOfRanks, ranks: int | None = None, sought: Sought | None = None
 ) -> Iterator[TracedStep]:
     """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
 
     They come checkpoint by checkpoint, of one rank after another. A warning tells which are left out because it is
     not known how many ranks there were.
+
+    Args:
+      store: of the run; its checkpoints are only read.
+      stage_of: as for `traced_step`.
+      ranks: as for `traced_step`.
+      sought: only steps with these records; with random access the steps between them are passed over.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage_of(None)))
     steps = WholeSteps(store)
@@ -127,13 +137,18 @@ def steps_of_run(
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             continue
         for rank in range(span.ranks):
-            yield from _all_in(steps, stage_of, span, rank)
+            found = _all_in(steps, stage_of, span, rank, sought)
+            yield from (one for one in found if sought is None or sought.is_in(one.origin))
 
 
 def _all_in(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int
+    steps: WholeSteps,
+    stage_of: StageOfRanks,
+    span: _StepRange,
+    rank: int,
+    sought: Sought | None,
 ) -> Iterator[TracedStep]:
-    found = _steps(steps, stage_of, span, rank)
+    found = _steps(steps, stage_of, span, rank, sought=sought)
     if span.last != math.inf:
         yield from takewhile(lambda one: one.step <= span.last, found)
         return
@@ -153,9 +168,14 @@ def _from(
 
 
 def _steps(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int, passed: int = 0
+    steps: WholeSteps,
+    stage_of: StageOfRanks,
+    span: _StepRange,
+    rank: int,
+    passed: int = 0,
+    sought: Sought | None = None,
 ) -> Iterator[TracedStep]:
-    """The steps after the first ``passed`` of a span, and on."""
+    """The steps after the first ``passed`` of a span, and on; some without the records that are ``sought`` may be missing."""
     stage = stage_of(span.ranks)
     one = for_rank(stage, rank, span.ranks)
     if one is None:
@@ -168,10 +188,49 @@ def _steps(
         first = iterator.step
         if iterator.skip(passed) < passed:
             return
-        for origin in iterator:
+        for origin in iterator if sought is None else _items_with(sought, iterator, one, span):
             # A rank that was ahead of others has a count of its own.
             step = began + iterator.step - first
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
+
+
+def _items_with(
+    sought: Sought, iterator: PipelineIterator[ItemOrigin], stage: Stage[Any], span: _StepRange
+) -> Iterator[ItemOrigin]:
+    """What ``iterator`` delivers in ``span``; where ``stage`` has random access, only where records are ``sought``."""
+    items = _items_left(iterator.get_state(), stage, span)
+    if items is None:
+        yield from iterator
+        return
+    place = items.start
+    for index in items_with(sought, items).tolist():
+        iterator.skip(index - place)
+        yield next(iterator)
+        place = index + 1
+
+
+def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> ItemSpan | None:
+    """The items of ``span``, which follow on ``state``.
+
+    None if they are not looked up by their index, or another number of ranks has left a place that no index has.
+    """
+    if not follows_from_relations(stage):
+        return None
+    epoch, delivered = state["epoch"], None
+    with suppress(StateMismatch), closing(without_threads(stage).start(epoch)) as root:
+        root.set_state(state["pipeline"])
+        delivered = root._items_delivered
+    if delivered is None:
+        return None
+    with origins(Pipeline(stage)).start(epoch) as there:
+        place = there.skip(delivered)
+        if dumps(there.get_state()["pipeline"]) == dumps(state["pipeline"]):
+            length = countable(known_length(stage))
+            stop: float | None = span.last - span.before + place
+            if span.last == math.inf and place < length:
+                stop = end_of_epoch(stage, epoch, place)
+            return None if stop is None else ItemSpan(stage, epoch, place, int(min(stop, length)))
+    return None
 
 
 class _RanksUnknown(StateMismatch):

@@ -33,6 +33,7 @@ from ..core.stage import Stage
 from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
 from ..formats.named_files import is_named
 from ..formats.record import LocatedRecord
+from ..shadows.by_index import Sought
 from ..shadows.record_item import is_file_of_record, item_of_record
 from ..stages.exclude import exclusions_in, is_by_item
 from ..views.origin_rows import OriginRow, origin_rows
@@ -152,10 +153,11 @@ def _described_row(one: TracedStep, row: OriginRow) -> dict[str, Any]:
 
 def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
     """What is printed of a record."""
-    wanted = partial(_is_wanted, *_named(options.find))
+    name, number = _named(options.find)
+    wanted = partial(_is_wanted, name, number)
     found = [
         (one, row)
-        for one in steps_of_run(store, stage_of, options.ranks)
+        for one in steps_of_run(store, stage_of, options.ranks, Sought(number, wanted))
         if options.rank in (None, one.rank)
         for row in origin_rows(one.origin)
         if row.record is not None and wanted(row.record)

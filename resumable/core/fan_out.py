@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidArgument, MalformedItem, shorten
 from .arguments import check_field, check_int
@@ -16,8 +16,6 @@ from .reliance import ITEMS, PARTS, RANK, Reliance
 from .transform import Transform
 
 T = TypeVar("T")
-
-NONE: Final = -1
 
 
 class FansOut(Transform[T]):
@@ -39,10 +37,16 @@ class FansOut(Transform[T]):
     def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
         """What returns a block of the ``size`` items made of one, the same in every call."""
 
+    @property
+    def _in_rows(self) -> bool:
+        """Whether the items made of one are those that it was made of, in their order."""
+        return False
+
     def relation(self, epoch: int) -> Relation:
         if self.size is None:
             return Held(self, epoch)
-        return Split(self, epoch, size=self.size, make=self._expansion(self.size, epoch))
+        make = self._expansion(self.size, epoch)
+        return Split(self, epoch, size=self.size, make=make, in_rows=self._in_rows)
 
 
 def expanded_length(upstream: Length, size: int | None) -> Length:

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .epoch_runs import EpochRuns
 from .indexed import Indexed
 from .orders import Length, Order, Remains, TurnOrder, check_reach, countable
 from .timeline import UNBOUNDED
+
+DRAWN_AT_ONCE: Final = 1 << 16
 
 
 class Input(NamedTuple):
@@ -50,11 +52,13 @@ class Joined(NamedTuple):
       items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is computed
         before it is taken.
       beside: random access to numbers that come before the inputs; None for none.
+      is_row: whether an item is a tuple or a dict of these, so that something else may come in their place.
     """
 
     blocks: Callable[..., Block]
     items: Callable[..., Iterator[Any]]
     beside: Indexed[Any] | None = None
+    is_row: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +144,8 @@ class Relation(ABC):
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
         """The indices of the outputs that are made of ``items``, shape (m,), of input ``number``.
+
+        Some may lie behind the last output, where the input is longer.
 
         Raises:
           NotImplementedError: if that is not known without reading.
@@ -336,6 +342,13 @@ class Drawn(Moved):
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if count else 0]
+
+    def outputs_of(self, number: int, items: Indices) -> Indices:
+        found = [np.empty(0, np.int64)]
+        for start in range(0, self.items, DRAWN_AT_ONCE):
+            stop = min(start + DRAWN_AT_ONCE, self.items)
+            found.append(start + np.flatnonzero(np.isin(self.draw(np.arange(start, stop)), items)))
+        return np.concatenate(found)
 
 
 @final
@@ -585,11 +598,13 @@ class Split(Relation):
     Args:
       size: items made of each, at least 1.
       make: returns a block of these ``size`` items, the same in every call.
+      in_rows: whether they are the items that item i was made of, in their order, if these are as many.
     """
 
     _: KW_ONLY
     size: int
     make: Callable[[Any], Block]
+    in_rows: bool = False
 
     @property
     def length(self) -> Length:

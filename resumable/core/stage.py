@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -38,22 +38,26 @@ T = TypeVar("T")
 KEPT_RELATIONS: Final = 4
 
 
-class InputShadows(Protocol):
+class InputShadows(NamedTuple):
     """The shadows of the inputs of a stage, for `Stage._traced`.
 
     Attributes:
       paired: whether items are wanted with their origins, rather than origins alone.
+      made: makes them; if its argument is true, they deliver items with their origins.
     """
 
     paired: bool
+    made: Callable[[bool], tuple[Stage[Any], ...]]
 
     @property
     def pairs(self) -> tuple[Stage[Any], ...]:
         """They deliver items with their origins."""
+        return self.made(True)
 
     @property
     def alike(self) -> tuple[Stage[Any], ...]:
         """They deliver what is wanted of the stage."""
+        return self.made(self.paired)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,6 +190,10 @@ class Stage(ABC, Generic[T]):
         """Of a source with random access: the origins of the items at ``numbers``, shape (n,)."""
         name = type(self).__name__
         return [Origin(name, number) for number in numbers.tolist()]
+
+    def _numbers_with(self, record: int) -> Indices:
+        """Of a source with random access: the items, shape (n,), whose origin is a record with this number."""
+        return np.arange(record, record + (record < known_length(self)))
 
     _run_changes: ClassVar[RunChanges] = NO_CHANGES
     """What may change of it while a run goes on."""

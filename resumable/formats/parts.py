@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..core.block import Block, Indices, ungroup
+from ..core.block import NO_INDICES, Block, Indices, ungroup
 from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.indexed import Indexed
@@ -122,6 +122,11 @@ class FoundInFiles(LookedUp[T]):
         records = (numbers - self._begins[places]).tolist()
         paths = [self._paths[place] for place in places.tolist()]
         return [Origin(type(self).__name__, *pair) for pair in zip(records, paths, strict=True)]
+
+    def _numbers_with(self, record: int) -> Indices:
+        records = Records.of([record]).lenient
+        found = [self._items_of(place, records) for place in range(len(self._paths))]
+        return np.concatenate([NO_INDICES, *found])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"

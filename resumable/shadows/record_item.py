@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.combine import Combine
 from ..core.exclusion import check_records
 from ..core.origin import Name, Origin
 from ..core.records import Records
 from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument
+from .traced import joins_inputs, names_of_inputs
 
 
 def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
@@ -57,10 +57,8 @@ def _sources(
     """The sources before ``stage``, and through which inputs their items come."""
     if not stage.inputs:
         yield inputs, stage
-    joins = isinstance(stage, Combine) and stage.unchanged
-    for number, upstream in enumerate(stage.inputs):
-        names = stage.names if isinstance(stage, Combine) else None
-        name = number if names is None else names[number]
+    joins = joins_inputs(stage)
+    for name, upstream in zip(names_of_inputs(stage), stage.inputs, strict=True):
         yield from _sources(upstream, (*inputs, name) if joins else inputs)
 
 

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, final
 
 from ..core.derived import derived
@@ -18,16 +19,27 @@ from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
 from ..core.reach import Reach
-from ..core.relation import Held, Same
+from ..core.relation import Aligned, Grouped, Held, Same
 from ..core.reliance import RANK
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.timeline import UNBOUNDED
 from ..core.transform import PassThrough, ThroughIterator
 from ..state.value import State
+from .by_index import follows_from_relations, origins_by_index
 from .source import SourceShadow
 from .tapped import Tapped
-from .traced import Each, Traced, origin_alone
+from .traced import (
+    Each,
+    Traced,
+    joined_origins,
+    joins_inputs,
+    names_of_inputs,
+    origin_alone,
+    origin_beside,
+    rows_alike,
+    through_input,
+)
 
 
 @final
@@ -61,6 +73,9 @@ class Origins(PassThrough[ItemOrigin]):
         return _OriginsIterator(self, iterator, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[ItemOrigin] | None:
+        items = self.upstream.indexed(epoch) if follows_from_relations(self.upstream) else None
+        if items is not None:
+            return origins_by_index(self.upstream, epoch, items)
         return self.shadow.indexed(epoch)
 
 
@@ -97,10 +112,12 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
         return shadow_of(stage.upstream, paired=paired)
     if not stage.inputs:
         return SourceShadow(stage, paired)
-    inputs = _Shadows(stage, paired)
+    inputs = InputShadows(paired, partial(_shadows_before, stage))
     made = stage._traced(inputs)
     if made is None and _is_blind(stage):
         return with_inputs(stage, inputs.alike)
+    if made is None and (join := _joins_origins(stage)):
+        return Each(with_inputs(stage, inputs.alike), join)
     made = made or Tapped(stage, inputs.pairs)
     return made if paired else Each(made, origin_alone)
 
@@ -116,6 +133,16 @@ def _is_blind(stage: Stage[Any]) -> bool:
     return stage.unchanged and not looks and not stage.user_functions
 
 
+def _joins_origins(stage: Stage[Any]) -> Callable[[Any], Any] | None:
+    """What makes an origin of the items of ``stage`` over shadows; None if it may look at what it joins."""
+    relation = stage.relation_in(0)
+    if isinstance(relation, Grouped) and relation.is_slice:
+        return partial(rows_alike, relation.make)
+    if isinstance(relation, (Same, Aligned)) and relation.make is not None and relation.make.is_row:
+        return joined_origins if isinstance(relation, Aligned) else origin_beside
+    return None
+
+
 def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
     """An item that is an origin, which is its own."""
     return Traced(origin, origin)
@@ -127,20 +154,12 @@ def _passes_on(stage: PassThrough[Any]) -> bool:
     return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 
 
-class _Shadows(InputShadows):
-    """Those of the inputs of ``stage``."""
-
-    def __init__(self, stage: Stage[Any], paired: bool) -> None:
-        self._stage = stage
-        self.paired = paired
-
-    @property
-    def pairs(self) -> tuple[Stage[Any], ...]:
-        return self._of_inputs(paired=True)
-
-    @property
-    def alike(self) -> tuple[Stage[Any], ...]:
-        return self._of_inputs(paired=self.paired)
-
-    def _of_inputs(self, *, paired: bool) -> tuple[Stage[Any], ...]:
-        return tuple(shadow_of(upstream, paired=paired) for upstream in self._stage.inputs)
+def _shadows_before(stage: Stage[Any], paired: bool) -> tuple[Stage[Any], ...]:
+    """The shadows of the inputs of ``stage``; where it joins them, origins tell through which one they came."""
+    found = tuple(shadow_of(upstream, paired=paired) for upstream in stage.inputs)
+    if not joins_inputs(stage):
+        return found
+    names = names_of_inputs(stage)
+    return tuple(
+        Each(one, partial(through_input, name)) for name, one in zip(names, found, strict=True)
+    )

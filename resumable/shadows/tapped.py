@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Final, final
 
 from ..core.block import Block, block_items, block_length
-from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.orders import Length
-from ..core.origin import BatchOrigin, ItemOrigin, Name, UnknownOrigin, ZipOrigin
+from ..core.origin import BatchOrigin, ItemOrigin, UnknownOrigin, ZipOrigin
 from ..core.relation import Grouped, Input, Kept, Relation, Same, Sliced, kind_of, one_for_each
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
 from ..state.value import State
-from .traced import Traced, carried, through_inputs
+from .traced import Traced, carried, names_of_inputs
 
 # A stage may read ahead, drop what it has read, and hold items in its state, and nothing says whether it
 # does. So what was read since the item before is not yet what the next one is made of. Known are the origins
@@ -86,14 +85,11 @@ class Tapped(Stage[Traced[Any]]):
 
     def _over(self, noted: Noted) -> Stage[Any]:
         """The stage over inputs that note what it reads."""
-        stage, pairs = self.of, self.pairs
-        if isinstance(stage, Combine) and stage.unchanged:
-            pairs = through_inputs(pairs, stage.names)
         taps = (
             _Tap(one, plain, of_input.append)
-            for one, plain, of_input in zip(pairs, stage.inputs, noted, strict=True)
+            for one, plain, of_input in zip(self.pairs, self.of.inputs, noted, strict=True)
         )
-        return with_inputs(stage, tuple(taps))
+        return with_inputs(self.of, tuple(taps))
 
     def _nothing_noted(self) -> Noted:
         return tuple(deque() for _ in self.pairs)
@@ -226,7 +222,9 @@ class _Telling:
         if self._held or len(known) < len(read):
             return self._unknown(*known)
         return (
-            known[0] if len(known) == 1 else ZipOrigin(dict(zip(self._names, known, strict=True)))
+            known[0]
+            if len(known) == 1
+            else ZipOrigin(dict(zip(names_of_inputs(self._stage), known, strict=True)))
         )
 
     def _kept(self, item: Any, *, may_repeat: bool) -> ItemOrigin:
@@ -288,11 +286,6 @@ class _Telling:
         for of_input in self._noted:
             of_input.clear()
         return found
-
-    @property
-    def _names(self) -> Iterable[Name]:
-        names = self._stage.names if isinstance(self._stage, Combine) else None
-        return range(len(self._noted)) if names is None else names
 
     def _unknown(self, *parts: ItemOrigin) -> UnknownOrigin:
         return UnknownOrigin(f"what {type(self._stage).__name__} made it of", parts)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 from ..core.block import Block, block_items
 from ..core.callables import StandIn
+from ..core.combine import Combine
 from ..core.foreign_protocol import PROTOCOLS
 from ..core.function_state import CallsFunction, with_function
 from ..core.layout import LISTS, Layout
@@ -22,7 +23,7 @@ from ..core.origin import (
     UnknownOrigin,
     ZipOrigin,
 )
-from ..core.relation import Joined, Relation, Same
+from ..core.relation import Joined, Relation, Routed, Same
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
@@ -170,17 +171,21 @@ def made_with_state(traced: Traced[Any]) -> Traced[Any]:
     return Traced(traced.item, carried(traced.origin))
 
 
-def through_inputs(
-    inputs: Sequence[Stage[Any]], names: Sequence[str] | None
-) -> tuple[Stage[Any], ...]:
-    """The shadows of ``inputs``, whose records tell through which of them they came."""
-    return tuple(
-        Each(one, partial(_through, number if names is None else names[number]))
-        for number, one in enumerate(inputs)
-    )
+def names_of_inputs(stage: Stage[Any]) -> Sequence[Name]:
+    """What the inputs of ``stage`` are called: their names, or their numbers."""
+    names = stage.names if isinstance(stage, Combine) else None
+    return range(len(stage.inputs)) if names is None else names
 
 
-def _through(name: Name, found: Any) -> Any:
+def joins_inputs(stage: Stage[Any]) -> bool:
+    """Whether an item of ``stage`` is one of an input, which its origin names."""
+    if (isinstance(stage, Combine) and stage.unchanged) or isinstance(stage.relation_in(0), Routed):
+        return isinstance(stage, Combine)
+    return False
+
+
+def through_input(name: Name, found: Any) -> Any:
+    """What was ``found`` behind input ``name``, an origin or what is traced, with that name in the origin."""
     change = partial(Origin.through, name=name)
     if type(found) is Traced:
         return Traced(found.item, found.origin.mapped(change))
@@ -195,6 +200,12 @@ def joined_origins(row: Any) -> Any:
     origin = ZipOrigin({name: part.origin for name, part in parts.items()})
     items = {name: part.item for name, part in parts.items()}
     return Traced(items if isinstance(row, dict) else tuple(items.values()), origin)
+
+
+def origin_beside(row: tuple[Any, Any]) -> Any:
+    """The origin of a pair of something and an item, with the pair if that is wanted."""
+    number, found = row
+    return Traced((number, found.item), found.origin) if type(found) is Traced else found
 
 
 def rows_of(traced: Sequence[Traced[Any]]) -> BatchOrigin:
@@ -214,11 +225,6 @@ def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
     return rows_of_origins(found)
 
 
-def numbered_parts(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
-    """The origins of the ``count`` items that are made of one with origin ``whole``."""
-    return [PartOrigin(whole, number) for number in range(count)]
-
-
 def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOrigin]:
     """The origins of the ``count`` rows of a batch.
 
@@ -229,7 +235,7 @@ def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOr
     """
     if in_order and isinstance(batch, BatchOrigin) and len(batch) == count:
         return list(batch)
-    return numbered_parts(count, batch)
+    return [PartOrigin(batch, number) for number in range(count)]
 
 
 def unchanged(item: T, *_: Any) -> T:

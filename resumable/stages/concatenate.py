@@ -26,7 +26,6 @@ from ..core import (
     Reliance,
     Routed,
     SavedState,
-    Stage,
     StageIterator,
     block_length,
     blocks_of,
@@ -38,10 +37,8 @@ from ..core.function_state import calling_with_state
 from ..core.reach import Reach, reached_by_index, reached_in_epoch
 from ..core.records import Records
 from ..core.run_changes import RunChanges
-from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
-from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -119,9 +116,6 @@ class Concatenate(Combine[T]):
             turns=lambda: self._sections,
             in_order=math.inf in self.lengths[:-1],
         )
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)

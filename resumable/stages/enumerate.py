@@ -24,7 +24,6 @@ from ..core import (
     Relation,
     Reliance,
     Same,
-    Stage,
     StageIterator,
     Transform,
     block_length,
@@ -32,8 +31,6 @@ from ..core import (
     derived,
     joined_layout,
 )
-from ..core.stage import InputShadows
-from ..shadows.traced import Each, Traced
 
 
 @final
@@ -51,14 +48,12 @@ class Enumerate(Transform[tuple[int, Any]]):
     state_cost = "the position"
 
     def relation(self, epoch: int) -> Relation:
-        return Same(self, epoch, make=Joined(_numbered, builtins.zip, OWN_INDICES), numbered=True)
+        numbered = Joined(_numbered, builtins.zip, OWN_INDICES, is_row=True)
+        return Same(self, epoch, make=numbered, numbered=True)
 
     @derived
     def block_layout(self) -> Layout:
         return joined_layout([INTEGERS, self.upstream.block_layout])
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return Each(self._with_inputs(inputs.alike), _numbered_alike)
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)
@@ -86,12 +81,6 @@ class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[
 
     def skip(self, count: int) -> int:
         return self.skip_counted(count)
-
-
-def _numbered_alike(pair: tuple[int, Any]) -> Any:
-    """The origin of a pair, with the pair if that is wanted."""
-    number, found = pair
-    return Traced((number, found.item), found.origin) if type(found) is Traced else found
 
 
 def _numbered(indices: Indices, block: Block) -> Block:

@@ -37,9 +37,21 @@ MOST_DROPPED: Final = 100_000
 """A warning comes if so many items of an epoch are dropped before one is passed on."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ByPredicate(FunctionVersion[T], CallsFunction[T]):
+    """A stage that decides by the result of ``predicate`` which items it delivers."""
+
+    calls: ClassVar[str] = "predicate"
+
+    predicate: Callable[[Any], object]
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return calling(self, AsksTraced, upstream=inputs.pairs[0])
+
+
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Filter(FunctionVersion[T], CallsFunction[T]):
+class Filter(ByPredicate[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
@@ -62,12 +74,6 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     unchanged = True
     alone = True
     relies_on: ClassVar[Reliance] = RANK
-    calls: ClassVar[str] = "predicate"
-
-    predicate: Callable[[Any], object]
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return calling(self, AsksTraced, upstream=inputs.pairs[0])
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

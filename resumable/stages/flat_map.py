@@ -20,7 +20,7 @@ from ..core.fan_out import FansOut, check_fan_out
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.expanded import ExpandsTraced
-from ..shadows.traced import numbered_parts
+from ..shadows.traced import row_origins
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
         if self.size is None or inputs.paired:
             fn = ExpandsTraced(self.fn, numbered=self.size is not None)
             return replace(self, upstream=inputs.pairs[0], fn=fn)
-        parts: Callable[[Any], Any] = partial(numbered_parts, self.size)
+        parts: Callable[[Any], Any] = partial(row_origins, self.size, in_order=False)
         return replace(self, upstream=inputs.alike[0], fn=parts)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from ..core import (
     Relation,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     block_length,
     check_int,
@@ -31,8 +30,6 @@ from ..core.arguments import check_field
 from ..core.combine import NAMES, TurnsIterator
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
-from ..core.stage import InputShadows
-from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -75,9 +72,6 @@ class Interleave(Combine[T]):
 
     def relation(self, epoch: int) -> Relation:
         return Held(self, epoch, items=self.total_length)
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveIterator(self, epoch)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, lru_cache, partial
-from typing import Any, ClassVar, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from ..core import (
     Reliance,
     Routed,
     SavedState,
-    Stage,
     StageIterator,
     check_bool,
     check_choice,
@@ -38,7 +37,6 @@ from ..core import (
 from ..core.arguments import check_field
 from ..core.orders import MOST_ITEMS, TurnOrder
 from ..core.reliance import SO_FAR
-from ..core.stage import InputShadows
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
@@ -48,7 +46,6 @@ from ..order.weights import (
     WeightsByItem,
     weights_by_item,
 )
-from ..shadows.traced import through_inputs
 from .cycle import CyclingMixIterator, without_items
 from .mix_changes import WEIGHTS_MAY_CHANGE
 from .mix_iterator import MixIterator
@@ -247,9 +244,6 @@ class Mix(LookedUp[T], Combine[T]):
     def relies_on(self) -> Reliance:  # type: ignore[override]
         """Ranks are at the same turn; epochs are numbered as in a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 from ..core import (
     PARTS,
     RANK,
-    CallsFunction,
-    FunctionVersion,
     ItemByItem,
     Items,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     SteadyIterator,
 )
-from ..core.stage import InputShadows
-from ..shadows.traced import AsksTraced, calling
 from ..state.value import State, unpack, unpack_flag
+from .filter import ByPredicate
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class TakeWhile(FunctionVersion[T], CallsFunction[T]):
+class TakeWhile(ByPredicate[T]):
     """The items before the first one for which ``predicate`` is false.
 
     That item is read and dropped, and none after it.
@@ -51,17 +47,11 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
 
     unchanged = True
     relies_on: ClassVar[Reliance] = PARTS | RANK
-    calls: ClassVar[str] = "predicate"
-
-    predicate: Callable[[Any], object]
 
     @property
     def state_cost(self) -> SavedState:
         own = " and the function's state" if self.carries_state else ""
         return super().state_cost._replace(text=f"whether it has ended{own}")
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return calling(self, AsksTraced, upstream=inputs.pairs[0])
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _TakeWhileIterator(self, epoch)

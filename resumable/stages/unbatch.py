@@ -80,8 +80,12 @@ class Unbatch(FansOut[Any]):
     def block_layout(self) -> Layout:
         return rows_layout(self.upstream.block_layout)
 
+    @property
+    def _in_rows(self) -> bool:
+        return _rows_in_order(self.upstream)
+
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        in_order = _rows_in_order(self.upstream)
+        in_order = self._in_rows
         if self.size is None or inputs.paired:
             return replace(self, upstream=Each(inputs.pairs[0], partial(_traced_rows, in_order)))
         rows = partial(row_origins, self.size, in_order=in_order)

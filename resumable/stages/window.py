@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,7 +21,6 @@ from ..core import (
     Layout,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     Transform,
     TransformIterator,
@@ -39,8 +37,6 @@ from ..core import (
 from ..core.arguments import check_field
 from ..core.block import concatenate
 from ..core.reach import Reach
-from ..core.stage import InputShadows
-from ..shadows.traced import Each, rows_alike
 from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 
 
@@ -122,10 +118,6 @@ class Window(Transform[Any]):
             drop_last=self.drop_last,
             is_slice=True,
         )
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        rows = partial(rows_alike, self.upstream.block_layout.batch)
-        return Each(replace(self, upstream=inputs.alike[0]), rows)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)

@@ -23,7 +23,6 @@ from ..core import (
     Relation,
     Reliance,
     SavedState,
-    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -36,9 +35,7 @@ from ..core import (
 )
 from ..core.combine import NAMES
 from ..core.orders import MOST_ITEMS
-from ..core.stage import InputShadows
 from ..errors import InvalidArgument
-from ..shadows.traced import Each, joined_origins
 
 
 @final
@@ -94,10 +91,9 @@ class Zip(Combine[Any]):
         return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
 
     def relation(self, epoch: int) -> Relation:
-        return Aligned(self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows))
-
-    def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return Each(self._with_inputs(inputs.alike), joined_origins)
+        return Aligned(
+            self, epoch, make=Joined(lambda *blocks: self.zipped(blocks), self._rows, is_row=True)
+        )
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)

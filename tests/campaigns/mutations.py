@@ -837,6 +837,8 @@ MUTATIONS: Final = [
         "documents.before[placed.numbers] + placed.begins",
         "placed.begins",
     ),
+    Mutation("shadows/by_index.py", "(*inputs, name)", "(name, *inputs)"),
+    Mutation("core/relation.py", "np.append(outputs, self.last[0])", "outputs"),
     Mutation("checkpoint/tracing.py", "one_for_all)", "1)"),
     Mutation(
         "checkpoint/tracing.py",

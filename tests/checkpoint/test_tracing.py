@@ -17,6 +17,7 @@ import resumable as rs
 from resumable.checkpoint.tracing import StageOfRanks, steps_of_run, traced_step
 from resumable.core.stage import Stage
 from resumable.errors import InvalidArgument, StateMismatch
+from resumable.shadows.by_index import Sought
 from resumable.views.origin_rows import origin_rows
 
 Make = Callable[[int, int], rs.Pipeline[Any]]
@@ -123,6 +124,42 @@ def test_a_record_is_found_in_the_steps_that_it_was_in_and_in_no_others(name: st
         if row.record is not None
     }
     assert found == expected
+
+
+OTHER_RUNS: dict[str, Make] = {
+    "without end": lambda rank, ranks: rs.range(7).shuffle(0).repeat().shard(rank, ranks).batch(2),
+    "epochs out of order": lambda rank, ranks: rs.range(7).repeat(9).shuffle(0).shard(rank, ranks),
+    "padded": lambda rank, ranks: rs.range(50).shard(rank, ranks, uneven="pad").map(abs),
+    "left out later": lambda rank, ranks: (
+        rs.range(60).shuffle(1).exclude({0: [], 12: [3, 4]}).shard(rank, ranks)
+    ),
+    "cycle": lambda rank, ranks: (
+        rs.mix({"a": rs.range(5), "b": rs.range(30)}, weights=[2, 1], stop="cycle", seed=0)
+        .window(3, shift=2)
+        .shard(rank, ranks)
+    ),
+    "by epoch": lambda rank, ranks: (
+        rs.by_epoch({0: rs.range(7), 2: rs.range(9)}).repeat(9).cache().take(60).shard(rank, ranks)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*RUNS, *OTHER_RUNS])
+@given(
+    generations=st.lists(
+        st.tuples(st.sampled_from([1, 2, 3]), st.integers(1, 5)), min_size=1, max_size=3
+    ),
+    every=st.integers(1, 3),
+    number=st.integers(0, 9),
+)
+def test_a_search_finds_what_going_through_all_steps_does(
+    name: str, generations: list[tuple[int, int]], every: int, number: int
+) -> None:
+    store, make = rs.Memory(), {**RUNS, **OTHER_RUNS}[name]
+    run(store, make, generations, every)
+    sought = Sought(number, lambda record: record.inputs != ("a",))
+    found = list(steps_of_run(store, of_ranks(make), sought=sought))
+    assert found == [one for one in steps_of_run(store, of_ranks(make)) if sought.is_in(one.origin)]
 
 
 def test_a_pipeline_with_the_batches_of_another_number_of_ranks_is_refused() -> None:

@@ -172,6 +172,53 @@ def test_what_cannot_be_known_is_not_claimed() -> None:
     assert not hasattr(raised.value, "__notes__")
 
 
+def three_times(item: int) -> list[int]:
+    return [item] * 3
+
+
+def fails_at(place: int) -> Callable[[Any], Any]:
+    """A function that fails when it is called once more than ``place`` times."""
+    calls = iter(range(place))
+
+    def counted(item: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyError("bad")
+        return item
+
+    return counted
+
+
+@pytest.mark.parametrize("make", [
+    lambda numbers: numbers.flat_map(three_times, size=3),
+    lambda numbers: numbers.map(three_times).unbatch(size=3),
+])  # fmt: skip
+def test_a_part_of_an_item_is_not_taken_for_an_item_of_the_source(
+    make: Callable[[rs.Pipeline[int]], rs.Pipeline[int]],
+) -> None:
+    parts = make(rs.range(8)).shuffle(0)
+    (note,) = notes_of(parts.map(check))
+    assert "of Range" not in note
+
+
+@given(st.integers(0, 17))
+def test_behind_a_repeat_a_note_counts_in_the_epoch_of_the_item(place: int) -> None:
+    mixed = rs.mix(rs.range(3), rs.range(3), seed=0)
+    joined = rs.concatenate(rs.range(2), rs.range(4)).shuffle(1)
+    for inputs, name in ((mixed, "Mix"), (joined, "Concatenate")):
+        (note,) = notes_of(inputs.repeat(3).shard(0, 1).map(fails_at(place)))
+        (number,) = re.findall(rf"item (\d+) of {name}", note)
+        assert int(number) < 6
+        assert name != "Mix" or int(number) == place % 6
+
+
+def test_a_note_names_the_source_of_the_epoch_and_not_what_chooses_it() -> None:
+    pipeline = rs.by_epoch({0: rs.range(5), 1: rs.from_sequence(range(9))}).repeat(2).shard(0, 1)
+    (note,) = notes_of(pipeline.map(fails_at(7)))
+    assert "item 2 of FromSequence" in note
+    (note,) = notes_of(pipeline.map(fails_at(3)))
+    assert "item 3 of Range" in note
+
+
 def test_a_function_that_is_not_written_in_python_is_named_if_it_is_the_only_one() -> None:
     texts = rs.from_sequence(["1", "x"])
     with pytest.raises(ValueError, match="invalid literal") as raised:

@@ -31,6 +31,7 @@ from .relation import (
     Same,
     Sliced,
     Split,
+    relation_of,
 )
 
 MOST_EPOCHS: Final = 64
@@ -65,7 +66,8 @@ def _of_order(relation: Moved, upstream: Indexed[Any]) -> Indexed[Any]:
 
 
 def _of_slice(relation: Sliced, upstream: Indexed[Any]) -> Indexed[Any]:
-    return upstream if relation.stop < math.inf else _of_order(relation, upstream)
+    only_fewer = relation.stop < math.inf and not relation.start and relation.step == 1
+    return upstream if only_fewer else _of_order(relation, upstream)
 
 
 def _of_permutation(relation: Permuted, upstream: Indexed[Any]) -> Indexed[Any]:
@@ -262,7 +264,7 @@ OF_INPUTS: Final[Mapping[type[Relation], Callable[[Any], Indexed[Any]]]] = {
 }
 
 
-def indexed_by(relation: Relation, derived: object) -> Indexed[Any]:
+def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
     """Random access to the items of ``relation``, whose inputs have it too.
 
     Args:
@@ -277,7 +279,7 @@ def indexed_by(relation: Relation, derived: object) -> Indexed[Any]:
         if type(stage).indexed is not derived:
             indexed = input_by_index(relation)
             break
-        relation = stage.relation_in(epoch)
+        relation = relation_of(stage, epoch)
     else:
         indexed = OF_INPUTS[type(relation)](relation)
     for make, one in reversed(chain):

@@ -23,8 +23,9 @@ from ..errors import InvalidArgument
 from .left_out import AtPlaces, LeftOut
 from .left_out_of_inputs import LeftOutInEpochs, OfInputs
 from .orders import countable
+from .record_source import kind_of_source
 from .records import Records
-from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same, Sliced
+from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same, Sliced, relation_of
 
 
 def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
@@ -36,13 +37,14 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
       InvalidArgument: if a source has no such records, or none would remain of an epoch that is repeated.
     """
     # In a loop, since a chain may be longer than a recursion.
-    while stage.random_access and _is_one_for_one(relation := stage.relation_in(epoch)):
+    relation: Any
+    while stage.random_access and _is_one_for_one(relation := relation_of(stage, epoch)):
         records = stage._records_of_inputs(records)[0]
         stage, epoch = relation.inputs(0)
     if not stage.random_access:
         return None
     if relation is None:
-        return AtPlaces.of(stage._numbers_of(records))
+        return AtPlaces.of(kind_of_source(stage)._numbers_of(stage, records))
     of_class = BY_RELATION.get(type(relation))
     return of_class and of_class(relation, records)
 
@@ -53,9 +55,9 @@ def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> An
     As `Stage._without_records`, which tells it of a source. None if an item may be made of several records or depend
     on its number, or if that is not known.
     """
-    relation = stage.relation_in(epoch)
+    relation = relation_of(stage, epoch)
     if relation is None:
-        return stage._without_records(epoch, records)
+        return kind_of_source(stage)._without_records(stage, epoch, records)
     if stage.random_access or not _is_one_for_one(relation) or not _is_by_item(relation):
         return None
     of_input = {first: stage._records_of_inputs(each)[0] for first, each in records.items()}
@@ -78,7 +80,7 @@ def check_records(stage: Any, epoch: int, records: Records) -> None:
         stream_without(stage, epoch, {0: records})
 
 
-def _is_one_for_one(relation: Relation | None) -> bool:
+def _is_one_for_one(relation: Any) -> bool:
     """Whether item i is made of item i of one input, and may be left out with it."""
     if isinstance(relation, Kept):
         return relation.keeps_all
@@ -89,7 +91,7 @@ def _is_one_for_one(relation: Relation | None) -> bool:
     )
 
 
-def _is_by_item(relation: Same | Kept) -> bool:
+def _is_by_item(relation: Any) -> bool:
     """Whether an item of a stream depends neither on its number nor on the items before it."""
     make = None if isinstance(relation, Kept) else relation.make
     if make is None:

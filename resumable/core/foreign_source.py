@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from ..errors import ExternalStateError
 from .graph import walk
+from .record_source import RecordSource
 from .stage import Stage
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ POLICIES: Final = ("fail", "warn", "ignore")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ExternalSource(Stage[T]):
+class ExternalSource(RecordSource[T]):
     """A source that reads a foreign object."""
 
     @property

@@ -21,6 +21,7 @@ from .orders import Length, Order, Remains, TurnOrder, check_reach, countable
 from .timeline import UNBOUNDED
 
 DRAWN_AT_ONCE: Final = 1 << 16
+KEPT_RELATIONS: Final = 4
 
 
 class Input(NamedTuple):
@@ -108,9 +109,9 @@ class Relation(ABC):
         return True
 
     @property
-    @abstractmethod
     def length(self) -> Length:
-        """Number of items."""
+        """Number of items; by default that of the only input."""
+        return self.upstream_length
 
     @abstractmethod
     def inputs_of(self, outputs: Indices) -> Made:
@@ -176,10 +177,6 @@ class Same(Relation):
     def has_epoch_of_input(self) -> bool:
         return not self.kept
 
-    @property
-    def length(self) -> Length:
-        return self.upstream_length
-
     def inputs_of(self, outputs: Indices) -> Made:
         return Made(None, outputs, None)
 
@@ -208,6 +205,9 @@ class Moved(Relation):
 
     def inputs_of(self, outputs: Indices) -> Made:
         return Made(None, self.indices_of(outputs), None)
+
+    def reads(self, count: float) -> Sequence[float]:
+        return [UNBOUNDED if count else 0]
 
 
 @final
@@ -288,13 +288,7 @@ class Permuted(Moved):
     order: Callable[[], Order]
     local: bool = False
 
-    @property
-    def ascending(self) -> bool:
-        return False
-
-    @property
-    def length(self) -> Length:
-        return self.upstream_length
+    ascending = False
 
     @property
     def stride(self) -> float:
@@ -303,9 +297,6 @@ class Permuted(Moved):
     def indices_of(self, outputs: Indices) -> Indices:
         # Looked up for each run of indices, since a permutation takes time to set up.
         return self.order()(outputs) if self.length else outputs
-
-    def reads(self, count: float) -> Sequence[float]:
-        return [UNBOUNDED if count else 0]
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
         return self.order().inverse(items) if self.length else items
@@ -325,23 +316,16 @@ class Drawn(Moved):
     draw: Callable[[Indices], Indices]
     items: int
 
-    @property
-    def ascending(self) -> bool:
-        return False
+    ascending = False
 
     @property
     def length(self) -> Length:
         return self.items
 
-    @property
-    def stride(self) -> float:
-        return 0
+    stride = 0
 
     def indices_of(self, outputs: Indices) -> Indices:
         return self.draw(outputs)
-
-    def reads(self, count: float) -> Sequence[float]:
-        return [UNBOUNDED if count else 0]
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
         found = [np.empty(0, np.int64)]
@@ -416,9 +400,7 @@ class Routed(Relation):
     cycles: bool = False
     sees_ends: bool = False
 
-    @property
-    def has_epoch_of_input(self) -> bool:
-        return False
+    has_epoch_of_input = False
 
     @property
     def length(self) -> Length:
@@ -640,9 +622,7 @@ class Held(Relation):
     in_order: bool = True
     like: type[Relation] | None = None
 
-    @property
-    def has_epoch_of_input(self) -> bool:
-        return False
+    has_epoch_of_input = False
 
     @property
     def length(self) -> Length:
@@ -657,15 +637,28 @@ class Held(Relation):
 
 def kind_of(stage: Any) -> type[Any]:
     """The class of the relation of ``stage``, also if its numbers are known only after reading."""
-    relation = stage.relation_in(0)
+    relation = relation_of(stage, 0)
     return (isinstance(relation, Held) and relation.like) or type(relation)
 
 
 def one_for_each(stage: Any) -> bool:
     """Whether each item is made of the one with the same number in the input, and of that alone."""
-    return bool(stage.alone) and isinstance(stage.relation_in(0), Same)
+    return bool(stage.alone) and isinstance(relation_of(stage, 0), Same)
 
 
 def one_by_one(stage: Any) -> bool:
     """Whether one item of the only input is read for each, or a few more where some are dropped."""
     return kind_of(stage) is Same and len(stage.inputs) == 1
+
+
+def relation_of(stage: Any, epoch: int) -> Relation | None:
+    """`Stage.relation`, which is kept for some epochs."""
+    kept: dict[int, Relation | None] = stage._relations
+    try:
+        return kept[epoch]
+    except KeyError:
+        if len(kept) >= KEPT_RELATIONS:
+            kept.clear()
+        found: Relation | None = stage.relation(epoch)
+        kept[epoch] = found
+        return found

@@ -9,14 +9,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from ..errors import InvalidType, UnknownLength, shorten
 from .access import indexed_by
 from .arguments import check_int
-from .block import Indices, block_items
+from .block import block_items
 from .callables import callables_in
 from .deal import Deal
 from .derived import derived
@@ -25,17 +25,14 @@ from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .orders import MOST_ITEMS, Length
-from .origin import Origin
 from .records import Records
-from .relation import Held, Relation
+from .relation import Held, Relation, relation_of
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
 
 T = TypeVar("T")
-
-KEPT_RELATIONS: Final = 4
 
 
 class InputShadows(NamedTuple):
@@ -153,22 +150,6 @@ class Stage(ABC, Generic[T]):
         """What it is in ``epoch``, for `in_epoch`; None for a copy over what its inputs are then."""
         return None
 
-    def _numbers_of(self, records: Records) -> Indices:
-        """Of a source with random access: the numbers of the items made of ``records``, shape (n,).
-
-        Raises:
-          InvalidArgument: if it has no such records.
-        """
-        return records.below(known_length(self))
-
-    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        """Of a source that is a stream: a copy without ``records`` in ``epoch``, by the item from which on they are left out.
-
-        The other items keep their order. A state of this stage is one of the copy, whose iterators tell by `_reached`
-        how many items they have handed out. None if that is not known.
-        """
-        return None
-
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         """What ``records`` are in each of `inputs`, where each item is made of one item of one of them.
 
@@ -185,15 +166,6 @@ class Stage(ABC, Generic[T]):
         None if that follows from `unchanged`, `alone` and `relation`.
         """
         return None
-
-    def _origins(self, numbers: Indices) -> list[Origin]:
-        """Of a source with random access: the origins of the items at ``numbers``, shape (n,)."""
-        name = type(self).__name__
-        return [Origin(name, number) for number in numbers.tolist()]
-
-    def _numbers_with(self, record: int) -> Indices:
-        """Of a source with random access: the items, shape (n,), whose origin is a record with this number."""
-        return np.arange(record, record + (record < known_length(self)))
 
     _run_changes: ClassVar[RunChanges] = NO_CHANGES
     """What may change of it while a run goes on."""
@@ -212,17 +184,6 @@ class Stage(ABC, Generic[T]):
         """
         return Held(self, epoch) if self.inputs else None
 
-    def relation_in(self, epoch: int) -> Relation | None:
-        """`relation`, which is kept for some epochs."""
-        kept = self._relations
-        try:
-            return kept[epoch]
-        except KeyError:
-            if len(kept) >= KEPT_RELATIONS:
-                kept.clear()
-            found = kept[epoch] = self.relation(epoch)
-            return found
-
     @derived
     def _relations(self) -> dict[int, Relation | None]:
         return {}
@@ -234,7 +195,7 @@ class Stage(ABC, Generic[T]):
         It follows from `relation`; a source overrides it.
         """
         _derive_from_below(self, "length")
-        relation = self.relation_in(0)
+        relation = relation_of(self, 0)
         return None if relation is None else relation.length
 
     @abstractmethod
@@ -248,7 +209,7 @@ class Stage(ABC, Generic[T]):
         `relation`; a source overrides it. It is also called while the next stage is built, so it must read
         nothing and compute no order.
         """
-        relation = self.relation_in(epoch)
+        relation = relation_of(self, epoch)
         if relation is None or not self.random_access:
             return None
         return indexed_by(relation, Stage.indexed)
@@ -256,7 +217,7 @@ class Stage(ABC, Generic[T]):
     @derived
     def random_access(self) -> bool:
         """Whether any item can be computed from its index."""
-        relation = self.relation_in(0)
+        relation = relation_of(self, 0)
         if relation is None or relation.in_order:
             return type(self).indexed is not Stage.indexed and self.indexed(0) is not None
         _derive_from_below(self, "random_access")
@@ -407,7 +368,7 @@ def _configuration(stage: Stage[Any]) -> dict[str, Any]:
 def _derive_from_below(stage: Stage[Any], name: str) -> None:
     """Let the stages before ``stage`` derive value ``name``, the first one first: a chain may be longer than a recursion."""
     waiting: list[Stage[Any]] = []
-    while len(stage.inputs) == 1 and not isinstance(stage.relation_in(0), Held):
+    while len(stage.inputs) == 1 and not isinstance(relation_of(stage, 0), Held):
         (stage,) = stage.inputs
         if name in vars(stage):
             break

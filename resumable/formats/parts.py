@@ -17,6 +17,7 @@ from ..core.lookup import LookedUp
 from ..core.orders import MOST_ITEMS
 from ..core.origin import Origin
 from ..core.prepared_items import grouped
+from ..core.record_source import RecordSource
 from ..core.records import Records
 from ..errors import MalformedItem
 from .ahead import ReadAheadItems, TurnsSeen, always
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundInFiles(LookedUp[T]):
+class FoundInFiles(LookedUp[T], RecordSource[T]):
     """What all sources of files share: which files there are, and which record of which file an item is.
 
     A subclass finds the files when it is made, and keeps them in fields that are no arguments. Another

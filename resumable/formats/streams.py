@@ -15,9 +15,9 @@ from ..core.identity import IdentityField, IdentityFields
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.reach import Reach
+from ..core.record_source import RecordSource
 from ..core.records import Records
 from ..core.reliance import ALWAYS
-from ..core.stage import Stage
 from ..core.stage_iterator import Items, SourceIterator
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument, StateMismatch, shorten
@@ -46,7 +46,7 @@ MADE_AT_ONCE: Final = 512
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecordStream(Stage[LocatedRecord]):
+class RecordStream(RecordSource[LocatedRecord]):
     """The records of files as `LocatedRecord`, file after file, each read from its start.
 
     At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote

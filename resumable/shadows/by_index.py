@@ -19,7 +19,8 @@ from ..core.made_of import epoch_at
 from ..core.orders import countable
 from ..core.origin import BatchOrigin, ItemOrigin, Name, Origin, ZipOrigin
 from ..core.prepared_items import PreparedItems
-from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Split
+from ..core.record_source import kind_of_source
+from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Split, relation_of
 from ..core.stage import Stage
 from ..core.timeline import UNBOUNDED
 from .traced import names_of_inputs, row_origins
@@ -30,7 +31,7 @@ RECORDS_AHEAD: Final = 4096
 
 def follows_from_relations(stage: Stage[Any]) -> bool:
     """Whether ``stage`` has random access, and so have the stages before it by their relations."""
-    relations = (found.relation_in(0) for found, _ in walk(stage))
+    relations = (relation_of(found, 0) for found, _ in walk(stage))
     return stage.random_access and not any(one is not None and one.in_order for one in relations)
 
 
@@ -68,14 +69,14 @@ class _PreparedOrigins(PreparedItems[ItemOrigin]):
 def origins_at(stage: Stage[Any], epoch: int, indices: Indices) -> list[ItemOrigin]:
     """The origins of the items at ``indices``, shape (n,), of a stage that `follows_from_relations`."""
     # A loop where each item is one of the same input: a chain may be longer than a recursion.
-    while (relation := stage.relation_in(epoch)) is not None:
+    while (relation := relation_of(stage, epoch)) is not None:
         made = relation.inputs_of(indices)
         if isinstance(relation, Split):
             return _of_parts(relation, indices)
         if made.numbers is not None or made.counts is not None:
             return _of_several(relation, made)
         (stage, epoch), indices = relation.inputs(0), made.indices
-    return list(stage._origins(indices))
+    return list(kind_of_source(stage)._origins(stage, indices))
 
 
 def _of_parts(relation: Split, indices: Indices) -> list[ItemOrigin]:
@@ -155,7 +156,7 @@ def items_with(sought: Sought, span: ItemSpan) -> Indices:
     stage, epoch, start, stop, inputs = span
     if start >= stop:
         return NO_INDICES
-    relation = stage.relation_in(epoch)
+    relation = relation_of(stage, epoch)
     if relation is None:
         return _records_with(sought, span)
     found = [NO_INDICES]
@@ -189,9 +190,9 @@ def _spans_read(relation: Relation, span: ItemSpan) -> Iterator[ItemSpan]:
 
 
 def _records_with(sought: Sought, span: ItemSpan) -> Indices:
-    numbers = span.stage._numbers_with(sought.number)
+    numbers: Indices = kind_of_source(span.stage)._numbers_with(span.stage, sought.number)
     numbers = numbers[(numbers >= span.start) & (numbers < span.stop)]
-    origins = span.stage._origins(numbers)
+    origins = kind_of_source(span.stage)._origins(span.stage, numbers)
     wanted = [sought.is_wanted(replace(origin, inputs=span.inputs)) for origin in origins]
     return numbers[np.array(wanted, np.bool_)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.exclusion import check_records
 from ..core.origin import Name, Origin
+from ..core.record_source import kind_of_source
 from ..core.records import Records
 from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument
@@ -70,6 +71,6 @@ def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
     if origin.file is not None:
         records = {origin.file: records}
     try:
-        yield from source._numbers_of(Records.of(records)).tolist()
+        yield from kind_of_source(source)._numbers_of(source, Records.of(records)).tolist()
     except InvalidArgument:  # another source has that file
         return

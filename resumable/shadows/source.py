@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices, block_items, block_length
@@ -16,6 +17,7 @@ from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator
 from ..core.orders import Length
 from ..core.origin import ItemOrigin, UnknownOrigin
+from ..core.record_source import RecordSource, kind_of_source
 from ..core.records import Records
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
@@ -26,7 +28,7 @@ from .traced import Traced
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class SourceShadow(Stage[Any]):
+class SourceShadow(RecordSource[Any]):
     """The origins of the items of a source, or its items with them.
 
     Args:
@@ -49,10 +51,11 @@ class SourceShadow(Stage[Any]):
         return self.source._first_epoch_only
 
     def _numbers_of(self, records: Records) -> Indices:
-        return self.source._numbers_of(records)
+        numbers: Indices = kind_of_source(self.source)._numbers_of(self.source, records)
+        return numbers
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[Any] | None:
-        remaining = self.source._without_records(epoch, records)
+        remaining = kind_of_source(self.source)._without_records(self.source, epoch, records)
         if remaining is None or not remaining.inputs:
             return remaining and replace(self, source=remaining)
         return with_inputs(remaining, (self,))
@@ -69,12 +72,15 @@ class SourceShadow(Stage[Any]):
         if indexed is None:
             return None
         if not self.paired:
-            return Indexed(self.source._origins, every_epoch=indexed.every_epoch)
+            origins = partial(kind_of_source(self.source)._origins, self.source)
+            return Indexed(origins, every_epoch=indexed.every_epoch)
         gather = indexed.gather
 
         def pairs(numbers: Indices) -> Block:
             items = block_items(gather(numbers))
-            return list(map(Traced, items, self.source._origins(numbers)))
+            return list(
+                map(Traced, items, kind_of_source(self.source)._origins(self.source, numbers))
+            )
 
         return Indexed(pairs, every_epoch=indexed.every_epoch)
 

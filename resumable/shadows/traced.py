@@ -23,7 +23,7 @@ from ..core.origin import (
     UnknownOrigin,
     ZipOrigin,
 )
-from ..core.relation import Joined, Relation, Routed, Same
+from ..core.relation import Joined, Relation, Routed, Same, relation_of
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
@@ -179,7 +179,9 @@ def names_of_inputs(stage: Stage[Any]) -> Sequence[Name]:
 
 def joins_inputs(stage: Stage[Any]) -> bool:
     """Whether an item of ``stage`` is one of an input, which its origin names."""
-    if (isinstance(stage, Combine) and stage.unchanged) or isinstance(stage.relation_in(0), Routed):
+    if (isinstance(stage, Combine) and stage.unchanged) or isinstance(
+        relation_of(stage, 0), Routed
+    ):
         return isinstance(stage, Combine)
     return False
 

@@ -10,7 +10,17 @@ import numpy as np
 
 from ..core.function_state import CallsFunction
 from ..core.graph import with_inputs, without_threads
-from ..core.relation import Held, Kept, Permuted, Relation, Repeated, Same, kind_of, one_for_each
+from ..core.relation import (
+    Held,
+    Kept,
+    Permuted,
+    Relation,
+    Repeated,
+    Same,
+    kind_of,
+    one_for_each,
+    relation_of,
+)
 from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument, shorten
 from ..pipeline import Pipeline
@@ -27,7 +37,7 @@ def items_flow_as_declared(pipeline: Pipeline[Any], limit: int = FEW) -> None:
     Inputs that have ``limit`` items or more are tried as far as that.
     """
     stage = without_threads(pipeline.stage)
-    relation = stage.relation_in(0)
+    relation = relation_of(stage, 0)
     if relation is None or has_partitions(stage):
         return
     left = first_items(Pipeline(stage), limit)

@@ -20,7 +20,8 @@ from resumable.checkpoint.tracing import steps_of_run, traced_step
 from resumable.core import IndexedIterator, Relation, StageIterator, Transform
 from resumable.core.graph import walk
 from resumable.core.origin import BatchOrigin, Name, Origin
-from resumable.core.relation import Grouped, Repeated, Sliced
+from resumable.core.record_source import RecordSource, kind_of_source
+from resumable.core.relation import Grouped, Repeated, Sliced, relation_of
 from resumable.shadows.by_index import (
     ItemSpan,
     Sought,
@@ -29,7 +30,6 @@ from resumable.shadows.by_index import (
     items_with,
     origins_at,
 )
-from resumable.sources.range import Range
 from resumable.stages.unbatch import Unbatch
 from resumable.testing import pipelines
 
@@ -133,15 +133,15 @@ def test_a_source_knows_its_items_by_the_numbers_of_their_records(catalogue_data
     for source in sources:
         if source.inputs or not source.random_access:
             continue
-        origins = source._origins(np.arange(len(source)))
+        origins = kind_of_source(source)._origins(source, np.arange(len(source)))
         for record in {origin.record for origin in origins[:30]}:
             expected = [number for number, one in enumerate(origins) if one.record == record]
-            assert source._numbers_with(record).tolist() == expected, source
+            assert kind_of_source(source)._numbers_with(source, record).tolist() == expected, source
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_relation_and_its_inverse_agree(name: str) -> None:
-    relation = SHAPES[name](rs.range(13)).stage.relation_in(0)
+    relation = relation_of(SHAPES[name](rs.range(13)).stage, 0)
     if relation is None or isinstance(relation, Repeated):  # whose inputs are its epochs
         return
     outputs = np.arange(int(min(relation.length or 0, MOST)))
@@ -161,7 +161,9 @@ def test_a_relation_and_its_inverse_agree(name: str) -> None:
 def test_a_record_among_a_thousand_million_is_found_without_looking_at_the_others() -> None:
     pipeline = rs.range(10**9).shuffle(3).batch(256).shuffle(4)
     sought = Sought(123_456_789, lambda record: True)
-    with patch.object(Range, "_origins", autospec=True, side_effect=Range._origins) as asked:
+    with patch.object(
+        RecordSource, "_origins", autospec=True, side_effect=RecordSource._origins
+    ) as asked:
         (found,) = steps_of_run(rs.Memory(), lambda ranks: pipeline.stage, sought=sought)
     assert sum(len(call.args[1]) for call in asked.call_args_list) < 10**5
     assert 123_456_789 in pipeline[found.step - 1].tolist()

@@ -26,7 +26,7 @@ from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .orders import MOST_ITEMS, Length
 from .records import Records
-from .relation import Held, Relation, relation_of
+from .relation import Held, Moved, Relation, Repeated, Routed, relation_of
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
@@ -90,9 +90,6 @@ class Stage(ABC, Generic[T]):
 
     _in_path: ClassVar[bool] = True
     """Whether its inputs have a path of their own in a state, below that of the stage."""
-
-    unchanged: ClassVar[bool] = False
-    """Whether its items are items of its inputs."""
 
     alone: ClassVar[bool] = False
     """Whether what becomes of an item depends on that item and its place in the shared order alone.
@@ -187,6 +184,11 @@ class Stage(ABC, Generic[T]):
     @derived
     def _relations(self) -> dict[int, Relation | None]:
         return {}
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether its items are items of its inputs; so by default if its relation only moves them."""
+        return isinstance(relation_of(self, 0), (Moved, Routed, Repeated))
 
     @derived
     def length(self) -> Length:

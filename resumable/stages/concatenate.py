@@ -94,7 +94,6 @@ class Concatenate(Combine[T]):
     [0, 1, 7, 8]
     """
 
-    unchanged = True
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     _run_changes = INPUTS_MAY_FOLLOW
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items

@@ -20,8 +20,6 @@ class Deals(LookedUp[T], Transform[T]):
       count: number of ranks, or of partitions.
     """
 
-    unchanged = True
-
     index: int
     count: int
 

@@ -128,7 +128,6 @@ class Exclude(LookedUp[T], Transform[T]):
     [0, 1, 2, 3, 4, 5, 0, 2, 3, 4, 5]
     """
 
-    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }

@@ -100,7 +100,6 @@ class Mix(LookedUp[T], Combine[T]):
     """
 
     _run_changes = WEIGHTS_MAY_CHANGE
-    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "names": IdentityField(
             ALWAYS,

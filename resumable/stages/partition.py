@@ -197,7 +197,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return f"Partition(count={self.count}{', ' * (fields != ')')}{fields}"
 
     @property
-    def unchanged(self) -> bool:  # type: ignore[override]
+    def unchanged(self) -> bool:
         return not self.placing
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:

@@ -94,7 +94,6 @@ class Repeat(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    unchanged = True
     alone = True
     identity: ClassVar[IdentityFields] = {
         "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS),

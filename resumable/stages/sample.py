@@ -59,7 +59,6 @@ class Sample(LookedUp[T], Transform[T]):
     [1, 1, 1, 2, 2, 2]
     """
 
-    unchanged = True
     block_layout: ClassVar[Layout] = LISTS
     identity: ClassVar[IdentityFields] = {
         "digest": IdentityField(ALWAYS, shown_as="weights"),

@@ -60,7 +60,6 @@ class Shuffle(LookedUp[T], Transform[T]):
     [0, 1, 2, 3, 4]
     """
 
-    unchanged = True
     identity: ClassVar[IdentityFields] = {"seed": SEED, "block": ALWAYS}
     state_cost = "the position"
 

@@ -48,7 +48,6 @@ class Skip(LookedUp[T], Transform[T]):
     [3, 4]
     """
 
-    unchanged = True
     identity: ClassVar[IdentityFields] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 

@@ -61,7 +61,6 @@ class Take(Transform[T]):
     [0, 1, 2]
     """
 
-    unchanged = True
     identity: ClassVar[IdentityFields] = {
         "count": IdentityField(ITEMS, hint=COUNT_HINT),
         "count_each": IdentityField(OVER_EPOCHS, shown_as="count", hint=COUNT_EACH_HINT),

@@ -16,7 +16,6 @@ from ..core import (
     IdentityField,
     IdentityFields,
     Items,
-    Layout,
     Relation,
     Reliance,
     Stage,
@@ -25,13 +24,12 @@ from ..core import (
     block_items,
     block_length,
     blocks_of,
-    check_bool,
     check_int,
     derived,
-    stacked_layout,
 )
-from ..core.arguments import check_field
+from ..core.arguments import check_bool, check_field
 from ..core.identity import BATCH_SIZE_HINT
+from ..core.layout import Layout, stacked_layout
 from ..core.stage import InputShadows
 from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, rows_of_origins
 

@@ -17,7 +17,6 @@ from ..core import (
     RANK,
     SEED,
     Block,
-    FunctionVersion,
     Grouped,
     Held,
     IdentityField,
@@ -30,14 +29,13 @@ from ..core import (
     Stage,
     StageIterator,
     block_items,
-    check_bool,
-    check_callable,
     check_int,
     check_seed,
-    check_stateless,
     derived,
 )
-from ..core.arguments import check_field, is_several
+from ..core.arguments import check_bool, check_callable, check_field, is_several
+from ..core.function_state import check_stateless
+from ..core.function_version import FunctionVersion
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets

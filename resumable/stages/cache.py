@@ -24,14 +24,12 @@ from ..core import (
     PARTS,
     RANK,
     Block,
-    DeferredState,
     DefersState,
     Indexed,
     IndexedIterator,
     Indices,
     Input,
     Items,
-    PreparedItems,
     Relation,
     Reliance,
     Same,
@@ -39,11 +37,12 @@ from ..core import (
     Transform,
     block_items,
     derived,
-    known_length,
 )
 from ..core.graph import walk
 from ..core.position import CountsItems, Position
-from ..core.stage import runs_ahead
+from ..core.prepared_items import PreparedItems
+from ..core.stage import known_length, runs_ahead
+from ..core.stage_iterator import DeferredState
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
 

@@ -10,16 +10,13 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core import (
-    INTEGERS,
     ITEMS,
-    OWN_INDICES,
     PARTS,
     Block,
     CountingIterator,
     Indices,
     Items,
     Joined,
-    Layout,
     MovesInBlocks,
     Relation,
     Reliance,
@@ -29,8 +26,9 @@ from ..core import (
     block_length,
     blocks_of,
     derived,
-    joined_layout,
 )
+from ..core.indexed import OWN_INDICES
+from ..core.layout import INTEGERS, Layout, joined_layout
 
 
 @final

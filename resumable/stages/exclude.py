@@ -18,17 +18,14 @@ from ..core import (
     IdentityField,
     IdentityFields,
     IndexedIterator,
-    Kept,
     LookedUp,
     Relation,
     Reliance,
-    Repeated,
     Stage,
     StageIterator,
     Transform,
     check_int,
     derived,
-    known_length,
 )
 from ..core.epochs import in_epoch
 from ..core.exclusion import left_out_of, stream_without
@@ -44,9 +41,10 @@ from ..core.records import (
     records_known_as,
     shown_records,
 )
-from ..core.relation import kind_of
+from ..core.relation import Kept, Repeated, kind_of
 from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.run_changes import RunChanges
+from ..core.stage import known_length
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch

@@ -16,7 +16,6 @@ from ..core import (
     Block,
     CallsFunction,
     CallsOneByOne,
-    FunctionVersion,
     Items,
     Reliance,
     SourceItem,
@@ -25,9 +24,9 @@ from ..core import (
     SteadyIterator,
     block_items,
     map_items,
-    take_rows,
 )
-from ..core.block import concatenate
+from ..core.block import concatenate, take_rows
+from ..core.function_version import FunctionVersion
 from ..core.stage import InputShadows
 from ..shadows.traced import AsksTraced, calling
 

@@ -14,7 +14,6 @@ from itertools import chain, count, repeat
 from typing import Any, TypeAlias, final
 
 from ..core import (
-    OWN_INDICES,
     Block,
     CountingIterator,
     Indexed,
@@ -32,6 +31,7 @@ from ..core import (
 from ..core.deal import Deal
 from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
+from ..core.indexed import OWN_INDICES
 from ..core.relation import one_for_each
 from ..order.random_bits import derive
 from ..state.value import LARGEST_COUNT, State

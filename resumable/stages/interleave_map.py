@@ -14,8 +14,6 @@ from ..core import (
     ITEMS,
     PARTS,
     RANK,
-    DeferredState,
-    FunctionVersion,
     IdentityFields,
     ItemByItem,
     Items,
@@ -25,14 +23,15 @@ from ..core import (
     StageIterator,
     TransformIterator,
     check_int,
-    check_stateless,
-    state_deferrer,
 )
 from ..core.arguments import check_field
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
+from ..core.function_state import check_stateless
+from ..core.function_version import FunctionVersion
 from ..core.graph import tuned, tuning_without_threads, walk
 from ..core.relation import one_by_one
 from ..core.stage import InputShadows
+from ..core.stage_iterator import DeferredState, state_deferrer
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..shadows.expanded import ExpandsTraced
 from ..state.columns import as_columns, as_rows

@@ -16,8 +16,6 @@ from ..core import (
     Block,
     CallsFunction,
     CallsOneByOne,
-    CountsSkipped,
-    FunctionVersion,
     Held,
     IdentityFields,
     Input,
@@ -25,7 +23,6 @@ from ..core import (
     MovesInBlocks,
     Relation,
     Reliance,
-    RunsAhead,
     Same,
     SavedState,
     SourceItem,
@@ -35,12 +32,13 @@ from ..core import (
     TransformIterator,
     block_items,
     blocks_of,
-    check_callable,
-    check_choice,
     each,
     map_items,
 )
-from ..core.stage import InputShadows
+from ..core.arguments import check_callable, check_choice
+from ..core.function_version import FunctionVersion
+from ..core.skipped import CountsSkipped
+from ..core.stage import InputShadows, RunsAhead
 from ..errors import InvalidArgument
 from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchanged
 from ..state.value import State

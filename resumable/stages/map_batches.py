@@ -23,11 +23,11 @@ from ..core import (
     StageIterator,
     block_items,
     check_int,
-    check_stateless,
     derived,
 )
 from ..core.arguments import check_field
 from ..core.callables import StandIn
+from ..core.function_state import check_stateless
 from ..core.origin import PartOrigin
 from ..core.stage import InputShadows
 from ..errors import InvalidType, MalformedItem, shorten

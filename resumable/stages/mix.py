@@ -29,13 +29,10 @@ from ..core import (
     Routed,
     SavedState,
     StageIterator,
-    check_bool,
-    check_choice,
     check_seed,
-    countable,
 )
-from ..core.arguments import check_field
-from ..core.orders import MOST_ITEMS, TurnOrder
+from ..core.arguments import check_bool, check_choice, check_field
+from ..core.orders import MOST_ITEMS, TurnOrder, countable
 from ..core.reliance import SO_FAR
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of

@@ -8,17 +8,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ..core import (
-    Block,
-    Combine,
-    Indices,
-    Length,
-    MovesInBlocks,
-    StageIterator,
-    check_reach,
-)
+from ..core import Block, Combine, Indices, Length, MovesInBlocks, StageIterator
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
-from ..core.orders import MOST_ITEMS
+from ..core.orders import MOST_ITEMS, check_reach
 from ..core.reach import Reach
 from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule

@@ -21,10 +21,9 @@ from ..core import (
     StageIterator,
     block_items,
     by_index,
-    check_choice,
     check_seed,
 )
-from ..core.arguments import check_field
+from ..core.arguments import check_choice, check_field
 from ..core.block import concatenate
 from ..core.lookup import check_no_threads
 from ..core.stage import as_stage

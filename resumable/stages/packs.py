@@ -18,19 +18,17 @@ from ..core import (
     Held,
     IdentityField,
     Indices,
-    Layout,
     Relation,
     Reliance,
     Stage,
     StageIterator,
     Transform,
     block_items,
-    check_bool,
-    check_choice,
     check_int,
     derived,
 )
-from ..core.arguments import check_field
+from ..core.arguments import check_bool, check_choice, check_field
+from ..core.layout import Layout
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..groups.documents import Documents, documents_of

@@ -23,20 +23,18 @@ from ..core import (
     IdentityField,
     IdentityFields,
     Length,
-    RunsAhead,
     SavedState,
     Stage,
     StageIterator,
     Transform,
-    check_choice,
     derived,
 )
-from ..core.arguments import check_below
+from ..core.arguments import check_below, check_choice
 from ..core.deal import Deal
 from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
 from ..core.relation import kind_of
-from ..core.stage import InputShadows, OwnsPartitions
+from ..core.stage import InputShadows, OwnsPartitions, RunsAhead
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config

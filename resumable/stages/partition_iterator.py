@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core import DeferredState, DefersState, Indices, SourceItem, Stage, state_deferrer
+from ..core import DefersState, Indices, SourceItem, Stage
 from ..core.combine import PLANNED_AT_ONCE, UNPLANNED, TurnsIterator
 from ..core.skipped import MovesCopies, skipped_items
+from ..core.stage_iterator import DeferredState, state_deferrer
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows

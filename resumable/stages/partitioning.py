@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ..core import Stage, check_callable, check_int
+from ..core import Stage, check_int
+from ..core.arguments import check_callable
 from ..core.epochs import ByEpoch, by_epoch
 from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten

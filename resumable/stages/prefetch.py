@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-from ..core import PassThrough, RunsAhead, StageIterator, check_int
+from ..core import PassThrough, StageIterator, check_int
+from ..core.stage import RunsAhead
 from ..workers.prefetching import PrefetchIterator
 
 T = TypeVar("T")

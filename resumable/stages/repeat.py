@@ -21,7 +21,6 @@ from ..core import (
     MovesInBlocks,
     Relation,
     Reliance,
-    Repeated,
     SourceItem,
     Stage,
     StageIterator,
@@ -31,7 +30,6 @@ from ..core import (
     by_index,
     check_int,
     derived,
-    pulled_blocks,
 )
 from ..core.arguments import check_field
 from ..core.block import concatenate
@@ -42,8 +40,10 @@ from ..core.graph import walk, why_first_epoch_only, with_inputs
 from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
+from ..core.relation import Repeated
 from ..core.reliance import LATER_EPOCHS
 from ..core.stage import runs_ahead
+from ..core.stage_iterator import pulled_blocks
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag

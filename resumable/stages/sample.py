@@ -11,18 +11,18 @@ from ..core import (
     ALWAYS,
     LISTS,
     SEED,
-    Drawn,
     IdentityField,
     IdentityFields,
-    Layout,
     LookedUp,
     Relation,
     Transform,
     check_int,
     check_seed,
-    known_length,
 )
+from ..core.layout import Layout
 from ..core.orders import MOST_ITEMS
+from ..core.relation import Drawn
+from ..core.stage import known_length
 from ..errors import InvalidArgument
 from ..order.drawing import WeightTable
 from ..order.random_bits import derive

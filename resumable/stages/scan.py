@@ -12,7 +12,6 @@ from ..core import (
     ALWAYS,
     Block,
     CallsFunction,
-    FunctionVersion,
     Held,
     IdentityField,
     IdentityFields,
@@ -24,10 +23,11 @@ from ..core import (
     StageIterator,
     TransformIterator,
     block_items,
-    check_stateless,
 )
 from ..core.callables import StandIn
 from ..core.expansion import close_expansion
+from ..core.function_state import check_stateless
+from ..core.function_version import FunctionVersion
 from ..core.origin import UnknownOrigin
 from ..core.stage import InputShadows
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten

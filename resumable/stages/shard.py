@@ -28,17 +28,15 @@ from ..core import (
     SteadyIterator,
     block_length,
     blocks_of,
-    check_choice,
-    countable,
-    known_length,
-    take_rows,
 )
-from ..core.arguments import check_below
-from ..core.block import concatenate
+from ..core.arguments import check_below, check_choice
+from ..core.block import concatenate, take_rows
 from ..core.identity import COUNT_HINT
 from ..core.made_of import epoch_at
+from ..core.orders import countable
 from ..core.reach import Reach, reached_by_index
 from ..core.reliance import ENDS
+from ..core.stage import known_length
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .dealing import Deals

@@ -17,10 +17,10 @@ from ..core import (
     Transform,
     check_int,
     check_seed,
-    known_length,
 )
 from ..core.arguments import check_field
 from ..core.orders import MOST_ITEMS
+from ..core.stage import known_length
 from ..errors import InvalidArgument
 from ..order.block_permutation import BlockPermutation, block_permutation
 from ..order.permutation import Permutation, permutation

@@ -13,23 +13,21 @@ import numpy as np
 from ..core import (
     Aligned,
     Block,
-    DeferredState,
     Grouped,
-    Layout,
     SavedState,
     Stage,
     StageIterator,
     block_items,
     block_length,
     derived,
-    rows_layout,
-    slice_block,
 )
-from ..core.block import USUAL, concatenate, copy_block
+from ..core.block import USUAL, concatenate, copy_block, slice_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
+from ..core.layout import Layout, rows_layout
 from ..core.relation import kind_of
 from ..core.stage import InputShadows
+from ..core.stage_iterator import DeferredState
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, row_origins
 

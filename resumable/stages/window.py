@@ -13,12 +13,10 @@ from ..core import (
     ITEMS,
     PARTS,
     Block,
-    DeferredState,
     Grouped,
     IdentityFields,
     ItemByItem,
     Items,
-    Layout,
     Reliance,
     SavedState,
     StageIterator,
@@ -26,17 +24,14 @@ from ..core import (
     TransformIterator,
     block_length,
     blocks_of,
-    check_bool,
     check_int,
     derived,
-    slice_block,
-    stacked_layout,
-    state_deferrer,
-    take_rows,
 )
-from ..core.arguments import check_field
-from ..core.block import concatenate
+from ..core.arguments import check_bool, check_field
+from ..core.block import concatenate, slice_block, take_rows
+from ..core.layout import Layout, stacked_layout
 from ..core.reach import Reach
+from ..core.stage_iterator import DeferredState, state_deferrer
 from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 
 

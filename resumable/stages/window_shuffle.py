@@ -20,11 +20,10 @@ from ..core import (
     SavedState,
     StageIterator,
     Transform,
-    check_bool,
     check_int,
     check_seed,
 )
-from ..core.arguments import check_field
+from ..core.arguments import check_bool, check_field
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 

@@ -18,7 +18,6 @@ from ..core import (
     IdentityFields,
     Items,
     Joined,
-    Layout,
     MovesInBlocks,
     Relation,
     Reliance,
@@ -27,14 +26,14 @@ from ..core import (
     block_items,
     block_length,
     blocks_of,
-    check_bool,
     derived,
-    joined_layout,
-    pulled_blocks,
-    slice_block,
 )
+from ..core.arguments import check_bool
+from ..core.block import slice_block
 from ..core.combine import NAMES
+from ..core.layout import Layout, joined_layout
 from ..core.orders import MOST_ITEMS
+from ..core.stage_iterator import pulled_blocks
 from ..errors import InvalidArgument
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import resumable as rs
-from resumable.core import CountingIterator, StageIterator, state_deferrer, unpack
+from resumable.core import CountingIterator, StageIterator, unpack
+from resumable.core.stage_iterator import state_deferrer
 from resumable.state.value import State
 from resumable.testing import check_stage
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from resumable.core import (
-    Grouped,
-    Held,
-    Kept,
-    Permuted,
-    Relation,
-    Repeated,
-    Routed,
-    Same,
-    Split,
-    Stage,
-)
+from resumable.core import Grouped, Held, Permuted, Relation, Routed, Same, Split, Stage
+from resumable.core.relation import Kept, Repeated
 
 
 class Said(NamedTuple):

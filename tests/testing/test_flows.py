@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import resumable as rs
-from resumable.core import Held, Kept, Permuted, Relation, Repeated, Same, unpack, unpack_count
+from resumable.core import Held, Permuted, Relation, Same, unpack, unpack_count
+from resumable.core.relation import Kept, Repeated
 from resumable.testing import check_stage
 from resumable.testing.flows import items_flow_as_declared
 

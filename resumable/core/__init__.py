@@ -34,10 +34,13 @@ from .layout import ColumnsLike as ColumnsLike
 from .lookup import IndexedIterator as IndexedIterator
 from .lookup import LookedUp as LookedUp
 from .orders import Length as Length
+from .orders import Order as Order
+from .orders import TurnOrder as TurnOrder
+from .prepared_items import PreparedItems as PreparedItems
 from .relation import Aligned as Aligned
 from .relation import Grouped as Grouped
 from .relation import Held as Held
-from .relation import Input as Input
+from .relation import InputItems as InputItems
 from .relation import Joined as Joined
 from .relation import Made as Made
 from .relation import Permuted as Permuted

@@ -24,7 +24,7 @@ from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
 from .layout import Layout, common_layout
 from .records import Records
-from .relation import Input, Relation, Same
+from .relation import InputItems, Relation, Same
 from .reliance import ALWAYS, NOTHING, Reliance
 from .saved_state import SavedState
 from .stage import Stage, as_stage
@@ -87,7 +87,7 @@ class ByEpoch(Stage[T]):
 
     def relation(self, epoch: int) -> Relation:
         of = self._in_epoch(max(epoch, self.starts[0]))
-        return Same(self, epoch, input_at=lambda _: Input(of, epoch))
+        return Same(self, epoch, input_at=lambda _: InputItems(of, epoch))
 
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         # Those of each name must be records of one of the pipelines. Another may have fewer.

@@ -24,7 +24,7 @@ DRAWN_AT_ONCE: Final = 1 << 16
 KEPT_RELATIONS: Final = 4
 
 
-class Input(NamedTuple):
+class InputItems(NamedTuple):
     """The items that a relation reads: those of a stage in one of its epochs."""
 
     stage: Any
@@ -78,14 +78,14 @@ class Relation(ABC):
     stage: Any
     epoch: int
     _: KW_ONLY
-    input_at: Callable[[int], Input] | None = None
+    input_at: Callable[[int], InputItems] | None = None
     in_order: bool = False
 
-    def inputs(self, number: int) -> Input:
+    def inputs(self, number: int) -> InputItems:
         """The stage and the epoch of input ``number``."""
         if self.input_at is not None:
             return self.input_at(number)
-        return Input(self.stage.inputs[number], self.epoch)
+        return InputItems(self.stage.inputs[number], self.epoch)
 
     @property
     def lengths(self) -> Sequence[Length]:
@@ -121,12 +121,12 @@ class Relation(ABC):
     def reads(self, count: float) -> Sequence[float]:
         """How many items of each input were read, at most, for ``count`` consecutive items from any place.
 
-        Counted from the start of the epoch if these are its first. `UNBOUNDED` if it may have been all. That an
+        Counted from the start of the epoch if these are its first. infinity if it may have been all. That an
         input has ended counts as one more item.
         """
 
-    def given(self, count: int) -> Sequence[tuple[Input, float]]:
-        """How many items each input gives for the first ``count``; `UNBOUNDED` if that is unknown."""
+    def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
+        """How many items each input gives for the first ``count``; infinity if that is unknown."""
         found = []
         for number, items in enumerate(self.reads(count)):
             of_input = self.inputs(number)
@@ -421,7 +421,7 @@ class Routed(Relation):
             for items, length in zip(found, lengths, strict=True)
         ]
 
-    def given(self, count: int) -> Sequence[tuple[Input, float]]:
+    def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
         counts = self.turns().turns_before(count)
         inputs = [self.inputs(number) for number in range(len(counts))]
         return [
@@ -469,7 +469,7 @@ class Repeated(Relation):
         length = self.split.length
         return [count if length is not None and count <= length else UNBOUNDED]
 
-    def given(self, count: int) -> Sequence[tuple[Input, float]]:
+    def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
         number = self.runs.epoch_with(count - 1) if count and not self.in_order else 0
         before = self.runs.items_before(number) if number else 0
         return [(self.inputs(number), count - before)]
@@ -613,7 +613,7 @@ class Held(Relation):
 
     Args:
       items: how many there are; None if that is unknown.
-      like: what class of relation it is, of which the numbers are known only after reading: `Kept` where the
+      like: what class of relation it is, of which the numbers are known only after reading: ``Kept`` where the
         stage chooses among the items, `Grouped` where it makes groups of several, `Same` where it makes one of
         each, by those before it, or drops some.
     """

@@ -15,7 +15,7 @@ from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.orders import Length
 from ..core.origin import BatchOrigin, ItemOrigin, UnknownOrigin, ZipOrigin
-from ..core.relation import Grouped, Input, Kept, Relation, Same, Sliced, kind_of, one_for_each
+from ..core.relation import Grouped, InputItems, Kept, Relation, Same, Sliced, kind_of, one_for_each
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
@@ -63,7 +63,7 @@ class Tapped(Stage[Traced[Any]]):
         return self.of.length
 
     def relation(self, epoch: int) -> Relation:
-        return Same(self, epoch, input_at=lambda _: Input(self.of, epoch), in_order=True)
+        return Same(self, epoch, input_at=lambda _: InputItems(self.of, epoch), in_order=True)
 
     def start(self, epoch: int = 0) -> StageIterator[Traced[Any]]:
         noted = self._nothing_noted()

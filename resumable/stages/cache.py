@@ -28,8 +28,9 @@ from ..core import (
     Indexed,
     IndexedIterator,
     Indices,
-    Input,
+    InputItems,
     Items,
+    PreparedItems,
     Relation,
     Reliance,
     Same,
@@ -40,7 +41,6 @@ from ..core import (
 )
 from ..core.graph import walk
 from ..core.position import CountsItems, Position
-from ..core.prepared_items import PreparedItems
 from ..core.stage import known_length, runs_ahead
 from ..core.stage_iterator import DeferredState
 from ..errors import InvalidArgument, StateMismatch
@@ -145,7 +145,7 @@ class Cache(Transform[T]):
             )
 
     def relation(self, epoch: int) -> Relation:
-        return Same(self, epoch, kept=True, input_at=lambda _: Input(self.upstream, 0))
+        return Same(self, epoch, kept=True, input_at=lambda _: InputItems(self.upstream, 0))
 
     @property
     def state_cost(self) -> str:

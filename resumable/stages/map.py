@@ -18,7 +18,7 @@ from ..core import (
     CallsOneByOne,
     Held,
     IdentityFields,
-    Input,
+    InputItems,
     Items,
     MovesInBlocks,
     Relation,
@@ -125,7 +125,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
             self,
             epoch,
             make=each(self.called),
-            input_at=lambda _: Input(self.read, epoch),
+            input_at=lambda _: InputItems(self.read, epoch),
             in_order=self.carries_state,
         )
 

@@ -21,7 +21,7 @@ from ..core import (
     IdentityField,
     IdentityFields,
     Indices,
-    Input,
+    InputItems,
     Length,
     LookedUp,
     Relation,
@@ -29,10 +29,11 @@ from ..core import (
     Routed,
     SavedState,
     StageIterator,
+    TurnOrder,
     check_seed,
 )
 from ..core.arguments import check_bool, check_choice, check_field
-from ..core.orders import MOST_ITEMS, TurnOrder, countable
+from ..core.orders import MOST_ITEMS, countable
 from ..core.reliance import SO_FAR
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -178,13 +179,13 @@ class Mix(LookedUp[T], Combine[T]):
         schedule = self.schedule(epoch)
         return TurnsWithItems(schedule, self.lengths) if self.stop == "all" else schedule
 
-    def _cycled(self, epoch: int, number: int) -> Input:
+    def _cycled(self, epoch: int, number: int) -> InputItems:
         """Upstream ``number`` as an endless repeat of it, which may be endless itself."""
         upstream = self.upstreams[number]
         repeat: Repeat[T] = Repeat(upstream)
         if upstream.length == math.inf:
-            return Input(upstream, repeat.epoch_of(epoch, 0))
-        return Input(repeat, epoch)
+            return InputItems(upstream, repeat.epoch_of(epoch, 0))
+        return InputItems(repeat, epoch)
 
     def _total(self) -> Length:
         if self.stop == "all":

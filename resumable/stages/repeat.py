@@ -16,7 +16,7 @@ from ..core import (
     IdentityField,
     IdentityFields,
     IndexedIterator,
-    Input,
+    InputItems,
     Items,
     MovesInBlocks,
     Relation,
@@ -132,7 +132,7 @@ class Repeat(Transform[T]):
             split=self.split,
             runs=runs,
             is_first=not epoch and not self._first_epoch,
-            input_at=lambda number: Input(
+            input_at=lambda number: InputItems(
                 self.in_pass(epoch, number), self.epoch_of(epoch, number)
             ),
             in_partition=partial(is_in_partition, self),

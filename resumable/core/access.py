@@ -281,6 +281,11 @@ def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
             break
         relation = relation_of(stage, epoch)
     else:
+        if type(relation) not in OF_INPUTS:
+            raise InvalidType(
+                f"relation of {type(relation.stage).__name__} must be one of those in resumable.core, got "
+                f"{type(relation).__name__}; compose them by input_at, or define indexed"
+            )
         indexed = OF_INPUTS[type(relation)](relation)
     for make, one in reversed(chain):
         indexed = make(one, indexed)

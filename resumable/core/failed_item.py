@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, final
 
 from ..errors import ResumableError
-from .block import block_items
+from .block import Block, block_items
 from .callables import StandIn
 from .combine import TurnsIterator
 from .graph import walk
@@ -106,8 +106,15 @@ def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) ->
 
 
 def each(fn: Callable[[Any], Any]) -> Joined:
-    """The result of ``fn`` for each item, as the ``make`` of a relation."""
-    return Joined(lambda block: map_items(fn, block_items(block)), partial(map, fn))
+    """The result of ``fn`` for each item, or for the items of all inputs, as the ``make`` of a relation."""
+
+    def blocks(block: Block, *more: Block) -> Block:
+        if not more:
+            return map_items(fn, block_items(block))
+        rows = zip(*map(block_items, (block, *more)), strict=True)
+        return map_items(lambda row: fn(*row), list(rows))
+
+    return Joined(blocks, partial(map, fn))
 
 
 def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, InvalidType
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
 from .foreseen import PartUses, foreseeing
@@ -61,6 +61,12 @@ class LookedUp(Stage[T]):
             check_no_threads(self, f"put it after {name}, which gives the same items")
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
+        streams = [one for one in self.inputs if not one.random_access]
+        if streams and not self.random_access:
+            raise InvalidType(
+                f"{type(self).__name__} looks items up by index, so its inputs must have random access, got "
+                f"{streams[0]!r}; over a stream, a stage has a start and an iterator of its own"
+            )
         return IndexedIterator(self, epoch)
 
 

@@ -89,13 +89,14 @@ class Relation(ABC):
 
     @property
     def lengths(self) -> Sequence[Length]:
-        """The length of each input of ``stage``."""
-        return [one.length for one in self.stage.inputs]
+        """The length of each input, as many as ``stage`` has."""
+        return [self.inputs(number).stage.length for number in range(len(self.stage.inputs))]
 
     @property
     def upstream_length(self) -> Length:
         """The length of the only input."""
-        length: Length = self.stage.inputs[0].length
+        read = self.stage.inputs[0] if self.input_at is None else self.input_at(0).stage
+        length: Length = read.length
         return length
 
     @property
@@ -410,7 +411,7 @@ class Routed(Relation):
         return Made(*self.turns().items_of(outputs), None)
 
     def reads(self, count: float) -> Sequence[float]:
-        lengths = self.lengths
+        lengths = [one.length for one in self.stage.inputs]
         if not count or count == UNBOUNDED or self.sees_ends:
             return [count] * len(lengths)
         found = self.turns().turns_before(int(count))

@@ -61,6 +61,11 @@ def _made_as_related(relation: Relation, left: list[Any]) -> None:
     for number in set(numbers.tolist()):
         stage, epoch = relation.inputs(number)
         of_input = [(output, index) for output, of, index in made if of == number]
+        last = max(index for _, index in of_input)
+        require(
+            last < (stage.length or 0),
+            f"{what}: an item is made of item {last} of input {number}, which has {stage.length}",
+        )
         for output, index in of_input if relation.stage.unchanged else ():
             is_it = same(left[output], by_index(stage, epoch).item(index))
             require(is_it, f"{what}: item {output} is not item {index} of input {number}")

@@ -192,12 +192,12 @@ def fails_at(place: int) -> Callable[[Any], Any]:
     lambda numbers: numbers.flat_map(three_times, size=3),
     lambda numbers: numbers.map(three_times).unbatch(size=3),
 ])  # fmt: skip
-def test_a_part_of_an_item_is_not_taken_for_an_item_of_the_source(
+def test_an_error_in_a_part_of_an_item_names_the_item_of_the_source(
     make: Callable[[rs.Pipeline[int]], rs.Pipeline[int]],
 ) -> None:
     parts = make(rs.range(8)).shuffle(0)
     (note,) = notes_of(parts.map(check))
-    assert "of Range" not in note
+    assert "item 7 of Range" in note
 
 
 @given(st.integers(0, 17))

@@ -12,13 +12,15 @@ import numpy as np
 from .core.arguments import check_callable, check_choice, check_int
 from .core.block import Block, Indices, block_items
 from .core.depth import check_depth
+from .core.derived import derived
 from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
+from .core.indexed import Indexed
 from .core.iterator import PipelineIterator
 from .core.orders import Length, countable
 from .core.origin import ItemOrigin
-from .core.stage import Stage, as_stage, by_index, known_length
+from .core.stage import Stage, as_stage, by_index, items_at, known_length
 from .errors import InvalidArgument, InvalidType, shorten
 from .errors.foreign_words import no_attribute
 from .order.weights import Weights
@@ -138,6 +140,14 @@ class Pipeline(Generic[T]):
         iterator.set_state(state)
         return iterator
 
+    @derived
+    def _by_index(self) -> Indexed[T]:
+        """The items of epoch 0, for those who ask for one after another."""
+        return by_index(self.stage)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"stage": self.stage}
+
     def __len__(self) -> int:
         return len(self.stage)
 
@@ -150,7 +160,7 @@ class Pipeline(Generic[T]):
     def __getitem__(self, index: slice | list[int] | Indices) -> list[T]: ...
     def __getitem__(self, index: int | slice | list[int] | Indices) -> T | list[T]:
         if isinstance(index, (int, slice)) or np.ndim(index) != 1 or isinstance(index, tuple):
-            return self.stage[index]  # type: ignore[index]
+            return items_at(self.stage, self._by_index, index)  # type: ignore[arg-type]
         indices, length = np.asarray(index), self.length
         if indices.dtype.kind == "i" and length not in (None, np.inf):
             indices = indices.astype(np.int64)  # one that holds the length

@@ -69,6 +69,7 @@ from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
 from .stage_iterator import blocks_of as blocks_of
 from .transform import CountingIterator as CountingIterator
+from .transform import IndexedTransform as IndexedTransform
 from .transform import PassThrough as PassThrough
 from .transform import SteadyIterator as SteadyIterator
 from .transform import Transform as Transform

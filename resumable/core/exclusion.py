@@ -37,16 +37,26 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
       InvalidArgument: if a source has no such records, or none would remain of an epoch that is repeated.
     """
     # In a loop, since a chain may be longer than a recursion.
-    relation: Any
-    while stage.random_access and _is_one_for_one(relation := relation_of(stage, epoch)):
+    moved: list[Any] = []
+    relation: Any = None
+    while stage.random_access:
+        relation = relation_of(stage, epoch)
+        if not (is_one := _is_one_for_one(relation)) and type(relation) not in MOVED:
+            break
+        if not is_one:
+            moved.append(relation)
         records = stage._records_of_inputs(records)[0]
         stage, epoch = relation.inputs(0)
-    if not stage.random_access:
-        return None
-    if relation is None:
-        return AtPlaces.of(kind_of_source(stage)._numbers_of(stage, records))
-    of_class = BY_RELATION.get(type(relation))
-    return of_class and of_class(relation, records)
+    found: LeftOut | None = None
+    if stage.random_access:
+        of_class = BY_RELATION.get(type(relation))
+        if relation is None:
+            found = AtPlaces.of(kind_of_source(stage)._numbers_of(stage, records))
+        elif of_class:
+            found = of_class(relation, records)
+    for each in reversed(moved):
+        found = found and MOVED[type(each)](each, found)
+    return found
 
 
 def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> Any:
@@ -100,32 +110,25 @@ def _is_by_item(relation: Any) -> bool:
     return not relation.in_order and relation.inputs(0).stage is relation.stage.inputs[0]
 
 
-def _of_input(relation: Relation, records: Records) -> LeftOut | None:
-    """What is left out of the only input."""
-    return left_out_of(*relation.inputs(0), relation.stage._records_of_inputs(records)[0])
-
-
 def _known(found: Sequence[LeftOut | None]) -> list[LeftOut] | None:
     """``found``, if all are known."""
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
 
 
-def _of_some(relation: Sliced, records: Records) -> LeftOut | None:
-    if relation.by_ranks or relation.items is not None:
-        return None
-    (upstream,) = relation.stage.inputs
-    before, stop = _of_input(relation, records), min(relation.stop, upstream.length)
-    if before is None or not before.can_be_listed(stop):
+def _of_some(relation: Sliced, before: LeftOut) -> LeftOut | None:
+    upstream = relation.stage.inputs[0]
+    stop = min(relation.stop, upstream.length)
+    if relation.by_ranks or relation.items is not None or not before.can_be_listed(stop):
         return None
     # Where the order changes from epoch to epoch, other records are among them in the next.
     alike = before.alike and (not before.total or upstream.indexed(0).every_epoch)
     return AtPlaces.of(relation.outputs_of(0, before.up_to(countable(stop))), alike=alike)
 
 
-def _of_order(relation: Permuted, records: Records) -> LeftOut | None:
-    before, length = _of_input(relation, records), relation.stage.length
-    if before is None or not before.can_be_listed():
+def _of_order(relation: Permuted, before: LeftOut) -> LeftOut | None:
+    length = relation.stage.length
+    if not before.can_be_listed():
         return None
     return AtPlaces(
         int(before.total),
@@ -208,9 +211,11 @@ def _check_partition(relation: Repeated, length: int) -> None:
         )
 
 
-BY_RELATION: Final[Mapping[type[Relation], Callable[[Any, Records], LeftOut | None]]] = {
+MOVED: Final[Mapping[type[Relation], Callable[[Any, LeftOut], LeftOut | None]]] = {
     Sliced: _of_some,
     Permuted: _of_order,
+}
+BY_RELATION: Final[Mapping[type[Relation], Callable[[Any, Records], LeftOut | None]]] = {
     Aligned: _of_rows,
     Routed: _of_turns,
     Repeated: _of_epochs,

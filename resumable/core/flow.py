@@ -44,7 +44,7 @@ class Flow(Enum):
         return f"write `{'` and `'.join(lines)}` in the class, with names of resumable.core"
 
 
-def read_flow(kind: type[Any]) -> None:
+def read_flow(kind: type[Any], default: Any) -> None:
     """Let a class that has ``flow`` of its own say the same by `unchanged`, `alone` and `relation`."""
     flow = vars(kind).get("flow")
     if flow is None:
@@ -54,5 +54,5 @@ def read_flow(kind: type[Any]) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=4)
     kind.unchanged = property(lambda stage: stage.flow.value[0])
     kind.alone = property(lambda stage: stage.flow.value[1])
-    if "relation" not in vars(kind):
+    if kind.relation is default:  # and not that of a base, such as `PassThrough`
         kind.relation = lambda stage, epoch: stage.flow.relation(stage, epoch)

@@ -21,7 +21,6 @@ from .orders import Length, Order, Remains, TurnOrder, check_reach, countable
 from .timeline import UNBOUNDED
 
 DRAWN_AT_ONCE: Final = 1 << 16
-KEPT_RELATIONS: Final = 4
 
 
 class InputItems(NamedTuple):
@@ -62,7 +61,7 @@ class Joined(NamedTuple):
     is_row: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Relation(ABC):
     """Which items of the inputs each item of ``stage`` in ``epoch`` is made of.
 
@@ -160,7 +159,7 @@ class Relation(ABC):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Same(Relation):
     """Item i is made of item i of the only input.
 
@@ -191,7 +190,7 @@ class Same(Relation):
         return items
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Moved(Relation):
     """Items of the only input, unchanged, at other indices."""
 
@@ -212,7 +211,7 @@ class Moved(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Sliced(Moved):
     """Items ``start``, ``start + step`` and so on before ``stop``, unchanged.
 
@@ -258,9 +257,7 @@ class Sliced(Moved):
         return indices
 
     def outputs_after(self, items: int) -> int | None:
-        if not self.by_ranks:
-            return None
-        return int(min(-(-items // self.step), math.inf if self.length is None else self.length))
+        return -(-items // self.step) if self.by_ranks else None
 
     def reads(self, count: float) -> Sequence[float]:
         if self.by_ranks or not count:
@@ -276,7 +273,7 @@ class Sliced(Moved):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Permuted(Moved):
     """All items, unchanged, in another order.
 
@@ -304,7 +301,7 @@ class Permuted(Moved):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Drawn(Moved):
     """Items drawn with replacement, unchanged.
 
@@ -337,7 +334,7 @@ class Drawn(Moved):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Kept(Moved):
     """The items that remain where others are left out, unchanged.
 
@@ -363,8 +360,11 @@ class Kept(Moved):
             return [UNBOUNDED if count else 0]
         if count == UNBOUNDED:
             return [UNBOUNDED]
-        last = self.remaining().index_of(int(min(count, length)) - 1)
-        return [last + 1 + (count > length)]
+        if count > length:
+            return [
+                (self.upstream_length or 0) + 1
+            ]  # its end was seen, behind what is left out last
+        return [self.remaining().index_of(int(count) - 1) + 1]
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
         found = [self._output_of(item) for item in items.tolist()]
@@ -384,7 +384,7 @@ class Kept(Moved):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Routed(Relation):
     """Each item is the next one of one of the inputs, unchanged.
 
@@ -437,7 +437,7 @@ class Routed(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Repeated(Relation):
     """Epochs of the only input, one after another; input n is it in the n-th of them.
 
@@ -487,7 +487,7 @@ class Repeated(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Aligned(Relation):
     """Item i is made of item i of every input.
 
@@ -519,7 +519,7 @@ class Aligned(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Grouped(Relation):
     """Item i is made of ``size`` neighbours from item i * ``shift`` on; of fewer at the end.
 
@@ -557,6 +557,8 @@ class Grouped(Relation):
         return -(-items // self.step)
 
     def inputs_of(self, outputs: Indices) -> Made:
+        if self.upstream_length == math.inf and len(outputs):
+            check_reach(int(outputs.max()) * self.step + self.size - 1)
         starts = outputs * self.step
         counts = np.minimum(countable(self.upstream_length or 0) - starts, self.size)
         return Made(None, joined_ranges(starts, counts), counts)
@@ -574,7 +576,7 @@ class Grouped(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Split(Relation):
     """Items i * ``size`` to (i + 1) * ``size`` - 1 are made of item i.
 
@@ -608,7 +610,7 @@ class Split(Relation):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Held(Relation):
     """Items whose inputs are known only after reading: the stage decides by the items, or keeps some.
 
@@ -653,13 +655,6 @@ def one_by_one(stage: Any) -> bool:
 
 
 def relation_of(stage: Any, epoch: int) -> Relation | None:
-    """`Stage.relation`, which is kept for some epochs."""
-    kept: dict[int, Relation | None] = stage._relations
-    try:
-        return kept[epoch]
-    except KeyError:
-        if len(kept) >= KEPT_RELATIONS:
-            kept.clear()
-        found: Relation | None = stage.relation(epoch)
-        kept[epoch] = found
-        return found
+    """`Stage.relation`. A stage keeps none, since a relation refers to its stage, which would outlive its pipeline."""
+    found: Relation | None = stage.relation(epoch)
+    return found

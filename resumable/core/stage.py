@@ -102,7 +102,7 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        read_flow(cls)
+        read_flow(cls, Stage.relation)
         named = isinstance(cls.identity, Mapping)
         fields = (
             {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}
@@ -181,10 +181,6 @@ class Stage(ABC, Generic[T]):
         """
         return Held(self, epoch) if self.inputs else None
 
-    @derived
-    def _relations(self) -> dict[int, Relation | None]:
-        return {}
-
     @property
     def unchanged(self) -> bool:
         """Whether its items are items of its inputs; so by default if its relation only moves them."""
@@ -223,7 +219,10 @@ class Stage(ABC, Generic[T]):
         if relation is None or relation.in_order:
             return type(self).indexed is not Stage.indexed and self.indexed(0) is not None
         _derive_from_below(self, "random_access")
-        return all(one.random_access for one in self.inputs)
+        is_own = type(self).indexed is not Stage.indexed
+        return all(one.random_access for one in self.inputs) and not (
+            is_own and self.indexed(0) is None
+        )
 
     @derived
     def block_layout(self) -> Layout:
@@ -277,24 +276,7 @@ class Stage(ABC, Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         """The item at ``index``, or the list of items of a slice, in epoch 0."""
-        indexed = self._by_index
-        if isinstance(index, slice):
-            chosen = range(*index.indices(_slice_length(self, index)))
-            step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
-            positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
-            return list(block_items(indexed.gather(positions))) if len(positions) else []
-        position = check_int("index", index, maximum=None)
-        length = known_length(self)
-        if position < 0 and length != math.inf:
-            position += int(length)
-        if not 0 <= position < min(length, MOST_ITEMS):
-            raise IndexError(f"index {shorten(index)} is out of range for {length} items")
-        return indexed.item(position)
-
-    @derived
-    def _by_index(self) -> Indexed[T]:
-        """The items of epoch 0, for those who ask for one after another."""
-        return by_index(self)
+        return items_at(self, by_index(self), index)
 
     def __str__(self) -> str:
         """Its name, and its arguments other than defaults, without the stages before it."""
@@ -313,6 +295,22 @@ class Stage(ABC, Generic[T]):
         if len(self.inputs) > 1:
             inner = f"[{', '.join(map(repr, self.inputs))}] -> "
         return inner + str(self)
+
+
+def items_at(stage: Stage[T], indexed: Indexed[T], index: int | slice) -> T | list[T]:
+    """The item of ``stage`` at ``index``, or the list of items of a slice, of ``indexed``, its items in epoch 0."""
+    if isinstance(index, slice):
+        chosen = range(*index.indices(_slice_length(stage, index)))
+        step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
+        positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
+        return list(block_items(indexed.gather(positions))) if len(positions) else []
+    position = check_int("index", index, maximum=None)
+    length = known_length(stage)
+    if position < 0 and length != math.inf:
+        position += int(length)
+    if not 0 <= position < min(length, MOST_ITEMS):
+        raise IndexError(f"index {shorten(index)} is out of range for {length} items")
+    return indexed.item(position)
 
 
 def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:

@@ -189,7 +189,9 @@ class StageIterator(ABC, Generic[T]):
         """How many items of the epoch come before the state that was set; None if the state does not say."""
         inner = self.inputs[0]._items_delivered if self.inputs else None
         relation = None if inner is None else relation_of(self._stage, 0)
-        return None if inner is None or relation is None else relation.outputs_after(inner)
+        found = None if inner is None or relation is None else relation.outputs_after(inner)
+        length = self._stage.length if found is not None else None
+        return found if found is None or length is None else int(min(found, length))
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""

@@ -62,6 +62,14 @@ class Transform(Stage[T]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class IndexedTransform(Transform[T]):
+    """Deprecated until 0.5: a stage with one item for each of upstream's; say `relation` instead."""
+
+    def relation(self, epoch: int) -> Relation:
+        return Same(self, epoch, in_order=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PassThrough(Transform[T]):
     """A stage whose items and state are upstream's own.
 

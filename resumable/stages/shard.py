@@ -194,8 +194,10 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         return self._start_epoch if found is None else found.epoch
 
     @property
-    def _items_delivered(self) -> int | None:
-        return self._stage.relation(0).outputs_after(self.get_state()["position"])
+    def _items_delivered(self) -> int:
+        stage = self._stage
+        rounds = -(-self.get_state()["position"] // stage.count)
+        return int(min(rounds, known_length(stage)))
 
     def _place_by_index(self) -> tuple[Stage[Any], int, int]:
         position: int = self.get_state()["position"]

@@ -18,9 +18,11 @@ from ..core import (
     IdentityField,
     IdentityFields,
     IndexedIterator,
+    Kept,
     LookedUp,
     Relation,
     Reliance,
+    Repeated,
     Stage,
     StageIterator,
     Transform,
@@ -41,7 +43,7 @@ from ..core.records import (
     records_known_as,
     shown_records,
 )
-from ..core.relation import Kept, Repeated, kind_of
+from ..core.relation import kind_of
 from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.run_changes import RunChanges
 from ..core.stage import known_length

@@ -21,6 +21,7 @@ from ..core import (
     MovesInBlocks,
     Relation,
     Reliance,
+    Repeated,
     SourceItem,
     Stage,
     StageIterator,
@@ -40,7 +41,6 @@ from ..core.graph import walk, why_first_epoch_only, with_inputs
 from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
-from ..core.relation import Repeated
 from ..core.reliance import LATER_EPOCHS
 from ..core.stage import runs_ahead
 from ..core.stage_iterator import pulled_blocks

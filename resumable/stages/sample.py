@@ -11,6 +11,7 @@ from ..core import (
     ALWAYS,
     LISTS,
     SEED,
+    Drawn,
     IdentityField,
     IdentityFields,
     LookedUp,
@@ -21,7 +22,6 @@ from ..core import (
 )
 from ..core.layout import Layout
 from ..core.orders import MOST_ITEMS
-from ..core.relation import Drawn
 from ..core.stage import known_length
 from ..errors import InvalidArgument
 from ..order.drawing import WeightTable

@@ -63,7 +63,11 @@ MUTATIONS: Final = [
     Mutation(RELATION, "np.append(outputs, self.last[0])", "outputs"),
     Mutation(RELATION, "self.order().inverse(items) if", "self.order()(items) if"),
     Mutation(RELATION, "return low if low < remaining", "return low + 1 if low < remaining"),
-    Mutation(RELATION, "return [last + 1 + (count > length)]", "return [last + (count > length)]"),
+    Mutation(
+        RELATION,
+        "return [self.remaining().index_of(int(count) - 1) + 1]",
+        "return [self.remaining().index_of(int(count) - 1)]",
+    ),
     Mutation(RELATION, "turns.turn_of(number, item) for", "turns.turn_of(0, item) for"),
     Mutation(
         RELATION,

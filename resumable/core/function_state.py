@@ -191,6 +191,10 @@ class _FunctionStateIterator(StageIterator[T]):
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._inner,)
 
+    @property
+    def _items_delivered(self) -> int | None:
+        return self._inner._items_delivered
+
     def _reached(self) -> Iterator[Reach]:
         return self._inner._reached()
 

@@ -180,8 +180,8 @@ class Same(Relation):
     def inputs_of(self, outputs: Indices) -> Made:
         return Made(None, outputs, None)
 
-    def outputs_after(self, items: int) -> int:
-        return items
+    def outputs_after(self, items: int) -> int | None:
+        return None if self.kept else items
 
     def reads(self, count: float) -> Sequence[float]:
         return [UNBOUNDED if self.kept and count else count] * len(self.stage.inputs)
@@ -508,8 +508,8 @@ class Aligned(Relation):
         numbers = np.tile(np.arange(width), len(outputs))
         return Made(numbers, np.repeat(outputs, width), np.full(len(outputs), width))
 
-    def outputs_after(self, items: int) -> int:
-        return items
+    def outputs_after(self, items: int) -> int | None:
+        return None if self.length is None else items  # another input may have ended before
 
     def reads(self, count: float) -> Sequence[float]:
         return [count] * len(self.stage.inputs)

@@ -138,6 +138,10 @@ class _SourceShadowIterator(StageIterator[Any]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         return self._iterator.state_at(offset)
 
+    @property
+    def _items_delivered(self) -> int | None:
+        return self._iterator._items_delivered
+
     def get_state(self) -> State:
         return self._iterator.get_state()
 

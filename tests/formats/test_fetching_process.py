@@ -71,11 +71,10 @@ def _no_process_is_left() -> Iterator[None]:
 
 
 def started() -> FetchingProcess:
-    current = fetching_process.current_process()
-    if current is not None and current.has_ended:
-        # Tests before these may have ended it before it answered; such a process is not started again.
+    deadline = time.monotonic() + LONG
+    while (found := fetching_process.fetching_process(0)) is None and time.monotonic() < deadline:
+        # A process that earlier tests have ended may be noticed only now; one that never answered is not replaced.
         fetching_process._process = None
-    found, deadline = fetching_process.fetching_process(0), time.monotonic() + LONG
     assert found is not None
     while not found.answered and time.monotonic() < deadline:
         found.collect(0.1)

@@ -173,7 +173,6 @@ class _PreparedGroups(PreparedItems[Any]):
         most = self._upstream.most_ahead(LARGEST_BLOCK if self._known else FIRST_BLOCK)
         count = most // min(relation.size, items)
         numbers = self._indices[place : place + max(count, 1)]
-        check_reach(min(int(numbers.max()) * relation.step + relation.size, items) - 1)
         _, indices, lengths = relation.inputs_of(numbers)
         assert lengths is not None
         self._prepared = self._upstream.prepared(indices)

@@ -100,6 +100,11 @@ class Combine(Stage[T]):
         return [named[name] for name in self.names or ()] or [Records.NONE] * len(self.inputs)
 
 
+def joins_inputs(stage: Stage[Any]) -> bool:
+    """Whether each item of ``stage`` is an item of one of several inputs, which have names or numbers."""
+    return isinstance(stage, Combine) and stage.unchanged
+
+
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from .combine import Combine
+from .combine import Combine, joins_inputs
 from .epochs import in_epoch
 from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced, relation_of
 from .skipped import MovesCopies
@@ -75,7 +75,7 @@ def _by_motion(
         further = ahead if is_own or not ahead else (reached or [UNBOUNDED])[0]
         yield from _by_index(indexed, items + further, epoch, prefix, of_rank and is_own)
         return
-    if _is_mixture(stage):
+    if joins_inputs(stage):
         yield from _named(stage, iterator._given_by_inputs(int(ahead)), prefix, of_rank)
     for number, upstream in enumerate(iterator.inputs[: len(stage.inputs)]):
         place = iterator._first_input + number
@@ -93,7 +93,7 @@ def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank:
     if relation is None or _is_part(relation):
         return
     given = relation.given(int(min(items, known_length(stage))))
-    if _is_mixture(stage):
+    if joins_inputs(stage):
         yield from _named(stage, [count for _, count in given], prefix, of_rank)
     for place, ((upstream, its_epoch), count) in enumerate(given):
         same = of_rank and upstream._deal.ranks == stage._deal.ranks
@@ -126,10 +126,6 @@ def _pass_length(stage: Stage[Any]) -> int | None:
 def _is_part(relation: Relation) -> bool:
     """Whether other partitions have the rest of the items of its input."""
     return isinstance(relation, Sliced) and relation.step > 1 and not relation.by_ranks
-
-
-def _is_mixture(stage: Stage[Any]) -> bool:
-    return isinstance(stage, Combine) and stage.unchanged
 
 
 def _names(stage: Stage[Any]) -> Sequence[str]:

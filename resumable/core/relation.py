@@ -1,4 +1,4 @@
-"""Which items of its inputs each item of a stage is made of: one value that other services derive from."""
+"""The relation of a stage: which items of its inputs each of its items is made of."""
 
 # A stage says it once, as the relation of one of its epochs. Length, random access, how far inputs were read,
 # origins, what is left out: all follow from it, by its class. A relation computes no order and reads nothing
@@ -24,7 +24,7 @@ DRAWN_AT_ONCE: Final = 1 << 16
 
 
 class InputItems(NamedTuple):
-    """The items that a relation reads: those of a stage in one of its epochs."""
+    """The items of a stage in one of its epochs, which a relation reads."""
 
     stage: Any
     epoch: int
@@ -121,8 +121,8 @@ class Relation(ABC):
     def reads(self, count: float) -> Sequence[float]:
         """How many items of each input were read, at most, for ``count`` consecutive items from any place.
 
-        Counted from the start of the epoch if these are its first. infinity if it may have been all. That an
-        input has ended counts as one more item.
+        Counted from the start of the epoch if these are its first. Infinite if all items may have been read. The
+        end of an input counts as one more item.
         """
 
     def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
@@ -360,10 +360,8 @@ class Kept(Moved):
             return [UNBOUNDED if count else 0]
         if count == UNBOUNDED:
             return [UNBOUNDED]
-        if count > length:
-            return [
-                (self.upstream_length or 0) + 1
-            ]  # its end was seen, behind what is left out last
+        if count > length:  # the end of the input was seen, after the last items that are left out
+            return [(self.upstream_length or 0) + 1]
         return [self.remaining().index_of(int(count) - 1) + 1]
 
     def outputs_of(self, number: int, items: Indices) -> Indices:

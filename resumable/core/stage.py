@@ -190,7 +190,7 @@ class Stage(ABC, Generic[T]):
     def length(self) -> Length:
         """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.
 
-        It follows from `relation`; a source overrides it.
+        The length follows from `relation`; a source overrides it.
         """
         _derive_from_below(self, "length")
         relation = relation_of(self, 0)
@@ -215,14 +215,12 @@ class Stage(ABC, Generic[T]):
     @derived
     def random_access(self) -> bool:
         """Whether any item can be computed from its index."""
-        relation = relation_of(self, 0)
+        relation, is_own = relation_of(self, 0), type(self).indexed is not Stage.indexed
         if relation is None or relation.in_order:
-            return type(self).indexed is not Stage.indexed and self.indexed(0) is not None
+            return is_own and self.indexed(0) is not None
         _derive_from_below(self, "random_access")
-        is_own = type(self).indexed is not Stage.indexed
-        return all(one.random_access for one in self.inputs) and not (
-            is_own and self.indexed(0) is None
-        )
+        follows = all(one.random_access for one in self.inputs)
+        return follows and (not is_own or self.indexed(0) is not None)
 
     @derived
     def block_layout(self) -> Layout:
@@ -391,7 +389,7 @@ class OwnsPartitions(Stage[T]):
     @property
     @abstractmethod
     def own_partitions(self) -> range:
-        """The numbers of those that this rank owns."""
+        """The numbers of the partitions that this rank owns."""
 
     @abstractmethod
     def over_partition(self, number: int) -> Stage[T]:

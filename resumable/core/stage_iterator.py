@@ -181,7 +181,7 @@ class StageIterator(ABC, Generic[T]):
 
     @property
     def _items_held(self) -> int | None:
-        """How many items of its input it has read after the state that it saves of it; None if unknown."""
+        """Items read of the input since the input's state that it saves; None if unknown."""
         return None if saved_state(self._stage).resumes_before else 0
 
     @property

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.combine import joins_inputs
 from ..core.exclusion import check_records
 from ..core.origin import Name, Origin
 from ..core.record_source import kind_of_source
 from ..core.records import Records
 from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument
-from .traced import joins_inputs, names_of_inputs
+from .traced import names_of_inputs
 
 
 def item_of_record(stage: Stage[Any], origin: Origin) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
 
+from ..core.combine import joins_inputs
 from ..core.derived import derived
 from ..core.graph import with_inputs, without_threads
 from ..core.indexed import Indexed
@@ -33,7 +34,6 @@ from .traced import (
     Each,
     Traced,
     joined_origins,
-    joins_inputs,
     names_of_inputs,
     origin_alone,
     origin_beside,
@@ -155,7 +155,7 @@ def _passes_on(stage: PassThrough[Any]) -> bool:
 
 
 def _shadows_before(stage: Stage[Any], paired: bool) -> tuple[Stage[Any], ...]:
-    """The shadows of the inputs of ``stage``; where it joins them, origins tell through which one they came."""
+    """The shadows of the inputs of ``stage``; where ``stage`` joins inputs, each origin names its input."""
     found = tuple(shadow_of(upstream, paired=paired) for upstream in stage.inputs)
     if not joins_inputs(stage):
         return found

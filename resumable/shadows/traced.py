@@ -23,7 +23,7 @@ from ..core.origin import (
     UnknownOrigin,
     ZipOrigin,
 )
-from ..core.relation import Joined, Relation, Routed, Same, relation_of
+from ..core.relation import Joined, Relation, Same
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
@@ -175,15 +175,6 @@ def names_of_inputs(stage: Stage[Any]) -> Sequence[Name]:
     """What the inputs of ``stage`` are called: their names, or their numbers."""
     names = stage.names if isinstance(stage, Combine) else None
     return range(len(stage.inputs)) if names is None else names
-
-
-def joins_inputs(stage: Stage[Any]) -> bool:
-    """Whether an item of ``stage`` is one of an input, which its origin names."""
-    if (isinstance(stage, Combine) and stage.unchanged) or isinstance(
-        relation_of(stage, 0), Routed
-    ):
-        return isinstance(stage, Combine)
-    return False
 
 
 def through_input(name: Name, found: Any) -> Any:

@@ -67,7 +67,7 @@ class _NegativeIterator(rs.TransformIterator[Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InTurns(Combine[Any]):
-    """One whose inputs, of one length, take turns."""
+    """Inputs of equal length take turns."""
 
     def relation(self, epoch: int) -> Relation:
         return Routed(self, epoch, total=lambda: self.total_length, turns=lambda: self)

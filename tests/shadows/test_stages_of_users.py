@@ -335,7 +335,7 @@ def test_a_pass_through_of_the_user_that_looks_at_nothing_moves_the_origins() ->
 
 
 class Checking(OneByOne):
-    """Looks at the items that it passes on."""
+    """A pass-through that looks at its items."""
 
     def made(self) -> Iterator[Any]:
         while (item := self.read()) is not NOTHING:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from .checkpoint import Store as Store
     from .checkpoint import task_name as task_name
     from .core.iterator import PipelineIterator as PipelineIterator
+    from .core.merging import merge_states as merge_states
     from .core.stage import Stage as Stage
     from .core.stage_iterator import StageIterator as StageIterator
     from .core.transform import Transform as Transform
@@ -126,7 +127,6 @@ if TYPE_CHECKING:
     from .stages.exclude import read_exclusions as read_exclusions
     from .state.encoding import dumps as dumps
     from .state.encoding import loads as loads
-    from .state.merging import merge_states as merge_states
     from .triggers import AtEnd as AtEnd
     from .triggers import AtSteps as AtSteps
     from .triggers import EverySeconds as EverySeconds
@@ -156,7 +156,7 @@ _NAMES_OF = {
     "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",
-    "state.merging": "merge_states",
+    "core.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
 _MODULES = {"decoders": "formats.decoders", "metrics": "monitoring.metrics"}

@@ -15,7 +15,6 @@ from copy import deepcopy
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from .core.continuing import relied_on_by
 from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
 from .core.function_state import (
@@ -26,6 +25,7 @@ from .core.function_state import (
 )
 from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
+from .core.saved_run import relied_on_by
 from .core.stage import Stage
 from .errors import ExternalStateError, StateMismatch
 from .pipeline import Pipeline

@@ -8,6 +8,8 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,12 @@ def catalogue_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("catalogue")
     write_data(folder)
     return folder
+
+
+@pytest.fixture
+def states_kept_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pipelines keep a state after fewer and fewer items; how many depends on the clock otherwise."""
+    monkeypatch.setattr("resumable.core.iterator.perf_counter", partial(next, count()))
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,10 @@ from support.graphs import catalogue, write_data
 
 import resumable as rs
 from resumable.core.evidence import Evidence
-from resumable.core.fingerprint import explain_mismatch, fingerprint
+from resumable.core.fingerprint import fingerprint
 from resumable.core.graph import walk
 from resumable.core.reliance import EPOCHS, ITEMS, PARTS, RANK
+from resumable.core.resuming import explain_mismatch
 from resumable.core.stage import Stage
 from resumable.errors import shorten
 from resumable.formats.records import records

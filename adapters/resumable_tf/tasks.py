@@ -26,7 +26,7 @@ from typing import Any, Final, final
 
 import resumable as rs
 from resumable.checkpoint.reading import read_valid, supersede_after
-from resumable.state.merging import merge_owner_states
+from resumable.core.merging import merge_owner_states
 from resumable.state.value import State
 
 from .feed import Feed

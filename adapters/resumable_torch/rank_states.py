@@ -10,7 +10,7 @@ import torch.distributed as dist
 import resumable as rs
 from resumable.core.named_state import named_by, state_for
 from resumable.state.encoding import dumps_frozen
-from resumable.state.merging import merge_owner_states
+from resumable.core.merging import merge_owner_states
 from resumable.state.named import named
 
 from .accelerate_guard import keeps_rank_state

@@ -20,7 +20,8 @@ from resumable.core.stage import Stage
 from resumable.stages.filter import Filter
 from resumable.stages.partition import Partition, dealt
 from resumable.stages.random_map import RandomMap
-from resumable.state.merging import PARTITIONS, merge_owner_states
+from resumable.state.partitions import PARTITIONS
+from resumable.core.merging import merge_owner_states
 from resumable.state.value import State
 
 __all__ = ["WorkerShares", "check_workers", "worker_share"]

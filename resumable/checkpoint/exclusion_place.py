@@ -11,9 +11,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ..core.argument_change import ArgumentChange
 from ..core.graph import rebuilt, walk
 from ..core.stage import Stage
-from ..core.timeline import Continuation
 from ..errors import ResumableError
 from ..stages.dealing import Deals
 from ..stages.exclude import Exclude, first_record
@@ -34,7 +34,7 @@ class ExclusionPlace(NamedTuple):
 
     behind: str
     path: str
-    value: Continuation
+    value: ArgumentChange
 
 
 def exclusion_place(store: Store, stage: Stage[Any]) -> ExclusionPlace | None:

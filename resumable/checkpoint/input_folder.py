@@ -23,8 +23,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..core.continuing import mismatch, saved_position
 from ..core.iterator import PipelineIterator
+from ..core.resuming import compare
+from ..core.saved_run import saved_position
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
 from ..stages.global_order import deal_of, differs_by_rank
@@ -127,7 +128,7 @@ def check_same(file: InputFile, there: bytes, where: str) -> None:
       StateMismatch: if it is another state, so that one of them would be lost.
     """
     mine, theirs = decode(file.data), _decoded(file.name, there, where).state
-    reason = mismatch(file.stage, saved_position(file.stage, theirs))
+    reason = next(map(str, compare(file.stage, saved_position(file.stage, theirs))), None)
     if reason is None and _position(mine.state) == _position(theirs):
         return
     raise StateMismatch(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ..core.arguments import check_below, check_bool, check_choice
-from ..core.fingerprint import with_rank
 from ..core.iterator import PipelineIterator
+from ..core.resuming import with_rank
 from ..core.run_counters import RunCounters
 from ..core.stage import Stage
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ..core.continuing import Standing, saved_position, standing
-from ..core.fingerprint import EpochSpan, FoundArgument
-from ..core.saved_epochs import EpochContinuation
+from ..core.argument_change import EpochsChange
+from ..core.differences import EpochSpan, FoundArgument
+from ..core.resuming import RunPosition, run_position
+from ..core.saved_run import saved_position
 from ..core.stage import Stage
 from ..errors import StateMismatch
 from ..stages.global_order import deal_of, for_rank, is_dealt
@@ -91,7 +92,7 @@ def _of_all_ranks(of_each: list[list[FoundArgument]]) -> list[FoundArgument]:
     begun = {
         (one.stage, one.path): one.value.reached
         for one in furthest
-        if isinstance(one.value, EpochContinuation)
+        if isinstance(one.value, EpochsChange)
     }
 
     def is_latest(span: EpochSpan) -> bool:
@@ -116,7 +117,7 @@ def _ranks(
                 yield checkpoints[rank % len(checkpoints)], one, count
 
 
-def _standing(checkpoint: Checkpoint, stage: Stage[Any], *, from_this_rank: bool) -> Standing:
+def _standing(checkpoint: Checkpoint, stage: Stage[Any], *, from_this_rank: bool) -> RunPosition:
     """Where the rank of ``stage`` stands, as its resume would find it."""
     state = state_for(stage, checkpoint, from_this_rank=from_this_rank)
-    return standing(stage, saved_position(stage, state))
+    return run_position(stage, saved_position(stage, state))

@@ -25,9 +25,9 @@ from typing import Any, Final
 from ..checkpoint.exclusion_place import ExclusionPlace, exclusion_place, paths_in_partitions
 from ..checkpoint.standing import RunStanding, run_standing
 from ..checkpoint.store import Store
-from ..core.fingerprint import FoundArgument
+from ..core.argument_change import ArgumentChange
+from ..core.differences import FoundArgument
 from ..core.stage import Stage
-from ..core.timeline import Continuation
 from ..errors import NoValidCheckpoint
 from ..views.table import table_lines
 from .inspect import show_time
@@ -95,7 +95,7 @@ def _about_excluding(place: ExclusionPlace, in_partition: bool) -> str:
     return f"Records can be left out from {counted} on: .exclude({records}) {where}."
 
 
-def _rows(found: Continuation, in_partition: bool) -> Iterator[tuple[str, str]]:
+def _rows(found: ArgumentChange, in_partition: bool) -> Iterator[tuple[str, str]]:
     argument = found.argument
     may_change = found.may_change
     if in_partition and argument.unit == "item" and not found.is_fixed:

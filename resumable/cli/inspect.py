@@ -31,6 +31,7 @@ from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
 from ..core.saved_arguments import SavedArgument, saved_arguments
 from ..errors import InvalidArgument, NoValidCheckpoint, shorten
+from ..state.saved_pipeline import SavedPipeline
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -180,12 +181,16 @@ def _held(state: dict[str, Any]) -> dict[str, Any]:
             "path": one.path,
             "argument": one.argument.argument,
             "unit": one.argument.unit,
-            "pairs": as_json(one.timeline),
-            "written": one.argument.written(one.timeline),
+            "pairs": as_json([(first, _node(value)) for first, value in one.timeline]),
+            "written": one.written,
         }
         for one in saved_arguments(state.get("fingerprint"))
     ]
     return {"arguments": arguments, "state": as_json(state)}
+
+
+def _node(value: Any) -> Any:
+    return value.node if isinstance(value, SavedPipeline) else value
 
 
 def _argument_lines(one: SavedArgument) -> Iterator[str]:

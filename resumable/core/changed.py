@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..state.nodes import below, node_parts
+from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
 from .epochs import ByEpoch
 from .evidence import Evidence
 from .fingerprint import SHARED, fingerprint
+from .pipelines_by_epoch import PIPELINES, follows_from_repeats, holds_by_epoch
 from .reliance import SO_FAR, Reliance
-from .saved_epochs import (
-    BY_EPOCH,
-    PIPELINES,
-    follows_from_repeats,
-    holds_by_epoch,
-    in_saved_epoch,
-    nodes_by_epoch,
-)
 from .stage import Stage
 from .transform import PassThrough
 
@@ -65,21 +57,23 @@ def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[Changed
     """
     if saved == present:
         return []
-    found = _in_epochs(json.loads(saved), json.loads(present), stage, "pipeline")
+    trees = SavedPipeline.read(saved), SavedPipeline.read(present)
+    found = _in_epochs(*trees, stage, "pipeline")
     return [one for number, one in enumerate(found) if one not in found[:number]]
 
 
-def _in_epochs(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> list[ChangedArgument]:
-    """What differs between two nodes that may have pipelines by epoch."""
-    saved, present = nodes_by_epoch(theirs), nodes_by_epoch(ours)
+def _in_epochs(
+    theirs: SavedPipeline, ours: SavedPipeline, stage: Stage[Any], path: str
+) -> list[ChangedArgument]:
+    """What differs between two stages that may be pipelines by epoch."""
+    saved, present = theirs.epochs, ours.epochs
     if len(saved) == len(present) == 1:
         return list(_between(theirs, ours, stage, path))
     found = list[ChangedArgument]()
     then, now = ({first for first, _ in pairs} for pairs in (saved, present))
     epochs = then & now
-    written = [node for node in (theirs, ours) if len(nodes_by_epoch(node)) > 1]
-    if all(map(follows_from_repeats, written)):
-        epochs = {first for first, node in [*saved, *present] if holds_by_epoch(node)}
+    if all(map(follows_from_repeats, (tree for tree in (theirs, ours) if len(tree.epochs) > 1))):
+        epochs = {first for first, tree in [*saved, *present] if holds_by_epoch(tree)}
     elif then != now:
         values = PIPELINES.written_value(tuple(saved)), PIPELINES.written_value(tuple(present))
         found.append(ChangedArgument(BY_EPOCH, path, PIPELINES.argument, *values))
@@ -87,24 +81,26 @@ def _in_epochs(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> list[Cha
     if isinstance(stage, ByEpoch):
         stages = list(zip([0, *stage.starts[1:]], stage.upstreams, strict=True))
     for first in sorted(epochs):
-        left, right, own = (in_saved_epoch(pairs, first) for pairs in (saved, present, stages))
-        found += _between(left, right, own, path)
+        left, right = in_epoch(saved, first), in_epoch(present, first)
+        found += _between(left, right, in_epoch(stages, first), path)
     return found
 
 
-def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[ChangedArgument]:
+def _between(
+    theirs: SavedPipeline, ours: SavedPipeline, stage: Stage[Any], path: str
+) -> Iterator[ChangedArgument]:
     while isinstance(stage, PassThrough):  # which a fingerprint leaves out
         stage = stage.upstream
+    name = type(stage).__name__
     if stage._run_changes.may_begin:  # one that does nothing is left out too
-        theirs, ours = (_with_stage(node, type(stage).__name__) for node in (theirs, ours))
-    (was, saved, before), (name, present, upstreams) = node_parts(theirs), node_parts(ours)
-    was, name = was.partition("@")[0], name.partition("@")[0]
-    if was != name:
-        yield ChangedArgument(name, path, "stage", was, name)
+        theirs, ours = (_with_stage(tree, name) for tree in (theirs, ours))
+    if theirs.name != ours.name:
+        yield ChangedArgument(ours.name, path, "stage", theirs.name, ours.name)
         return
     # It may be planned for a later epoch, and have been exchanged since.
-    if type(stage).__name__ != name:
+    if name != ours.name:
         return
+    saved, present = theirs.fields, ours.fields
     argument = stage._run_changes.argument(stage)
     then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)
     if argument and then and now and then != now:
@@ -116,12 +112,13 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
         if of_all and not told and saved.get(field) != present.get(field):
             shown = described.shown_as or field
             yield ChangedArgument(name, path, shown, saved.get(field), present.get(field))
-    if len(before) != len(upstreams):
-        yield ChangedArgument(name, path, "number of inputs", len(before), len(upstreams))
-    for number, (left, right) in enumerate(zip(before, upstreams, strict=False)):
-        yield from _in_epochs(left, right, stage.inputs[number], below(path, upstreams, number))
+    before, inputs = theirs.inputs, ours.inputs
+    if len(before) != len(inputs):
+        yield ChangedArgument(name, path, "number of inputs", len(before), len(inputs))
+    for number, pair in enumerate(zip(before, inputs, strict=False)):
+        yield from _in_epochs(*pair, stage.inputs[number], below(path, inputs, number))
 
 
-def _with_stage(node: Any, name: str) -> Any:
-    """The ``node`` of a stage that has this ``name``; it stands for its input if it was left out."""
-    return node if node_parts(node)[0].partition("@")[0] == name else [name, node]
+def _with_stage(pipeline: SavedPipeline, name: str) -> SavedPipeline:
+    """The stage of this ``name`` over ``pipeline``, if it was left out."""
+    return pipeline if pipeline.name == name else SavedPipeline(name, "", {}, (pipeline,))

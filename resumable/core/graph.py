@@ -9,7 +9,7 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument
-from ..state.nodes import below
+from ..state.saved_pipeline import below
 from .stage import Stage, tuning_variants
 
 Tuning = Mapping[int, Mapping[str, Any]]

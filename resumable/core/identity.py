@@ -17,11 +17,15 @@ class IdentityField:
       when: `ALWAYS`, or if a later stage relies on one of these.
       shown_as: what the error calls the field; by default its name.
       hint: the likely cause.
+      names_rank: whether it says which rank has saved a state.
+      whole_run: whether it is fixed for all epochs of a run.
     """
 
     when: Reliance
     shown_as: str | None = None
     hint: str = "was the pipeline changed since the save?"
+    names_rank: bool = False
+    whole_run: bool = False
 
     @property
     def is_valid(self) -> bool:

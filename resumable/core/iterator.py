@@ -32,12 +32,11 @@ from ..errors import (
     StateMismatch,
     shorten,
 )
-from ..state.merging import EPOCH_REACHED
+from ..state.partitions import EPOCH_REACHED
 from ..state.value import State, freeze, take_state
 from .arguments import check_callable, check_int
 from .best_effort import BestEffort
 from .block import Block, block_length
-from .continuing import mismatch, relied_on_by, saved_position
 from .failed_item import note_failed_item
 from .fingerprint import fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
@@ -46,8 +45,10 @@ from .input_counts import InputCount, input_counts
 from .layout import Layout
 from .named_state import named_by, state_for
 from .process_counts import process_counts
+from .resuming import compare
 from .run_counters import TOKENS, RunCounters
 from .run_stats import counts_since, described
+from .saved_run import relied_on_by, saved_position
 from .saved_state import saved_state
 from .savers import refuses_savers
 from .skipped import iterators, skipped_items
@@ -334,13 +335,13 @@ class PipelineIterator(StageIterator[T]):
         """
         self._check_open()
         saved = saved_position(self._stage, state)
-        if reason := mismatch(self._stage, saved):
-            raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         _, epoch, step, ahead, positions, reached = saved
         items = BROKEN if ahead else UNPREPARED
         identified = self._fingerprint
         if (epoch > 0) != (self._running.epoch > 0):  # a state of a later epoch relies on more
             identified = fingerprint(self._stage, relied_on_by(0, epoch))
+        if found := compare(self._stage, saved, None if ahead else identified):
+            raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", self._stage)
         root = self._started(epoch, positions)
         if self._resumes_before and reached is None:  # the state is of an earlier version
             reached = root.epoch

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..errors import StateMismatch
 from ..state.encoding import dumps_frozen
-from ..state.merging import merge_owner_states
 from ..state.named import KEY, OF_PARTITION, named, partition_key, rank_key, states_in
 from ..state.value import State
 from .fingerprint import holds_items_of_rank
+from .merging import merge_owner_states
 from .own_partitions import all_own_partitions, check_one_step
 from .stage import Stage
 

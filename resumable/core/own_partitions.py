@@ -10,11 +10,12 @@ from contextlib import closing
 from typing import Any
 
 from ..errors import StateMismatch
-from ..state.merging import PARTITIONS
+from ..state.partitions import PARTITIONS
 from ..state.value import State
-from .continuing import mismatch, saved_position
 from .graph import walk, with_inputs, without_threads
 from .reliance import ITEMS, PARTS, RANK
+from .resuming import compare
+from .saved_run import saved_position
 from .stage import OwnsPartitions, Stage, own_partitions
 
 
@@ -76,8 +77,8 @@ def has_more(stage: Stage[Any], state: State) -> bool:
     """
     stage = without_threads(stage)
     saved = saved_position(stage, state)
-    if reason := mismatch(stage, saved):
-        raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
+    if found := compare(stage, saved):
+        raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", stage)
     with closing(stage.start(saved.epoch)) as root:
         root.set_state(saved.positions)
         return root.skip(saved.ahead + 1) > saved.ahead

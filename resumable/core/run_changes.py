@@ -4,38 +4,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .layout import LISTS, common_layout
 from .timeline import ByPosition, Timeline
 
 
+@dataclass(frozen=True, kw_only=True)
 class RunChanges:
     """What may change of the stages of one class; here nothing.
 
     Attributes:
       may_begin: whether it may be added while a run goes on. Then it was there before, with the defaults of the
         fields in `identity`, and did nothing; a fingerprint leaves it out as long as they are.
+      counts_epochs: whether such a stage goes through several epochs of its input.
+      if_removed: the likely cause, for errors, if such a stage was saved and is no longer there.
+      if_added: what to do instead, for errors, if such a stage is there and was not saved.
     """
 
-    may_begin = False
+    may_begin: bool = False
+    counts_epochs: bool = False
+    if_removed: str | None = None
+    if_added: str | None = None
 
     def may_grow(self, stage: Any) -> bool:
         """Whether further inputs may follow those that were saved."""
         return False
 
-    def cannot_join(
-        self, stage: Any, count: int, reach: Callable[[Callable[[Any], Any]], float]
-    ) -> str | None:
-        """Why the inputs after the first ``count`` cannot have joined where `may_grow`; None if they can.
-
-        Args:
-          stage: with all inputs.
-          count: how many there were.
-          reach: returns how many items were read of the stage as it was then, which its argument makes of
-            ``stage``.
-        """
+    def cannot_join(self, stage: Any, count: int) -> str | None:
+        """Why the inputs after the first ``count`` cannot join a run where `may_grow`; None if they can."""
         before, new = stage.inputs[:count], stage.inputs[count:]
         if all(one.random_access for one in before) and not stage.random_access:
             stream = next(one for one in new if not one.random_access)
@@ -49,6 +48,10 @@ class RunChanges:
                 "inputs that join must have items of the form that the others have, as arrays or as "
                 f"objects, since functions are given blocks of them, got {new!r}"
             )
+        return None
+
+    def without_joined(self, stage: Any, count: int) -> Any:
+        """A copy of ``stage`` with the first ``count`` inputs, if inputs can join only until it has ended."""
         return None
 
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:

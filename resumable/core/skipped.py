@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ..state.nodes import below
+from ..state.saved_pipeline import below
 from .graph import walk
 from .stage import Stage
 from .stage_iterator import StageIterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,26 +48,15 @@ class _ConcatenateChanges(RunChanges):
     def may_grow(self, stage: Any) -> bool:
         return True
 
-    def cannot_join(
-        self, stage: Any, count: int, reach: Callable[[Callable[[Any], Any]], float]
-    ) -> str | None:
+    def cannot_join(self, stage: Any, count: int) -> str | None:
         if all(one.random_access for one in stage.upstreams) and not stage.random_access:
             endless = stage.upstreams[stage.lengths.index(math.inf)]
             return f"only the last input can be endless, got {endless!r}"
-        if reason := super().cannot_join(stage, count, reach):
-            return reason
+        return super().cannot_join(stage, count)
 
-        def as_it_was(stage: Any) -> Any:
-            names = stage.names and stage.names[:count]
-            return replace(stage, upstreams=stage.upstreams[:count], names=names)
-
-        reached, end = reach(as_it_was), as_it_was(stage).length
-        if reached < (math.inf if end is None else end):
-            return None
-        return (
-            "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
-            "more"
-        )
+    def without_joined(self, stage: Any, count: int) -> Any:
+        names = stage.names and stage.names[:count]
+        return replace(stage, upstreams=stage.upstreams[:count], names=names)
 
 
 INPUTS_MAY_FOLLOW: Final = _ConcatenateChanges()

@@ -15,7 +15,7 @@ from ..core import Block, Items, Stage, StageIterator, block_length
 from ..core.block import concatenate
 from ..core.reach import Reach, reached_all
 from ..errors import InvalidArgument, StateMismatch
-from ..state.merging import OF_EVEN_STEPS, PARTITIONS
+from ..state.partitions import OF_EVEN_STEPS, PARTITIONS
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")

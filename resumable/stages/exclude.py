@@ -63,8 +63,6 @@ NOTHING_LEFT_OUT: Final[Timeline] = ((0, ()),)
 
 
 class _ExcludeChanges(RunChanges):
-    may_begin = True
-
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition:
         return RECORDS
 
@@ -84,7 +82,10 @@ class _ExcludeChanges(RunChanges):
         return replace(stage, records=known, looks_up=True)
 
 
-RECORDS_MAY_CHANGE: Final = _ExcludeChanges()
+RECORDS_MAY_CHANGE: Final = _ExcludeChanges(
+    may_begin=True,
+    if_removed="was exclude removed? Keep it, and let it leave out nothing from some item on",
+)
 
 
 @final

@@ -27,6 +27,7 @@ from ..core import (
 )
 from ..core.block import concatenate, take_rows
 from ..core.function_version import FunctionVersion
+from ..core.run_changes import RunChanges
 from ..core.stage import InputShadows
 from ..shadows.traced import AsksTraced, calling
 
@@ -73,6 +74,9 @@ class Filter(ByPredicate[T]):
     unchanged = True
     alone = True
     relies_on: ClassVar[Reliance] = RANK
+    _run_changes = RunChanges(
+        if_added="exclude, unlike filter, can leave records out of a run that has begun"
+    )
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

@@ -15,7 +15,6 @@ from ..core import (
     Stage,
 )
 from ..core.graph import rebuilt
-from ..core.timeline import FIXED_FOR_A_RUN
 from .dealing import Deals
 
 T = TypeVar("T")
@@ -41,7 +40,8 @@ class Part(Deals[T]):
         "count": IdentityField(
             ALWAYS,
             shown_as="count of partitions",
-            hint=f"the number of partitions {FIXED_FOR_A_RUN}",
+            hint="the number of partitions is fixed for a run",
+            whole_run=True,
         )
     }
     state_cost = "the position"

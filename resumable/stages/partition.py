@@ -36,7 +36,7 @@ from ..core.graph import walk, with_inputs
 from ..core.relation import kind_of
 from ..core.stage import InputShadows, OwnsPartitions, RunsAhead
 from ..errors import InvalidArgument
-from ..state.merging import PARTITIONS, states_of_partitions
+from ..state.partitions import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
 from ..workers.skips import without_listeners
 from .even_steps import EvenIterator
@@ -122,6 +122,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
             PARTS,
             hint="a stage or a function after it holds something of its rank, so each rank resumes from "
             "its own state",
+            names_rank=True,
         ),
         "ranks": IdentityField(
             PARTS,

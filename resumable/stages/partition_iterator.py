@@ -15,7 +15,7 @@ from ..core.stage_iterator import DeferredState, state_deferrer
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows
-from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
+from ..state.partitions import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
 from ..workers.partition_pool import PartitionPool, PartitionWorkersConfig, WorkerPartition

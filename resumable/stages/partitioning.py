@@ -11,7 +11,7 @@ from ..core.arguments import check_callable
 from ..core.epochs import ByEpoch, by_epoch
 from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten
-from ..state.merging import MOST_PARTITIONS
+from ..state.partitions import MOST_PARTITIONS
 from .part import Part
 from .partition import Partition
 

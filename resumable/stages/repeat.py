@@ -42,6 +42,7 @@ from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
 from ..core.reliance import LATER_EPOCHS
+from ..core.run_changes import RunChanges
 from ..core.stage import runs_ahead
 from ..core.stage_iterator import pulled_blocks
 from ..core.timeline import UNBOUNDED
@@ -101,6 +102,7 @@ class Repeat(Transform[T]):
     }
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the epoch"
+    _run_changes = RunChanges(counts_epochs=True)
 
     _: KW_ONLY
     epochs: int | None = None

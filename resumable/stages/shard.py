@@ -82,6 +82,7 @@ class Shard(Deals[T]):
             RANK,
             hint="a stage or a function after it holds something of its rank or takes more items on one rank "
             "than on another, so each rank resumes from its own state",
+            names_rank=True,
         ),
         "index_at_end": IdentityField(ENDS, shown_as="index"),
         "count": IdentityField(ITEMS | RANK, hint=COUNT_HINT),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .columns import as_columns, as_rows
-from .merging import PARTITIONS, is_of_partitions
+from .partitions import PARTITIONS, is_of_partitions
 from .value import State
 
 

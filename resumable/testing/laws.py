@@ -17,7 +17,7 @@ from ..core.stage_iterator import StageIterator, blocks_of, state_deferrer
 from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
-from ..state.merging import EPOCH_REACHED
+from ..state.partitions import EPOCH_REACHED
 from ..state.value import State
 from .comparing import assert_same, same
 from .tunings import tunings

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, Final, final
 
 from ..core.derived import derived
-from ..core.fingerprint import explain_mismatch
 from ..core.function_state import CallsFunction
 from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, walk
+from ..core.resuming import explain_mismatch
 from ..core.stage import Stage
 from . import reasons
 from .conditions import Conditions

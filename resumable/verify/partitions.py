@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Any, Final, final
 
 from ..core.graph import tuned, walk
+from ..core.merging import merge_states
 from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..stages.partition import Partition
 from ..state.encoding import dumps, loads
-from ..state.merging import PARTITIONS, merge_states
+from ..state.partitions import PARTITIONS
 from ..state.value import State
 from .digest import item_digest
 from .processes import ProcessTask, TaskProcesses, first_error

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from ..errors import StateMismatch, shorten
 from ..state.columns import as_rows
-from ..state.merging import MOST_PARTITIONS, OF_PARTITIONS, PARTITIONS
+from ..state.partitions import MOST_PARTITIONS, OF_PARTITIONS, PARTITIONS
 
 SHOWN: Final = 4
 

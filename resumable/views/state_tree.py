@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final, final
@@ -13,17 +12,16 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..core.function_state import split_carried
+from ..core.library_stages import changes_of
 from ..errors import shorten
-from ..state.merging import OF_EVEN_STEPS, is_of_partitions
-from ..state.nodes import below, node_parts
+from ..state.partitions import OF_EVEN_STEPS, is_of_partitions
+from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below
 from ..state.value import State
 from .column import Column, PartitionStates, as_columns, parts_of
 from .drawing import draw_tree
 from .table import table_lines
 
 LONGEST_FIELD: Final = 60
-BY_EPOCH: Final = "ByEpoch"
-EXCLUDE: Final = "Exclude"
 LONGEST_INTEGER: Final = 10_000
 
 
@@ -54,18 +52,16 @@ class StageNode:
 def stage_tree(state: State) -> StageNode:
     """The stages of a state of a `PipelineIterator`; one node for any other state."""
     try:
-        node = json.loads(state["fingerprint"])
-        return _node(node, state.get("pipeline"), "pipeline", state.get("epoch"))
+        tree = SavedPipeline.read(state["fingerprint"])
+        return _node(tree, state.get("pipeline"), "pipeline", state.get("epoch"))
     except (KeyError, TypeError, ValueError, RecursionError):
         return StageNode("state", "state", position=dict(state))
 
 
-def _node(node: Any, saved: Any, path: str, epoch: Any) -> StageNode:
+def _node(tree: SavedPipeline, saved: Any, path: str, epoch: Any) -> StageNode:
+    name, identity, inner = tree.name_with_version, dict(tree.fields), tree.inputs
     # A file from elsewhere may hold anything, also commands for a terminal.
-    if not (isinstance(node, list) and node and re.fullmatch(r"\w+(@\d+)?", node[0])):
-        raise ValueError("not a fingerprint")
-    name, identity, inner = node_parts(node)
-    if not all(re.fullmatch(r"\w+", name) for name in identity):
+    if not (re.fullmatch(r"\w+(@\d+)?", name) and all(map(re.compile(r"\w+").fullmatch, identity))):
         raise ValueError("not a fingerprint")
     if name == BY_EPOCH and (number := _number_in(identity.get("starts"), epoch)) is not None:
         parts = [
@@ -74,7 +70,8 @@ def _node(node: Any, saved: Any, path: str, epoch: Any) -> StageNode:
         ]  # its state is that of one of them
         return StageNode(name, path, identity, {}, tuple(parts))
     position, below_it = _split(saved, len(inner))
-    if name == EXCLUDE and isinstance(saved, dict) and saved.keys() != {"position"}:
+    may_begin = changes_of(tree.name).may_begin
+    if may_begin and isinstance(saved, dict) and saved.keys() != {"position"}:
         position, below_it = {}, {0: saved}  # over a stream its state is that of the stage before
     epoch = position.get("pass", epoch)
     upstreams = [

@@ -249,7 +249,7 @@ MUTATIONS: Final = [
     Mutation("formats/streams.py", "last=found.last and ended", "last=found.last"),
     Mutation("formats/streams.py", "items + (here.file == len(self._stage.streams))", "items"),
     Mutation("formats/streams.py", "places.append(len(found.numbers))", "pass"),
-    Mutation("core/saved_epochs.py", "default=Evidence.as_json", "default=None"),
+    Mutation(FINGERPRINT, "default=Evidence.as_json", "default=None"),
     Mutation("stages/skip.py", "start=self.count)", "start=1)"),
     Mutation(
         "stages/take.py",
@@ -632,10 +632,13 @@ MUTATIONS: Final = [
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # changed runs
+    Mutation("core/differences.py", "if found and all(one.of_rank for one in found)", "if found"),
+    Mutation("core/differences.py", "if not is_latest:", "if False:"),
+    Mutation("core/differences.py", "(one.mismatches or then.lists_arguments)", "one.mismatches"),
     Mutation("core/reach.py", "if count == UNBOUNDED:\n        yield", "if False:\n        yield"),
     Mutation("core/reach.py", "stage.length + 1)", "stage.length)"),
     Mutation(
-        "core/past.py",
+        "core/saved_run.py",
         "        return str(error)\n    return None",
         "        pass\n    return None",
     ),

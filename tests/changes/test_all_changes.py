@@ -16,7 +16,7 @@ from support.gzipped import gzipped_numbers
 
 import resumable as rs
 from resumable.checkpoint.standing import run_standing
-from resumable.core.timeline import Continuation
+from resumable.core.argument_change import ArgumentChange
 
 
 def compressed() -> list[str]:
@@ -139,7 +139,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 
 def changed(
-    draw: st.DrawFn, shape: Shape, program: Program, told: Mapping[str, Continuation]
+    draw: st.DrawFn, shape: Shape, program: Program, told: Mapping[str, ArgumentChange]
 ) -> Program:
     """Another program that may follow, where ``told`` says from where on what may change."""
     used = shape.used(program)
@@ -214,7 +214,7 @@ class Run:
             for each in checkpointers:
                 each.close()
 
-    def told(self, program: Program, ranks: int) -> dict[str, Continuation]:
+    def told(self, program: Program, ranks: int) -> dict[str, ArgumentChange]:
         """What may change where it stands, by its name."""
         found = run_standing(self.store, self._shape.pipeline(program, ranks - 1, ranks).stage)
         return {

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.standing import run_standing
-from resumable.core.saved_epochs import pipeline_shown
+from resumable.core.pipelines_by_epoch import pipeline_shown
+from resumable.state.saved_pipeline import SavedPipeline
 
 TRAIN = """
 import resumable as rs
@@ -332,4 +333,4 @@ def test_pipelines_by_epoch_are_told_next_to_files(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_sources_are_shown_whole_or_cut_between_words(node: list[Any], shown: str) -> None:
-    assert pipeline_shown(node) == shown
+    assert pipeline_shown(SavedPipeline.of_node(node)) == shown

@@ -19,8 +19,8 @@ from support.damaged import flip_last_bit
 import resumable as rs
 from resumable.checkpoint.history import read_history
 from resumable.core.changed import changed_arguments
-from resumable.core.continuing import EVERYTHING
 from resumable.core.fingerprint import fingerprint
+from resumable.core.saved_run import EVERYTHING
 
 Weights = Any
 

@@ -166,7 +166,7 @@ def test_names_from_elsewhere_are_no_commands_for_a_terminal() -> None:
     (found,) = saved_arguments('["Mix",{"parts":[1],"names":["\\u001b[2J"]},["Range"]]')
     assert found.argument.written(found.timeline) == "weights={'\\x1b[2J': 1}"
     hostile = '["\\u001b[2J",{"\\u001b":"\\u001b"}]'
-    (found,) = saved_arguments(f'["ByEpoch",{{"starts":[0,1]}},{hostile},[]]')
+    (found,) = saved_arguments(f'["ByEpoch",{{"starts":[0,1]}},{hostile},["Range"]]')
     assert found.argument.written(found.timeline) == (
-        "by_epoch({0: '\\x1b[2J'('\\x1b'='\\x1b'), 1: []})"
+        "by_epoch({0: '\\x1b[2J'('\\x1b'='\\x1b'), 1: Range()})"
     )

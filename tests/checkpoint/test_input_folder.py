@@ -471,6 +471,7 @@ AFTER_ERRORS: dict[str, Deal] = {
 }
 
 
+@pytest.mark.usefixtures("states_kept_rarely")
 @pytest.mark.parametrize("name", AFTER_ERRORS)
 def test_right_after_an_error_nothing_is_saved_that_other_processes_cannot_use(name: str) -> None:
     with after_an_error(AFTER_ERRORS[name](0, 2)) as iterator:
@@ -479,6 +480,7 @@ def test_right_after_an_error_nothing_is_saved_that_other_processes_cannot_use(n
             input_file(iterator, iterator.get_state, iterator.step, 0, 2)
 
 
+@pytest.mark.usefixtures("states_kept_rarely")
 def test_right_after_an_error_the_only_process_saves_and_meets_the_error_again() -> None:
     pipeline = divided(rs.range(97))
     with after_an_error(pipeline) as iterator:

@@ -172,6 +172,7 @@ def test_stop_iteration_over_any_upstream_is_an_error(name: str) -> None:
         assert got == (expected if use == "filter" else [item + 1 for item in expected])
 
 
+@pytest.mark.usefixtures("states_kept_rarely")
 def test_a_state_taken_after_an_error_is_refused_where_its_count_means_something_else() -> None:
     def pipeline(flaky: Any, size: int, rank: tuple[int, int]) -> rs.Pipeline[Any]:
         return rs.range(10**5).shard(*rank).map(flaky).batch(size, collate=list)

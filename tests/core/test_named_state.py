@@ -156,6 +156,7 @@ def failing_at(place: int) -> Any:
     return fail_once
 
 
+@pytest.mark.usefixtures("states_kept_rarely")
 def test_a_state_after_an_error_goes_on_with_its_partitions() -> None:
     def made(place: int, rank: int) -> rs.Pipeline[int]:
         return parts(rank, 2).map(failing_at(place))

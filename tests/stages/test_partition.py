@@ -262,6 +262,7 @@ def test_only_a_stage_that_holds_items_of_its_rank_fixes_the_ranks(name: str) ->
         after_shard(stage, 0, 2).resume(states[2])
 
 
+@pytest.mark.usefixtures("states_kept_rarely")
 def test_after_an_error_the_ranks_stay_the_same() -> None:
     def pipeline(rank: int, ranks: int) -> rs.Pipeline[int]:
         parts = rs.range(24).partition(4, lambda part: part.map(lambda item: 1 // (item - 9)))

@@ -22,7 +22,7 @@ from support.command import run_python
 from support.graphs import Point
 
 import resumable as rs
-from resumable.core.fingerprint import explain_mismatch
+from resumable.core.resuming import explain_mismatch
 from resumable.state.encoding import MAGIC
 from resumable.testing.comparing import same
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.state.merging import EPOCH_REACHED, TOP
+from resumable.state.partitions import EPOCH_REACHED, TOP
 
 
 def pipeline(rank: int, ranks: int) -> rs.Pipeline[Any]:

@@ -27,7 +27,7 @@ from support.graphs import RunningSum  # noqa: E402
 from support.tiers import examples  # noqa: E402
 
 import resumable as rs  # noqa: E402
-from resumable.state.merging import merge_owner_states  # noqa: E402
+from resumable.core.merging import merge_owner_states  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

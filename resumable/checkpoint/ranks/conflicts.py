@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, final
 
+from ...core.differing import difference
 from ...errors import ResumableError, StateMismatch
-from ...state.differing import difference
 from ...state.value import State
 from ..envelope import Checkpoint
 from .part import RankPart

@@ -42,9 +42,9 @@ import warnings
 from contextlib import suppress
 from typing import Final, final
 
+from ...core.merging import merge_states
 from ...core.run_counters import RunCounters, joined
 from ...errors import CorruptCheckpoint, StateMismatch
-from ...state.merging import merge_states
 from ...state.value import State
 from ..envelope import Checkpoint, encode
 from ..reading import decode_named, read_checkpoint

@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
+from ...core.merging import merge_states
 from ...errors import CorruptCheckpoint, NewerFormat, StateMismatch
-from ...state.merging import merge_states
 from ..envelope import Checkpoint, decode
 from ..files import read_checkpoint_file
 from ..names import CheckpointNames, FileName, parse_file_name

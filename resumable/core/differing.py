@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from ..errors import shorten
-from .nodes import below, node_parts
-
-NAMES_RANK: Final = ("Shard.index", "Partition.index")
-"""Fields that say which rank saved a state; a state has them if a later stage holds something of its rank."""
+from ..state.saved_pipeline import SavedPipeline, below
+from .library_stages import names_rank
 
 
 class FingerprintDifference(NamedTuple):
@@ -32,7 +29,7 @@ class FingerprintDifference(NamedTuple):
     @property
     def names_rank(self) -> bool:
         """Whether the field names the rank that saved a state."""
-        return f"{self.stage}.{self.field}" in NAMES_RANK
+        return names_rank(self.stage.partition("@")[0], self.field)
 
     def describe(self, one: str, other: str) -> str:
         """What differs between the states that are called ``one`` and ``other``."""
@@ -49,28 +46,36 @@ class FingerprintDifference(NamedTuple):
 def difference(one: str, other: str) -> FingerprintDifference | None:
     """Where two fingerprints differ; None if they are equal, or one cannot be read."""
     try:
-        return _between(json.loads(one), json.loads(other), "pipeline", ())
-    except (ValueError, TypeError, IndexError, RecursionError):  # it may come from anywhere
+        return _between(SavedPipeline.read(one), SavedPipeline.read(other), "pipeline", ())
+    except (ValueError, RecursionError):  # it may come from anywhere
         return None
 
 
 def _between(
-    one: Any, other: Any, path: str, later: tuple[str, ...]
+    one: SavedPipeline, other: SavedPipeline, path: str, later: tuple[str, ...]
 ) -> FingerprintDifference | None:
-    name, fields, upstreams = node_parts(one)
-    theirs, their_fields, their_upstreams = node_parts(other)
-    if name != theirs or len(upstreams) != len(their_upstreams):
-        shown = tuple(f"{stage} of {len(inputs)}" if name == theirs else stage
-                      for stage, inputs in ((name, upstreams), (theirs, their_upstreams)))  # fmt: skip
-        return FingerprintDifference(later, name, path, "", (shown[0], shown[1]))
-    for field in sorted({*fields, *their_fields}):
-        if fields.get(field) != their_fields.get(field):
-            values = tuple(
-                shorten(found[field]) if field in found else "the default"
-                for found in (fields, their_fields)
+    trees = one, other
+    if one.name_with_version != other.name_with_version or len(one.inputs) != len(other.inputs):
+        same_name = one.name_with_version == other.name_with_version
+        shown = [
+            f"{each.name_with_version} of {len(each.inputs)}"
+            if same_name
+            else each.name_with_version
+            for each in trees
+        ]
+        return FingerprintDifference(later, one.name_with_version, path, "", (shown[0], shown[1]))
+    for field in sorted({*one.fields, *other.fields}):
+        if one.fields.get(field) != other.fields.get(field):
+            values = [
+                shorten(each.fields[field]) if field in each.fields else "the default"
+                for each in trees
+            ]
+            return FingerprintDifference(
+                later, one.name_with_version, path, field, (values[0], values[1])
             )
-            return FingerprintDifference(later, name, path, field, (values[0], values[1]))
-    for number, pair in enumerate(zip(upstreams, their_upstreams, strict=True)):
-        if found := _between(*pair, below(path, upstreams, number), (name, *later)):
+    for number, pair in enumerate(zip(one.inputs, other.inputs, strict=True)):
+        if found := _between(
+            *pair, below(path, one.inputs, number), (one.name_with_version, *later)
+        ):
             return found
     return None

@@ -5,52 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
-from .columns import as_columns, as_rows
+from ..state.columns import as_columns, as_rows
+from ..state.partitions import (
+    EPOCH_REACHED,
+    MOST_PARTITIONS,
+    PARTITIONS,
+    TOP,
+    is_of_partitions,
+    states_of_partitions,
+)
+from ..state.value import LARGEST_COUNT, State, freeze, unpack_count
 from .differing import difference
-from .value import LARGEST_COUNT, State, freeze, unpack_count
-
-PARTITIONS: Final = "partitions"
-"""The key under which a state has the numbers of its partitions.
-
-The lists under the other keys have one entry for each of these partitions."""
-OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
-"""All keys of a state of partitions. A dict is such a state only if it has
-all of them and no others, since the state of a user's function may have a key of the same name."""
-OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
-"""The keys of a state of ranks that end together; the last one is the state of the partitions."""
-MOST_PARTITIONS: Final = 1 << 14
 
 BEFORE: Final = 30
 """How much is shown of fingerprints, before and after the place where they differ."""
-
-TOP: Final = ("fingerprint", "epoch", "step", "ahead", "pipeline")
-EPOCH_REACHED: Final = "epoch_reached"
-"""A further key, where stages resume from before items that were handed out."""
-
-
-def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether ``value`` has the keys of a state of partitions."""
-    return isinstance(value, dict) and value.keys() == set(OF_PARTITIONS)
-
-
-def states_of_partitions(state: Any) -> Iterator[dict[str, Any]]:
-    """The states of partitions, wherever ``state`` has some."""
-    waiting = [state]
-    while waiting:
-        found = waiting.pop()
-        if is_of_partitions(found):
-            yield found
-        if isinstance(found, dict):
-            waiting += found.values()
-        elif isinstance(found, (list, tuple)):
-            waiting += found
 
 
 def merge_states(states: Iterable[State]) -> State:

@@ -1,0 +1,287 @@
+"""Compare a pipeline with a saved one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias, final
+
+from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
+from .differences import (
+    ArgumentDifference,
+    Difference,
+    EpochCount,
+    EpochsDifference,
+    InputsDifference,
+    PipelinesOfEpochs,
+    ReachedField,
+)
+from .evidence import Evidence
+from .fingerprint import StageIdentity
+from .identity import IdentityField
+from .library_stages import changes_of
+from .mismatch import Mismatch, Rule
+from .reliance import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR
+from .stage import Stage, own_partitions
+from .timeline import UNBOUNDED
+
+IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
+
+OF_RANK: Final = RANK | PARTS | ENDS
+"""Fields for one of these say which items go to which rank."""
+
+
+def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:
+    """Where ``present`` differs from ``saved``, the last stage first, and all arguments that may change.
+
+    Args:
+      saved: the pipeline of a state.
+      present: the pipeline of now.
+      is_own: whether the state is of the rank of a stage, for states that do not name their rank as those of
+        version 0.2.
+    """
+    return list(_in_epochs(saved, present, EpochCount(), is_own))
+
+
+def _in_epochs(
+    saved: SavedPipeline,
+    ours: StageIdentity,
+    counting: EpochCount,
+    is_own: IsOwn,
+    path: str = "pipeline",
+) -> Iterator[Difference]:
+    """The differences of two pipelines whose epochs ``counting`` counts."""
+    theirs, present = saved.epochs, ours.epochs
+    is_of_all = len(theirs) == len(present) == 1
+    is_damaged = len(theirs) == 1 and saved.name == BY_EPOCH
+    if is_damaged or (is_of_all and counting.repeat is None):
+        yield from _Comparison(saved, ours, path, counting.divides, is_own).differences()
+        return
+    starts = sorted({first for first, _ in [*theirs, *present]})
+    spans = []
+    for first, following in zip(starts, [*starts[1:], UNBOUNDED], strict=True):
+        pair = in_epoch(theirs, first), in_epoch(present, first)
+        found = _Comparison(*pair, path, counting.divides, is_own).differences()
+        spans.append(PipelinesOfEpochs(first, following, list(found)))
+    mismatches = [mismatch for span in spans for mismatch in span.mismatches]
+    yield EpochsDifference(
+        mismatches, ours.stage, path=path, counting=counting, trees=(saved, ours), spans=spans
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Comparison:
+    """Two stages at one place, compared with the stages before them.
+
+    Attributes:
+      given: the saved stage.
+      ours: the stage of now.
+      path: of the stage.
+      divides: the stage after it that divides its items into partitions, if one does.
+      is_own: as in `differences`.
+    """
+
+    given: SavedPipeline
+    ours: StageIdentity
+    path: str
+    divides: Stage[Any] | None
+    is_own: IsOwn
+
+    @property
+    def saved(self) -> SavedPipeline:
+        """The saved stage; one that may begin in a run was there before, and did nothing."""
+        is_new = self.given.name != self.ours.name and self.ours.stage._run_changes.may_begin
+        return SavedPipeline(self.ours.name, "", {}, (self.given,)) if is_new else self.given
+
+    def differences(self) -> Iterator[Difference]:
+        """All differences, the last stage first."""
+        saved = self.saved
+        if problem := self._other_stage(saved):
+            yield self._fixed(problem)
+            return
+        fields = self._fields(saved)
+        yield from self._of_argument(fields)
+        if self._may_grow and self._continues_names(fields.get("names")):
+            fields = {**fields, "names": self.ours.fields["names"][0]}
+        for field in [*self.ours.fields, *sorted(fields.keys() - self.ours.fields.keys())]:
+            yield from self._of_field(field, fields)
+        yield from self._of_inputs(saved, fields)
+
+    def _fixed(self, mismatch: Mismatch) -> Difference:
+        return Difference([mismatch], self.ours.stage)
+
+    def _mismatch(self, rule: Rule, **values: Any) -> Mismatch:
+        return Mismatch(rule, self.path, self.ours.name, **values)
+
+    def _other_stage(self, saved: SavedPipeline) -> Mismatch | None:
+        ours, version = self.ours, saved.version
+        if saved.name != ours.name:
+            reason = _why_another_stage(saved.name, ours)
+            return Mismatch(
+                Rule.STAGE, self.path, saved=saved.name, present=ours.name, reason=reason
+            )
+        if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
+            return self._mismatch(
+                Rule.VERSION, saved=version[:9], present=ours.version, whole_run=True
+            )
+        return None
+
+    def _fields(self, saved: SavedPipeline) -> Mapping[str, Any]:
+        """The saved fields, with the rank if the state is known to be of this one."""
+        ours = self.ours
+        if not self._names_no_rank(saved.fields) or not self.is_own(ours.stage):
+            return saved.fields
+        return {**saved.fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
+
+    def _names_no_rank(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the saved ``fields`` name no rank although the stage of now has fields that do."""
+        return bool(self.ours.of_rank) and not any(name in fields for name in self.ours.of_rank)
+
+    @property
+    def _may_grow(self) -> bool:
+        return self.ours.stage._run_changes.may_grow(self.ours.stage)
+
+    def _continues_names(self, saved: Any) -> bool:
+        """Whether the inputs begin with those of the ``saved`` names, if there were any."""
+        names = self.ours.fields["names"][0]
+        if saved is None:
+            return True
+        return isinstance(saved, list) and list((names or ())[: len(saved)]) == saved
+
+    def _of_argument(self, fields: Mapping[str, Any]) -> Iterator[Difference]:
+        """The argument that says from where on it holds, if the stage has one."""
+        stage, saved = self.ours.stage, self.ours.timeline(fields)
+        argument = stage._run_changes.argument(stage)
+        present = self.ours.present_timeline
+        if saved is None or argument is None or present is None:
+            return
+        change = partial(_with_timeline, saved)
+        described = self.ours.described
+        fields_so_far = [field for field in self.ours.fields if described[field].when >= SO_FAR]
+        found = [one for field in fields_so_far for one in self._of_value(field, fields)]
+        mismatches = [mismatch for one in found for mismatch in one.mismatches]
+        if mismatches and (other := self._other_stage(self.given)):
+            mismatches = [other]
+        yield ArgumentDifference(mismatches, stage, change, self.path, argument, saved, present)
+
+    def _of_field(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
+        ours = self.ours
+        current, _ = ours.fields.get(field, ("nothing", "nothing"))
+        when = ours.described[field].when if field in ours.described else NOTHING
+        if when >= SO_FAR and self.ours.timeline(fields) is not None:
+            return
+        if isinstance(current, Evidence):
+            if field in fields and (reason := current.contradiction(fields[field])):
+                yield self._fixed(self._mismatch(Rule.CONTENT, reason=reason))
+        elif when == ENDS:
+            # Version 0.2 did not note it, or ranks ended at one step then.
+            if fields.get(field) is not None:
+                compare = partial(self._unequal, field, fields[field])
+                unequal = compare(current)
+                yield ReachedField(
+                    [unequal] if unequal else [], ours.stage, field=field, compare=compare
+                )
+        elif when == OVER_EPOCHS:
+            yield from self._over_epochs(field, fields)
+        elif when != LATER_EPOCHS or (field in fields and current is not MISSING):
+            # Earlier versions did not note it, or it makes no difference.
+            yield from self._of_value(field, fields)
+
+    def _over_epochs(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
+        """A length of an epoch; an earlier version did not note it."""
+        stage, described = self.ours.stage, self.ours.described[field]
+        mismatch = None
+        if field in fields:
+            mismatch = self._unequal(field, fields[field], getattr(stage, field))
+        if mismatch and type(fields[field]) is int:
+            change = partial(_with_argument, described.shown_as or field, fields[field])
+            yield ReachedField([mismatch], stage, change, field)
+        elif mismatch:
+            yield self._fixed(mismatch)
+
+    def _of_value(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
+        """A field that must be equal."""
+        ours = self.ours
+        current, default = ours.fields.get(field, ("nothing", "nothing"))
+        saved = fields.get(field, default)
+        if saved is MISSING and field in ours.of_rank and self._names_no_rank(fields):
+            reason = (
+                "the state does not say of which rank it is, as version 0.2 did not note it, and this pipeline is of "
+                f"{field}={current}; a stage after it may hold something of its rank"
+            )
+            yield self._fixed(self._mismatch(Rule.CONTENT, reason=reason, of_rank=True))
+        elif mismatch := self._unequal(field, saved, current):
+            yield self._fixed(mismatch)
+
+    def _unequal(self, field: str, saved: Any, current: Any) -> Mismatch | None:
+        """The mismatch of a field whose values differ; None if they are equal."""
+        if saved == current or saved == _as_json(current):
+            return None
+        described = self.ours.described.get(field, IdentityField(NOTHING))
+        return self._mismatch(
+            Rule.FIELD,
+            argument=described.shown_as or field,
+            saved=saved,
+            present=current,
+            reason=described.hint,
+            of_rank=field in self.ours.fields and bool(described.when & OF_RANK),
+            whole_run=described.whole_run,
+        )
+
+    def _of_inputs(self, saved: SavedPipeline, fields: Mapping[str, Any]) -> Iterator[Difference]:
+        ours, before, now = self.ours, len(saved.inputs), len(self.ours.upstreams)
+        changes, stage = ours.stage._run_changes, ours.stage
+        timeline = ours.timeline(fields)
+        has_new = self._may_grow and 0 < before < now
+        mismatches = []
+        if before != now:
+            reason = "was an input added or removed?"
+            mismatches = [self._mismatch(Rule.INPUTS, saved=before, present=now, reason=reason)]
+        if has_new or (self._may_grow and timeline is None and before == now):
+            change = None if timeline else partial(_with_first_inputs, before)
+            refused = changes.cannot_join(stage, before)
+            yield InputsDifference(mismatches, stage, change, self.path, before, refused)
+        elif mismatches:
+            yield Difference(mismatches, stage)
+            return
+        divides: Stage[Any] | None = self.divides
+        if own_partitions(stage):
+            divides = stage
+        elif any(one._deal != stage._deal for one in stage.inputs):
+            divides = None  # what is dealt out stands before the partitions
+        counting = EpochCount(stage, self.path, divides)
+        for number, pair in enumerate(zip(saved.inputs, ours.upstreams, strict=False)):
+            yield from _in_epochs(
+                *pair, counting, self.is_own, below(self.path, ours.upstreams, number)
+            )
+
+
+def _with_timeline(timeline: Any, stage: Stage[Any]) -> Stage[Any]:
+    changed: Stage[Any] = stage._run_changes.with_timeline(stage, timeline)
+    return changed
+
+
+def _with_first_inputs(count: int, stage: Stage[Any]) -> Stage[Any]:
+    changed: Stage[Any] = stage._run_changes.without_joined(stage, count)
+    return changed
+
+
+def _with_argument(name: str, value: Any, stage: Stage[Any]) -> Stage[Any]:
+    return dataclasses.replace(stage, **{name: value})
+
+
+def _why_another_stage(saved: str, ours: StageIdentity) -> str:
+    """The likely cause why there was a stage of the name ``saved``, and is ``ours``."""
+    if removed := changes_of(saved).if_removed:
+        return removed
+    cause, instead = "was a stage added, removed or moved?", ours.stage._run_changes.if_added
+    is_new = [saved] == [one.name for one in ours.upstreams]
+    return f"{cause} {instead}" if instead and is_new else cause
+
+
+def _as_json(value: Any) -> Any:
+    return list(map(_as_json, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,252 @@
+"""How far a run had read of a pipeline when it was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeAlias, final
+
+from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState
+from ..state.partitions import EPOCH_REACHED
+from ..state.value import LARGEST_COUNT, State, freeze, unpack, unpack_count
+from .epochs import by_epoch, one_by_epoch
+from .foreign_source import inexact_sources
+from .function_state import functions_kept
+from .graph import rebuilt, walk, with_inputs, without_threads
+from .mismatch import Mismatch
+from .reach import Reach, epochs_begun, reach_of, reached, reached_all
+from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
+from .stage import Stage
+from .timeline import UNBOUNDED
+
+Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
+"""Turns a stage of the pipeline into what it was in the run."""
+
+EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
+"""What a resume relies on that draws items again."""
+
+
+class SavedPosition(NamedTuple):
+    """Where a state stands.
+
+    Attributes:
+      fingerprint: of its pipeline.
+      epoch: in which the iterator was started.
+      step: number of items handed out.
+      ahead: items that were handed out since these positions.
+      positions: of the stages.
+      epoch_reached: the epoch of the last item, if the state has it.
+    """
+
+    fingerprint: Any
+    epoch: int
+    step: int
+    ahead: int
+    positions: State
+    epoch_reached: int | None
+
+
+def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
+    """Where ``state``, of a `PipelineIterator` over ``stage``, stands.
+
+    Raises:
+      StateMismatch: if it is no such state.
+    """
+    try:
+        state = freeze(state)
+    except UnencodableState as error:
+        raise StateMismatch(f"this is not a state: {error}", stage) from None
+    names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
+    saved, epoch, step, ahead, positions, reached = unpack(
+        stage, state, *names, optional=EPOCH_REACHED
+    )
+    step = unpack_count(stage, "step", step)
+    ahead = unpack_count(stage, "ahead", ahead, step, f"step={step}")
+    epoch = unpack_count(stage, "epoch", epoch, LARGEST_COUNT)
+    if EPOCH_REACHED in state:
+        reached = unpack_count(stage, EPOCH_REACHED, reached, LARGEST_COUNT)
+    return SavedPosition(saved, epoch, step, ahead, positions, reached)
+
+
+def relied_on_by(ahead: int, epoch: int) -> Reliance:
+    """What a state of ``epoch`` relies on in all stages, from which ``ahead`` items are drawn again."""
+    return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
+
+
+class InputThen(NamedTuple):
+    """What the input of a stage was.
+
+    Attributes:
+      pairs: first epochs and pipelines; the present pipeline where none of now is as the saved one.
+      is_known: whether it is known in the first epoch.
+    """
+
+    pairs: list[tuple[int, Stage[Any]]]
+    is_known: bool
+
+
+@final
+@dataclass
+class PipelineThen:
+    """What a pipeline was in a run, as far as it may be another now.
+
+    Attributes:
+      stage: the last stage of now.
+      epochs_of_loop: how many epochs of the whole pipeline were begun.
+      lists_arguments: whether all arguments by position are wanted, which may then disagree.
+      changes: of the stages that were others, by the `id` of the stage.
+      inputs: of the stages that had others in some epochs, by the `id` of the stage.
+      problems: what does not hold of pipelines by epoch, wherever the run stands in them.
+    """
+
+    stage: Stage[Any]
+    epochs_of_loop: float
+    lists_arguments: bool
+    changes: dict[int, Change] = field(default_factory=dict)
+    inputs: dict[int, InputThen] = field(default_factory=dict)
+    problems: list[Mismatch] = field(default_factory=list)
+
+    @cached_property
+    def stages(self) -> dict[int, Stage[Any]]:
+        """Each stage as it was, by the `id` of the stage of now.
+
+        Raises:
+          StateMismatch: if the pipeline cannot have been like this.
+        """
+        present = [found for found, _ in walk(self.stage)]
+        earlier = dict[int, Stage[Any]]()
+
+        def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
+            key = id(present[number])
+            if key in self.changes:
+                try:
+                    found = self.changes[key](found)
+                except (InvalidArgument, InvalidType) as error:
+                    raise StateMismatch(f"no stage was saved like this: {error}", found) from None
+            if key in self.inputs:
+                pairs = [(first, earlier[id(one)]) for first, one in self.inputs[key].pairs]
+                found = with_inputs(found, (by_epoch(one_by_epoch(pairs)),))
+            earlier[key] = found
+            return found
+
+        try:
+            rebuilt(without_threads(self.stage), as_it_was)
+        except (InvalidArgument, InvalidType) as error:
+            raise StateMismatch(
+                f"this pipeline cannot be built as it was: {error}", self.stage
+            ) from None
+        return earlier
+
+
+@final
+class SavedRun:
+    """How far a run had read of a pipeline when it was saved.
+
+    Items that a resume reads again are passed over, as the resume will do.
+
+    Args:
+      stage: the last stage.
+      position: of the state.
+      then: what the pipeline was.
+    """
+
+    def __init__(
+        self,
+        stage: Stage[Any],
+        position: SavedPosition,
+        then: PipelineThen,
+    ) -> None:
+        self.lists_arguments = then.lists_arguments
+        self._stage = stage
+        self._position = position
+        self._then = then
+
+    @property
+    def epoch(self) -> int:
+        """Of the last item that was handed out."""
+        return self._reaches[0]
+
+    def then(self, stage: Stage[Any]) -> Stage[Any]:
+        """``stage`` as it was."""
+        return self._then.stages[id(stage)]
+
+    def items_read(self, stage: Stage[Any]) -> float:
+        """How many items of ``stage`` were read, at most."""
+        if id(stage) in self._unbounded:
+            return UNBOUNDED
+        return reach_of(self.then(stage), self._reaches[1])
+
+    def epochs_begun(self, stage: Stage[Any] | None) -> float:
+        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
+        if stage is None:
+            return self._position.epoch + 1
+        inputs = self._then.inputs.get(id(stage))
+        only_saved = inputs is not None and not inputs.is_known
+        if only_saved and self._position.ahead:
+            return UNBOUNDED
+        try:
+            return epochs_begun(self.then(stage), self._reaches[1], only_saved=only_saved)
+        except StateMismatch:  # it is a state of something else
+            return UNBOUNDED
+
+    def refused(self, stage: Stage[Any] | None, change: Change) -> str | None:
+        """Why the pipeline cannot be built with ``change`` of ``stage``; None if it can."""
+        return why_not_built(self._stage, stage, change)
+
+    @cached_property
+    def _reaches(self) -> tuple[int, list[Reach]]:
+        """The epoch of the last item, and how far each stage was read."""
+        try:
+            return _reaches(self.then(self._stage), self._position)
+        except InvalidArgument as error:
+            raise StateMismatch(
+                f"no run of this pipeline can have this state: {error}", self._stage
+            ) from None
+
+    @cached_property
+    def _unbounded(self) -> set[int]:
+        """The stages, by their `id`, before a stage that orders its items by another rule now."""
+        return {
+            id(below)
+            for now, _ in walk(self._stage)
+            if not now._run_changes.orders_as(
+                now, self.then(now), reach_of(self.then(now), self._reaches[1])
+            )
+            for upstream in now.inputs
+            for below, _ in walk(upstream)
+        }
+
+
+def why_not_built(root: Stage[Any], changed: Stage[Any] | None, change: Change) -> str | None:
+    """Why the pipeline up to ``root`` cannot be built with ``change`` of one of its stages; None if it can.
+
+    Args:
+      root: the last stage.
+      changed: the stage; None for the whole pipeline.
+      change: of it.
+    """
+    present = [found for found, _ in walk(root)]
+    try:
+        if changed is None:
+            change(root)
+        else:
+            rebuilt(root, lambda number, one: change(one) if present[number] is changed else one)
+    except (InvalidArgument, InvalidType) as error:
+        return str(error)
+    return None
+
+
+def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
+    epoch = position.epoch_reached
+    if any(source.reads_once for source, _ in inexact_sources(was)):
+        # What is passed over would be lost.
+        return position.epoch if epoch is None else epoch, list(reached_all(was))
+    # An iterator that runs calls the same functions, and goes on if the state is refused.
+    with functions_kept(was), closing(was.start(position.epoch)) as root:
+        root.set_state(position.positions)
+        root.skip(position.ahead)
+        if epoch is None:
+            epoch = root.epoch
+        return epoch, reached(root, was, position.epoch)

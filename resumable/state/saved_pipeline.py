@@ -1,0 +1,116 @@
+"""A pipeline as a saved state describes it, read from its fingerprint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, final
+
+from ..errors import shorten
+
+V = TypeVar("V")
+
+BY_EPOCH: Final = "ByEpoch"
+"""The name of a stage whose inputs are pipelines, each for some epochs; ``starts`` has the first epoch of each."""
+
+
+class UnreadableFingerprint(ValueError):
+    """A fingerprint that does not describe a pipeline."""
+
+
+@final
+@dataclass(frozen=True)
+class SavedPipeline:
+    """A stage of a saved pipeline, with the stages before it.
+
+    Attributes:
+      name: of the stage.
+      version: of its state, as text; empty for version 1.
+      fields: identity fields that differ from their defaults.
+      inputs: the stages before it.
+    """
+
+    name: str
+    version: str
+    fields: Mapping[str, Any]
+    inputs: tuple[SavedPipeline, ...]
+
+    @classmethod
+    def read(cls, fingerprint: Any) -> SavedPipeline:
+        """The last stage of the pipeline that ``fingerprint`` describes.
+
+        Raises:
+          UnreadableFingerprint: naming the place, if it describes none.
+        """
+        if not isinstance(fingerprint, str):
+            raise UnreadableFingerprint(
+                f"its fingerprint must be a string, got {shorten(fingerprint)}"
+            )
+        try:
+            return cls.of_node(json.loads(fingerprint))
+        except UnreadableFingerprint:
+            raise
+        except (ValueError, RecursionError):
+            raise UnreadableFingerprint(
+                f"its fingerprint cannot be read: {shorten(fingerprint)}"
+            ) from None
+
+    @classmethod
+    def of_node(cls, node: Any, path: str = "pipeline") -> SavedPipeline:
+        """The stage of a node [name or name@version, {field: value} unless empty, upstream...].
+
+        Raises:
+          UnreadableFingerprint: naming the place, if it is no such node.
+        """
+        if not (isinstance(node, (list, tuple)) and node and isinstance(node[0], str)):
+            raise UnreadableFingerprint(
+                f"{path}: the saved fingerprint is not one of this library's: {shorten(node)}"
+            )
+        name, _, version = node[0].partition("@")
+        fields = node[1] if len(node) > 1 and isinstance(node[1], dict) else {}
+        inputs = [part for part in node[1:] if part is not fields]
+        read = (cls.of_node(part, below(path, inputs, at)) for at, part in enumerate(inputs))
+        return cls(name, version, fields, tuple(read))
+
+    @property
+    def epochs(self) -> list[tuple[int, SavedPipeline]]:
+        """The pipeline of each epoch, next to the first epoch of each; itself if it is the same in all."""
+        starts = self.fields.get("starts")
+        if self.name != BY_EPOCH or not isinstance(starts, (list, tuple)):
+            return [(0, self)]
+        is_read = all(type(start) is int for start in starts) and self.inputs
+        if not is_read or len(starts) != len(self.inputs) or sorted(set(starts)) != list(starts):
+            return [(0, self)]
+        return list(zip([0, *starts[1:]], self.inputs, strict=True))
+
+    @property
+    def name_with_version(self) -> str:
+        """The name, with the version of the state as in ``Stage@2`` from version 2 on."""
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+    @property
+    def node(self) -> list[Any]:
+        """The node of a fingerprint that this was read from."""
+        fields = [dict(self.fields)] if self.fields else []
+        return [self.name_with_version, *fields, *(upstream.node for upstream in self.inputs)]
+
+    def walk(self, path: str = "pipeline") -> Iterator[tuple[SavedPipeline, str]]:
+        """Every stage, the last one first, with its path as errors show it."""
+        yield self, path
+        if len(self.epochs) > 1:
+            for _, pipeline in self.epochs:
+                yield from pipeline.walk(path)
+            return
+        for number, upstream in enumerate(self.inputs):
+            yield from upstream.walk(below(path, self.inputs, number))
+
+
+def in_epoch(pipelines: Sequence[tuple[int, V]], epoch: int) -> V:
+    """The one of ``pipelines``, each next to its first epoch, that holds in ``epoch``."""
+    return next(pipeline for first, pipeline in reversed(pipelines) if first <= epoch)
+
+
+def below(path: str, upstreams: Sequence[Any], number: int) -> str:
+    """The path of upstream ``number`` of the stage at ``path``."""
+    return f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.block import block_items, block_length, is_columns
+from ..core.iterator import PipelineIterator
 from ..core.stage_iterator import StageIterator, blocks_of, state_deferrer
 from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
@@ -32,7 +33,7 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def first_items(pipeline: Pipeline[Any], limit: int = ENOUGH) -> list[Any]:
+def first_items(pipeline: Pipeline[Any], limit: int | None = ENOUGH) -> list[Any]:
     """The uninterrupted run, up to ``limit`` items."""
     with iter(pipeline) as iterator:
         return list(itertools.islice(iterator, limit))
@@ -97,19 +98,18 @@ def resumes_at_every_position(
 
 
 def resumes_for_generations(
-    pipeline: Pipeline[Any], cuts: Sequence[int], limit: int = ENOUGH
+    pipeline: Pipeline[Any], cuts: Sequence[int], limit: int | None = ENOUGH
 ) -> None:
     """The same for a run that is resumed several times, after each of ``cuts`` items in turn."""
     expected = first_items(pipeline, limit)
+    most = len(expected) + 1 if limit is None else limit
     with iter(pipeline) as start:
         state = through_bytes(start)
     got: list[Any] = []
-    for cut in cuts:
+    for cut in (*cuts, most):
         with pipeline.resume(loads(state)) as iterator:
-            got += list(itertools.islice(iterator, min(cut, limit - len(got))))
+            got += list(itertools.islice(iterator, min(cut, most - len(got))))
             state = through_bytes(iterator)
-    with pipeline.resume(loads(state)) as iterator:
-        got += list(itertools.islice(iterator, limit - len(got)))
     assert_same(got, expected, f"resumed {len(cuts)} times, after {list(cuts)} items")
 
 
@@ -285,16 +285,29 @@ def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
         assert_same(rest, expected[sum(counts) :], f"after skips of {list(counts)}")
 
 
-def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
-    """Turns of `next` and `pull` deliver the items of an uninterrupted run."""
-    expected = first_items(pipeline)
-    got: list[Any] = []
+def next_and_pull_may_be_mixed(
+    pipeline: Pipeline[Any], counts: Sequence[int], limit: int = ENOUGH, *, singly: int = 1
+) -> None:
+    """Turns of `next` and `pull` deliver the items of an uninterrupted run.
+
+    Args:
+      pipeline: any pipeline.
+      counts: of items to pull, one after another and then again.
+      limit: how many items to read.
+      singly: how many items each turn takes by `next`.
+    """
+    expected = first_items(pipeline, limit)
     with iter(pipeline) as iterator:
-        for count in counts:
-            got += list(itertools.islice(iterator, 1))
-            got += block_items(iterator.pull(count))
-        got += list(itertools.islice(iterator, ENOUGH - len(got)))
-    assert_same(got[:ENOUGH], expected, f"turns of next and of pull {list(counts)}")
+        got = list(itertools.islice(_in_turns(iterator, counts, singly), limit))
+    assert_same(got, expected, f"turns of next and of pull {list(counts)}")
+
+
+def _in_turns(iterator: PipelineIterator[Any], counts: Sequence[int], singly: int) -> Iterator[Any]:
+    for count in itertools.cycle(counts):
+        items = [*itertools.islice(iterator, singly), *block_items(iterator.pull(count))]
+        yield from items
+        if len(items) < singly + count:
+            return
 
 
 def blocks_depend_on_items_alone(

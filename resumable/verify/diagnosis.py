@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, final
 
 from ..core.derived import derived
@@ -19,22 +20,21 @@ from ..core.fingerprint import explain_mismatch
 from ..core.function_state import CallsFunction
 from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, walk
 from ..core.stage import Stage
+from ..testing.laws import resumes_for_generations
 from . import reasons
 from .conditions import Conditions
-from .experiments import Experiment, Seen, Unchecked
+from .experiments import TEXTS, Experiment, Seen, Unchecked
 from .hints import hint_for
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, ItemDifference, PipelineRun
-from .work import Consumption, Resumed, ResumedHere, WholeRuns, Work
+from .work import Consumption, Obeyed, Resumed, WholeRuns, Work
 
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3
 """Number of runs that must agree before runs count as equal."""
-TEXTS: Final = 10_000
-"""Number of items of a run that are kept as text, to show one of them."""
 
 ERROR: Final = "the error"
 """The beginning of the text that is shown for an exception in the place of an item."""
@@ -192,14 +192,13 @@ class Diagnosis:
         return None
 
     def _resumed_here(self, number: int) -> Seen | None:
-        work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
+        stops = self._stops(number)
+        cuts = [stop - before for before, stop in pairwise((0, *stops))]
+        work = Obeyed(resumes_for_generations, (cuts, self._limit(number)))
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new one after every resume, also in this process.
         tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
-        outcome = self.workers.run(ProcessTask(work, number, tuning))
-        if (seen := _failed(outcome, SAME)) is not None:
-            return seen
-        return next((seen for run in outcome.result if (seen := _seen(run))), None)
+        return _failed(self.workers.run(ProcessTask(work, number, tuning)), SAME)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
         """The result of ``experiment``; None if it could not be made, which is noted."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..core.graph import walk
 from ..core.stage import Stage
 from . import reasons
 from .reasons import Reason
 from .report import Finding
+
+TEXTS: Final = 10_000
+"""Number of items of a run that are kept as text, to show one of them."""
 
 
 class Seen(NamedTuple):

@@ -16,23 +16,22 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
+from ..stages.partition import Partition
 from . import reasons
+from .deals import deals
 from .experiments import Experiment, Seen, Unchecked
-from .lives import Lived
-from .partitions import partitions
 from .processes import TaskProcesses
-from .rank_runs import RankCount, RankRuns, Reference, deals, each, items_of
+from .rank_runs import RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
-from .work import Resumed
+from .work import Resumed, ResumedRun
 
 SAVING: Final = 2
 """How many ranks save together."""
@@ -70,7 +69,7 @@ def check_several(
         return Verdict(None, notes=(f"several ranks were not tried: {reason}",))
     several = _Several(stage, RankRuns(stage, workers, limit))
     verdict = several.tried(Verdict(None), several.same_ranks, TOGETHER)
-    if not partitions(stage):
+    if not _partitions(stage):
         # No rank accepts the states of another one's partitions.
         verdict = several.tried(verdict, several.state_of_another)
     if may_change:
@@ -82,10 +81,14 @@ def _why_not(stage: Stage[Any]) -> str | None:
     for found in deals(stage).values():
         if len(deals(found)) > 1:
             return f"{found} deals out what was dealt out before"
-    for _, found in partitions(stage):
+    for found in _partitions(stage):
         if found.count < SAVING:
             return f"{found} has no more than one partition"
     return None
+
+
+def _partitions(stage: Stage[Any]) -> list[Partition[Any]]:
+    return [found for found in deals(stage).values() if isinstance(found, Partition)]
 
 
 @final
@@ -114,18 +117,16 @@ class _Several:
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        folder = self.runs.workers.new_folder()
-        live = partial(self.runs.live, cut, ranks, folder=folder, every=every)
+        first = self._first_life(every)
         # A rank saves a step when it is asked for the next item. So both have saved `every` when they
         # are killed, and rank 0 has saved one step more.
-        for rank, until in enumerate((2 * every + 1, every + 1)):
-            lived = live(rank, until, expected=whole[rank].digests, threads=True)
-            if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
-                return wrong
-        for rank, (run, digests) in enumerate(whole):
-            lived = live(rank, None, expected=digests)
-            if (wrong := _of_life(lived, every, rank, run)) is not None:
-                return wrong
+        kills, last = (2 * every + 1, every + 1), replace(first, is_killed=False)
+        for saved, life, ends in ((0, first, kills), (every, last, [self.runs.limit] * SAVING)):
+            for rank, (run, digests) in enumerate(whole):
+                work = replace(life, expected=digests, until=ends[rank])
+                resumed = self.runs.resumed(work, cut, rank, ranks, threads=life is first)
+                if (wrong := _of_life(resumed, saved, rank, run)) is not None:
+                    return wrong
         return None
 
     def state_of_another(self, cut: int) -> Seen | None:
@@ -150,24 +151,26 @@ class _Several:
         ranks = RankCount(SAVING, "keep")
         saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        folder = self.runs.workers.new_folder()
-        live = partial(self.runs.live, cut, folder=folder, every=every)
+        life = self._first_life(every)
         for rank, (_, digests) in enumerate(saving):
-            live(ranks, rank, every + 1 + rank, expected=digests)
-        delivered: Counter[bytes] = Counter()
+            killed = replace(life, expected=digests, until=every + 1 + rank)
+            self.runs.resumed(killed, cut, rank, ranks)
+        rest = []
         for rank in range(self._others.count):
-            kept = Digests(self.runs.workers.new_file())
-            lived = live(self._others, rank, None, keep=kept.path)
-            if lived.first != every:
-                return _lost(every, lived.first)
-            if lived.run is None or lived.run.error is not None:
-                return Seen(
-                    position=every,
-                    details=f"It ended with {lived.run}.",
-                    reason=reasons.RANKS_DIFFER,
-                )
-            delivered.update(each(kept))
-        return self._of_rest(items_of(saving, every), delivered, every)
+            rest.append(Digests(self.runs.workers.new_file()))
+            last = replace(life, until=self.runs.limit, keep=rest[-1].path, is_killed=False)
+            resumed = self.runs.resumed(last, cut, rank, self._others)
+            if resumed.first != every:
+                return _lost(every, resumed.first)
+            if resumed.run.error is not None:
+                details = f"It ended with {resumed.run.error}."
+                return Seen(position=every, details=details, reason=reasons.RANKS_DIFFER)
+        left = items_of(digests.after(every) for _, digests in saving)
+        return self._of_rest(left, items_of(rest), every)
+
+    def _first_life(self, every: int) -> Resumed:
+        """A life that saves in a new folder after ``every`` so many items, and is killed."""
+        return Resumed(self.runs.workers.new_folder(), None, None, every=every, is_killed=True)
 
     @property
     def of_others(self) -> str:
@@ -187,7 +190,7 @@ class _Several:
 
     @derived
     def _others(self) -> RankCount:
-        counts = [found.count for _, found in partitions(self.stage)]
+        counts = [found.count for found in _partitions(self.stage)]
         return RankCount(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
 
     @derived
@@ -200,7 +203,9 @@ class _Several:
         saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         if not all(run.ended for run, _ in saving):
             raise Unchecked("that takes runs to the end")
-        return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
+        others = self.runs.uninterrupted(cut, self._others)
+        one, other = (items_of(digests for _, digests in whole) for whole in (saving, others))
+        return one == other
 
     def _of_rest(
         self, expected: Counter[bytes], delivered: Counter[bytes], position: int
@@ -238,14 +243,13 @@ def _every(whole: list[Reference]) -> int:
     return max(shortest // SAVES - 1, 0) | 1
 
 
-def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
+def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
     """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
-    assert lived.run is not None
     # It may begin later: at a step of which another rank, started before it, saved the missing
     # part.
-    if lived.first < saved:
-        return _lost(saved, lived.first)
-    return _different(reasons.RANK_GOES_ASTRAY, lived.run, whole, saved, f"It was rank {rank}.")
+    if resumed.first < saved:
+        return _lost(saved, resumed.first)
+    return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")
 
 
 def _lost(saved: int, first: int) -> Seen:

@@ -30,21 +30,22 @@ from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
 from ..sources.iterable import reads_again
+from ..stages.shard import Shard
 from .chains import FIRST_HASH_SEED, Link, follow, plan_chains, plan_everywhere
 from .conditions import Conditions
+from .deals import check_deal, deals, rank_counts, ranks_may_change, why_ranks_are_fixed
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
+from .experiments import Unchecked
 from .flow import FlowCounts, Flows, left_out, suspicions
-from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .pulls import check_pulls
-from .rank_runs import HASH_SEEDS, deals
-from .ranks import check_ranks, other_counts, ranks_may_change, shards
+from .rank_runs import HASH_SEEDS
 from .report import Finding, Report, stage_costs
 from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
-from .work import Costs, Everywhere, Measure, Resumed, WholeRuns
+from .work import Costs, Everywhere, Measure, Resumed, WholeRuns, Work
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -188,10 +189,9 @@ class _Verification:
             finding = self._of_second_pass(second) or self._of_pulls() or self._of_resumes()
             finding = finding or self._of_everywhere()
             self._tell_of_untried(finding)
-            finding = finding or self._of_ranks() or self._of_partitions() or self._of_several()
+            finding = finding or self._of_deals() or self._of_several()
         if finding is None:
             self._measure(rng)
-            self._follow_items()
         return self._report(finding)
 
     @derived
@@ -225,14 +225,15 @@ class _Verification:
                 f"{first.items:,} items were looked at, and --items N looks at others"
             )
             self._cut_at = first.items
+        dealt = deals(self._stage).values()
         self._pace = ProcessCost(
             start=max(seconds - outcome.seconds, 0.0),
             items=first.items,
             run=outcome.seconds / 2,
             reads_again=any(reads_again(found) for found, _ in walk(self._stage)),
             at_once=self._workers.at_once,
-            shards=len(shards(self._stage)),
-            deals=bool(deals(self._stage)),
+            shards=sum(isinstance(deal, Shard) for deal in dealt),
+            deals=bool(dealt),
         )
         return cast("PipelineRun", second)
 
@@ -322,25 +323,35 @@ class _Verification:
 
     def _of_pulls(self) -> Finding | None:
         """What is wrong if a stage of the user delivers what depends on how it is pulled."""
-        found = check_pulls(self._stage, self._workers)
-        if isinstance(found, str):
-            self._notes.append(f"not pulled in other ways: {found}")
+        try:
+            unlike = check_pulls(self._stage, self._workers)
+        except Unchecked as failure:
+            self._notes.append(f"not pulled in other ways: {failure}")
             return None
-        return found
+        return unlike and unlike.seen.finding(self._stage, unlike.number)
 
     def _of_everywhere(self) -> Finding | None:
         """What is wrong if a resume differs at a position that no chain has stopped at."""
         positions = plan_everywhere(self._items, self._stage.random_access)
         work = Everywhere(self._digests, positions)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # so that it can be a fork
-        with self._bar("resumes in one process", None):
-            outcome = self._workers.run(ProcessTask(work, conditions=conditions))
-        if outcome.error is not None:
-            self._notes.append(f"not resumed in one process: {outcome.error}")
-        if outcome.result is None:
+        position = self._done(
+            "resumes in one process", work, "not resumed in one process", conditions
+        )
+        if position is None:
             return None
-        with self._diagnosis((outcome.result,)) as diagnosis:
+        with self._diagnosis((position,)) as diagnosis:
             return diagnosis.of_resumes(self._ways[:1])
+
+    def _done(
+        self, text: str, work: Work, failure: str, conditions: Conditions | None = None
+    ) -> Any:
+        """The result of ``work``; None if it could not be done, which is noted as a ``failure``."""
+        with self._bar(text, None):
+            outcome = self._workers.run(ProcessTask(work, conditions=conditions or Conditions()))
+        if outcome.error is not None:
+            self._notes.append(f"{failure}: {outcome.error}")
+        return outcome.result
 
     def _tell_of_untried(self, finding: Finding | None) -> None:
         """Note that there are resumes that could not be tried; without a finding that is all."""
@@ -353,49 +364,39 @@ class _Verification:
             raise CannotRun(note)
         self._notes.append(note)
 
-    def _of_ranks(self) -> Finding | None:
-        """What is wrong if a shard cannot be resumed with other numbers of ranks."""
-        for number, shard in shards(self._stage):
-            try:
-                fixed = not ranks_may_change(self._stage, number)
-            except ResumableError as error:
-                self._notes.append(f"the ranks of {shard} were not changed: {error}")
+    def _of_deals(self) -> Finding | None:
+        """What is wrong if what a stage deals out cannot be resumed by other numbers of ranks."""
+        for number, deal in deals(self._stage).items():
+            saving, *others = rank_counts(deal)
+            is_shard = isinstance(deal, Shard)
+            shown = f"{deal} with {' and '.join(map(str, others))} ranks"
+            shown += "" if is_shard else f" after {saving}"
+            if not others or (is_shard and not self._may_change(number, deal)):
                 continue
-            if fixed:
-                self._ranks_are_fixed = True
-                self._notes.append(f"a later stage fixes the ranks of {shard}")
-                continue
-            counts = other_counts(shard)
-            shown = f"{shard} with {' and '.join(map(str, counts))} ranks"
-            self._resumed.append(shown)
             with self._bar(shown, None):
-                found = check_ranks(self._stage, number, counts, self._workers, self._limit)
-            if isinstance(found, Finding):
-                return found
-            if found is not None:
-                self._notes.append(f"{shown}: could not be checked: {found}")
+                if not is_shard and (fixed := why_ranks_are_fixed(saving, self._workers)):
+                    self._ranks_are_fixed = True
+                    self._notes.append(f"the ranks of {deal} must stay the same: {fixed}")
+                try:
+                    seen = check_deal(self._stage, number, self._workers, self._limit)
+                except Unchecked as failure:
+                    self._notes.append(f"{shown}: could not be checked: {failure}")
+                    continue
+            self._resumed.append(shown)
+            if seen is not None:
+                return seen.finding(self._stage, number)
         return None
 
-    def _of_partitions(self) -> Finding | None:
-        """What is wrong if partitions cannot be resumed by other numbers of ranks."""
-        for number, found in partitions(self._stage):
-            saving, *others = rank_counts(found)
-            if not others:
-                continue
-            shown = f"{found} with {' and '.join(map(str, others))} ranks after {saving}"
-            with self._bar(shown, None):
-                fixed = why_ranks_are_fixed(saving, self._workers)
-                told = check_partitions(self._stage, number, [saving, *others], self._workers)
-            if fixed is not None:
-                self._ranks_are_fixed = True
-                self._notes.append(f"the ranks of {found} must stay the same: {fixed}")
-            if isinstance(told, Finding):
-                return told
-            if told is not None:
-                self._notes.append(f"{shown}: could not be checked: {told}")
-            else:
-                self._resumed.append(shown)
-        return None
+    def _may_change(self, number: int, shard: Stage[Any]) -> bool:
+        """Whether the ranks of the shard ``number`` may change; notes why not."""
+        try:
+            if ranks_may_change(self._stage, number):
+                return True
+            self._ranks_are_fixed = True
+            self._notes.append(f"a later stage fixes the ranks of {shard}")
+        except ResumableError as error:
+            self._notes.append(f"the ranks of {shard} were not changed: {error}")
+        return False
 
     def _of_several(self) -> Finding | None:
         """What is wrong if ranks save one checkpoint together, or one takes another's state."""
@@ -412,19 +413,12 @@ class _Verification:
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
-        with self._bar("costs", None):
-            outcome = self._workers.run(ProcessTask(Measure(tuple(sorted(chosen)))))
-        self._costs = outcome.result
-        if outcome.error is not None:
-            self._notes.append(f"costs could not be measured: {outcome.error}")
-
-    def _follow_items(self) -> None:
-        with self._bar("items in and out", None):
-            outcome = self._workers.run(ProcessTask(Flows(self._end)))
-        if outcome.error is not None:
-            self._notes.append(f"items in and out were not counted: {outcome.error}")
-        else:
-            self._flows = outcome.result
+        work = Measure(tuple(sorted(chosen)))
+        self._costs = self._done("costs", work, "costs could not be measured")
+        flows = self._done(
+            "items in and out", Flows(self._end), "items in and out were not counted"
+        )
+        self._flows = flows or {}
 
     @property
     def _end(self) -> int | None:

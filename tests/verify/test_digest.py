@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from resumable.testing import items
 from resumable.testing.comparing import same
-from resumable.verify.digest import item_digest
+from resumable.testing.digest import item_digest
 
 Point = namedtuple("Point", "x y")
 
@@ -91,7 +91,7 @@ def test_equal_parts_count_alike_whether_they_are_one_object_or_two() -> None:
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_digest_is_the_same_in_every_process(seed: str) -> None:
     code = (
-        "from resumable.verify.digest import item_digest\n"
+        "from resumable.testing.digest import item_digest\n"
         "print(item_digest([{'b', 'a', 'word'}, {'k': object}, object()]).hex())"
     )
     done = subprocess.run(

@@ -12,7 +12,6 @@ import pytest
 from support.forks import verify_by_forks
 
 import resumable as rs
-from resumable.verify.lives import Lived
 from resumable.verify.processes import TaskProcesses
 from resumable.verify.runs import Digests, PipelineRun, draw
 from resumable.verify.several import (
@@ -23,6 +22,7 @@ from resumable.verify.several import (
     check_several,
 )
 from resumable.verify.target import Target
+from resumable.verify.work import ResumedRun
 
 Check = Callable[[str], Verdict]
 
@@ -115,16 +115,20 @@ def run_of(items: list[int], expected: Digests | None = None, **options: Any) ->
     return draw(iter(items), None, lambda count: None, expected=expected, texts=9, **options)
 
 
+def resumed(first: int, run: PipelineRun) -> ResumedRun:
+    return ResumedRun(first, run, None)
+
+
 def test_a_life_that_starts_over_or_differs_is_wrong(tmp_path: Path) -> None:
     whole = run_of([0, 1, 2, 3], keep=str(tmp_path / "whole"))
     rest = Digests(str(tmp_path / "whole")).after(2)
-    assert _of_life(Lived(2, run_of([2, 3], rest, first=2)), 2, 1, whole) is None
-    assert _of_life(Lived(3, run_of([3], rest.after(1), first=3)), 2, 1, whole) is None
-    lost = _of_life(Lived(0, whole), 2, 1, whole)
+    assert _of_life(resumed(2, run_of([2, 3], rest, first=2)), 2, 1, whole) is None
+    assert _of_life(resumed(3, run_of([3], rest.after(1), first=3)), 2, 1, whole) is None
+    lost = _of_life(resumed(0, whole), 2, 1, whole)
     assert lost is not None
     assert lost.reason.name == "ranks start over"
     assert "All had saved step 2, and a resume began after 0 items." in lost.details
-    other = _of_life(Lived(2, run_of([2, 7], rest, first=2)), 2, 1, whole)
+    other = _of_life(resumed(2, run_of([2, 7], rest, first=2)), 2, 1, whole)
     assert other is not None
     assert (other.reason.name, other.item) == ("a rank goes astray", 3)
     assert (other.expected, other.got) == ("3", "7")
@@ -136,7 +140,7 @@ def test_a_run_that_fails_is_wrong(tmp_path: Path) -> None:
         raise KeyError("lost")
 
     failed = draw(failing(), None, lambda count: None)
-    wrong = _different(_of_life(Lived(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
+    wrong = _different(_of_life(resumed(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
     assert wrong is not None
     assert wrong.details == "It ended with KeyError: 'lost'."
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -72,8 +72,30 @@ def states_along(
     return states
 
 
+class ResumedItems(NamedTuple):
+    """A resumed run: its step and state as it begins, and its items."""
+
+    step: int
+    state: bytes
+    items: list[Any]
+
+
+def resumed_items(
+    pipeline: Pipeline[Any], states: Sequence[bytes], counts: Sequence[int]
+) -> Iterator[ResumedItems]:
+    """The run after each of ``states``, over ``counts`` items."""
+    for state, count in zip(states, counts, strict=True):
+        with pipeline.resume(loads(state)) as resumed:
+            step, again = resumed.step, through_bytes(resumed)
+            yield ResumedItems(step, again, list(itertools.islice(resumed, count)))
+
+
 def resumes_at_every_position(
-    pipeline: Pipeline[Any], limit: int = ENOUGH, positions: Sequence[int] | None = None
+    pipeline: Pipeline[Any],
+    limit: int = ENOUGH,
+    positions: Sequence[int] | None = None,
+    run: Callable[..., Iterable[ResumedItems]] = resumed_items,
+    where: str = "",
 ) -> None:
     """The items before a save and after the resume are those of an uninterrupted run.
 
@@ -83,15 +105,16 @@ def resumes_at_every_position(
       pipeline: any pipeline.
       limit: how many items to read.
       positions: where to resume, up to ``limit``; at every position by default.
+      run: called as `resumed_items` is, to resume elsewhere.
+      where: says that in messages.
     """
     expected = first_items(pipeline, limit)
-    for position, state in states_along(pipeline, len(expected), positions).items():
-        with pipeline.resume(loads(state)) as resumed:
-            step, again = resumed.step, through_bytes(resumed)
-            rest = list(itertools.islice(resumed, limit - position))
+    states = states_along(pipeline, len(expected), positions)
+    runs = run(pipeline, [*states.values()], [limit - position for position in states])
+    for (position, state), (step, again, rest) in zip(states.items(), runs, strict=True):
         if (step, again) == (position, state) and same(rest, expected[position:]):
             continue  # to say what differs takes longer than all of this
-        shown = f"resumed at {position} from {shorten(loads(state), 300)}"
+        shown = f"resumed at {position}{where} from {shorten(loads(state), 300)}"
         require(step == position, f"{shown}: it says step {step}")
         require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
         assert_same(rest, expected[position:], shown, position)

@@ -21,8 +21,8 @@ from ..state.encoding import dumps, loads
 from ..state.merging import PARTITIONS, merge_states
 from ..state.value import State
 from ..testing.digest import DIGEST_BYTES, item_digest
-from .experiments import Seen, Unchecked
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .experiments import Seen, result_of
+from .processes import ProcessTask, TaskProcesses
 from .reasons import RANKS_DIFFER
 from .runs import Digests, Watch, draw
 from .work import Work
@@ -89,26 +89,25 @@ def check_deal(
     sequences = deal.count if isinstance(deal, Partition) else 1
     known = [Digests(workers.new_file()) for _ in range(sequences)]
 
-    def outcome_of(work: Work) -> TaskOutcome:
-        outcome = workers.run(ProcessTask(work, number))
-        # An error of a resume is a difference, unless its process died.
-        if outcome.died or (outcome.error is not None and not isinstance(work, Continued)):
-            raise Unchecked(outcome.error)
-        return outcome
+    def result(work: Work) -> Any:
+        return result_of(workers.run(ProcessTask(work, number)))
 
-    outcome_of(Alone(known, limit))
+    result(Alone(known, limit))
     if isinstance(deal, Partition):
         most = len(range(0, deal.count, saving)) * _compared(deal)
         saved, position = SavedByRanks(saving, max(most // 2, 1)), None
     else:
         rounds = len(known[0]) // saving // 2
         saved, position = SavedByRanks(None, rounds), rounds * saving
-    state = outcome_of(saved).result
-    outcomes = [outcome_of(Continued(state, ranks, known, position)) for ranks in others]
-    failure = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
-    if failure is not None:
-        return Seen(position=position, details=failure, reason=RANKS_DIFFER)
-    return next((outcome.result for outcome in outcomes if outcome.result is not None), None)
+    state = result(saved)
+    for ranks in others:
+        outcome = workers.run(ProcessTask(Continued(state, ranks, known, position), number))
+        if outcome.error is not None and not outcome.died:
+            return Seen(position=position, details=outcome.error, reason=RANKS_DIFFER)
+        seen: Seen | None = result_of(outcome)
+        if seen is not None:
+            return seen
+    return None
 
 
 def _compared(partition: Partition[Any]) -> int:

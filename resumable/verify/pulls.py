@@ -11,7 +11,7 @@ from ..pipeline import Pipeline
 from ..testing.comparing import ItemsDiffer
 from ..testing.laws import next_and_pull_may_be_mixed
 from . import reasons
-from .experiments import Seen, Unchecked
+from .experiments import Seen, result_of
 from .flow import is_the_users
 from .processes import ProcessTask, TaskProcesses
 from .runs import Watch, text_of
@@ -39,10 +39,8 @@ def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Unlike | None:
     mine = [number for number, (found, _) in enumerate(walk(stage)) if is_the_users(found)]
     if not mine:
         return None
-    outcome = workers.run(ProcessTask(Pulled(tuple(reversed(mine)), PULLED)))
-    if outcome.error is not None:
-        raise Unchecked(outcome.error)
-    unlike: Unlike | None = outcome.result
+    work = Pulled(tuple(reversed(mine)), PULLED)
+    unlike: Unlike | None = result_of(workers.run(ProcessTask(work)))
     return unlike
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -14,7 +14,7 @@ from ..core.stage import Stage
 from .chains import FIRST_HASH_SEED
 from .conditions import Conditions
 from .deals import deals, rank_fields
-from .experiments import TEXTS, Unchecked
+from .experiments import TEXTS, Unchecked, result_of
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .runs import Digests, PipelineRun
 from .work import Resumed, ResumedRun, WholeRuns, Work
@@ -67,37 +67,29 @@ class RankRuns:
         uneven = frozenset(ranks.uneven or found.uneven for found in deals(self.stage).values())
         key = cut, ranks.count, uneven
         if key not in self._known:
-            files = [self.workers.new_file() for _ in range(ranks.count)]
-            works = [WholeRuns(self.limit, file, texts=TEXTS) for file in files]
-            outcomes = self.workers.run_all(
-                [
-                    partial(self.run, work, cut, rank, ranks, compared=False)
-                    for rank, work in enumerate(works)
-                ]
-            )
-            for outcome in outcomes:
-                if error := outcome.error or outcome.result[0].error:
-                    raise Unchecked(error)
-            self._known[key] = [
-                Reference(outcome.result[0], Digests(file))
-                for outcome, file in zip(outcomes, files, strict=True)
+            known = [Digests(self.workers.new_file()) for _ in range(ranks.count)]
+            works = [WholeRuns(self.limit, digests.path, texts=TEXTS) for digests in known]
+            jobs = [
+                partial(self.run, work, cut, rank, ranks, compared=False)
+                for rank, work in enumerate(works)
             ]
+            runs = [result_of(outcome)[0] for outcome in self.workers.run_all(jobs)]
+            for run in runs:
+                if run.error is not None:
+                    raise Unchecked(run.error)
+            self._known[key] = [*map(Reference, runs, known)]
         return self._known[key]
 
-    def resumed(
-        self, work: Resumed, cut: int, rank: int, ranks: RankCount, *, threads: bool = False
-    ) -> ResumedRun:
-        """What ``work`` gives as the resume of one of ``ranks``.
+    def lives(
+        self, works: Sequence[Resumed], cut: int, ranks: RankCount, *, threads: bool = False
+    ) -> list[ResumedRun]:
+        """What each of ``ranks`` does from the newest step on, one after another.
 
         Raises:
-          Unchecked: if the resume is refused, or the process could not do it.
+          Unchecked: if a resume is refused, or a process could not do it.
         """
-        work = replace(work, rank=rank, ranks=ranks.count)
-        outcome = self.run(work, cut, rank, ranks, threads=threads)
-        if outcome.error is not None:
-            raise Unchecked(outcome.error)
-        resumed: ResumedRun = outcome.result
-        return resumed
+        lives = [replace(work, rank=n, ranks=ranks.count) for n, work in enumerate(works)]
+        return [result_of(self.run(life, cut, life.rank, ranks, threads=threads)) for life in lives]
 
     def run(
         self,

@@ -19,6 +19,8 @@ Watch = Callable[[int], object]
 """Called now and then with the number of items drawn."""
 
 TEXT_LENGTH: Final = 200
+FEWEST: Final = 10_000
+"""Items drawn at least of a pipeline of which it is not known whether it ends."""
 
 
 class ItemDifference(NamedTuple):
@@ -56,23 +58,6 @@ class PipelineRun(NamedTuple):
     def differs(self) -> bool:
         """Whether it is not what was expected."""
         return self.difference is not None or self.error is not None
-
-
-class WaitLimit:
-    """How long a run is waited for that may have no end.
-
-    Args:
-      items: that are drawn at least.
-      seconds: that it may take from now on, if there are more.
-    """
-
-    def __init__(self, items: int, seconds: float) -> None:
-        self._items = items
-        self._end = monotonic() + seconds
-
-    def is_over(self, count: int) -> bool:
-        """Whether a run that has drawn ``count`` items is stopped."""
-        return count >= self._items and monotonic() > self._end
 
 
 @final
@@ -114,7 +99,7 @@ def draw(
     keep: str | None = None,
     texts: int = 0,
     first: int = 0,
-    patience: WaitLimit | None = None,
+    patience: float | None = None,
 ) -> PipelineRun:
     """Draw up to ``limit`` items.
 
@@ -126,7 +111,7 @@ def draw(
       keep: a new file for their digests; it is then also tried whether more items would come.
       texts: how many items to keep as text.
       first: the number of the first item in the whole run.
-      patience: when to stop a run without a limit that does not end; None for never.
+      patience: seconds after which the run is stopped, though after `FEWEST` items at the earliest; None for never.
     """
     wanted = expected.read() if expected is not None else memoryview(b"")
     kept = bytearray()
@@ -134,6 +119,7 @@ def draw(
     difference = error = first_at = None
     count, ended = 0, False
     stop = math.inf if limit is None else limit
+    end = math.inf if patience is None else monotonic() + patience
     while count < stop or keep is not None:
         try:
             item = next(items)
@@ -157,7 +143,7 @@ def draw(
             shown.append(text_of(item))
         count += 1
         watch(count)
-        if patience is not None and patience.is_over(count):
+        if count >= FEWEST and monotonic() > end:
             stop = count
     if keep is not None:
         Path(keep).write_bytes(kept)

@@ -25,7 +25,7 @@ from ..core.stage import Stage
 from ..stages.partition import Partition
 from . import reasons
 from .deals import deals
-from .experiments import Experiment, Seen, Unchecked
+from .experiments import Experiment, Seen, Unchecked, seen_in
 from .processes import TaskProcesses
 from .rank_runs import RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
@@ -68,12 +68,26 @@ def check_several(
     if (reason := _why_not(stage)) is not None:
         return Verdict(None, notes=(f"several ranks were not tried: {reason}",))
     several = _Several(stage, RankRuns(stage, workers, limit))
-    verdict = several.tried(Verdict(None), several.same_ranks, TOGETHER)
+    experiments: list[tuple[Experiment, str | None]] = [(several.same_ranks, TOGETHER)]
     if not _partitions(stage):
         # No rank accepts the states of another one's partitions.
-        verdict = several.tried(verdict, several.state_of_another)
+        experiments.append((several.state_of_another, None))
     if may_change:
-        verdict = several.tried(verdict, several.other_ranks, several.of_others)
+        experiments.append((several.other_ranks, several.of_others))
+    verdict = Verdict(None)
+    for experiment, way in experiments:
+        # A refusal is reported only of a way.
+        try:
+            seen = experiment(0)
+        except Unchecked as failure:
+            notes = () if way is None else (f"not resumed {way}: {failure}",)
+            verdict = verdict._replace(notes=verdict.notes + notes)
+            continue
+        if way is not None:
+            verdict = verdict._replace(resumed=(*verdict.resumed, way))
+        if seen is not None:
+            cut, seen = several.first(experiment) or (0, seen)
+            return verdict._replace(finding=seen.finding(stage, cut))
     return verdict
 
 
@@ -99,33 +113,23 @@ class _Several:
     stage: Stage[Any]
     runs: RankRuns
 
-    def tried(self, before: Verdict, experiment: Experiment, way: str | None = None) -> Verdict:
-        """The verdict after ``experiment``; a refusal is reported only if it has a ``way``."""
-        if before.finding is not None:
-            return before
-        try:
-            wrong = experiment(0)
-        except Unchecked as failure:
-            notes = () if way is None else (f"not resumed {way}: {failure}",)
-            return before._replace(notes=before.notes + notes)
-        finding = None if wrong is None else self._finding(experiment, wrong)
-        resumed = () if way is None else (way,)
-        return before._replace(finding=finding, resumed=before.resumed + resumed)
-
     def same_ranks(self, cut: int) -> Seen | None:
         """Save, be killed, and go on with the same number of ranks."""
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        first = self._first_life(every)
+        life = self._life(every)
         # A rank saves a step when it is asked for the next item. So both have saved `every` when they
         # are killed, and rank 0 has saved one step more.
-        kills, last = (2 * every + 1, every + 1), replace(first, is_killed=False)
-        for saved, life, ends in ((0, first, kills), (every, last, [self.runs.limit] * SAVING)):
-            for rank, (run, digests) in enumerate(whole):
-                work = replace(life, expected=digests, until=ends[rank])
-                resumed = self.runs.resumed(work, cut, rank, ranks, threads=life is first)
-                if (wrong := _of_life(resumed, saved, rank, run)) is not None:
+        lives = [
+            replace(life, expected=digests, until=until, is_killed=True)
+            for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
+        ]
+        killed = self.runs.lives(lives, cut, ranks, threads=True)
+        lives = [replace(life, expected=digests) for _, digests in whole]
+        for saved, runs in ((0, killed), (every, self.runs.lives(lives, cut, ranks))):
+            for rank, resumed in enumerate(runs):
+                if (wrong := _of_life(resumed, saved, rank, whole[rank].run)) is not None:
                     return wrong
         return None
 
@@ -151,15 +155,15 @@ class _Several:
         ranks = RankCount(SAVING, "keep")
         saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        life = self._first_life(every)
-        for rank, (_, digests) in enumerate(saving):
-            killed = replace(life, expected=digests, until=every + 1 + rank)
-            self.runs.resumed(killed, cut, rank, ranks)
-        rest = []
-        for rank in range(self._others.count):
-            rest.append(Digests(self.runs.workers.new_file()))
-            last = replace(life, until=self.runs.limit, keep=rest[-1].path, is_killed=False)
-            resumed = self.runs.resumed(last, cut, rank, self._others)
+        life = self._life(every)
+        lives = [
+            replace(life, expected=digests, until=every + 1 + rank, is_killed=True)
+            for rank, (_, digests) in enumerate(saving)
+        ]
+        self.runs.lives(lives, cut, ranks)
+        rest = [Digests(self.runs.workers.new_file()) for _ in range(self._others.count)]
+        lives = [replace(life, keep=kept.path) for kept in rest]
+        for resumed in self.runs.lives(lives, cut, self._others):
             if resumed.first != every:
                 return _lost(every, resumed.first)
             if resumed.run.error is not None:
@@ -168,9 +172,9 @@ class _Several:
         left = items_of(digests.after(every) for _, digests in saving)
         return self._of_rest(left, items_of(rest), every)
 
-    def _first_life(self, every: int) -> Resumed:
-        """A life that saves in a new folder after ``every`` so many items, and is killed."""
-        return Resumed(self.runs.workers.new_folder(), None, None, every=every, is_killed=True)
+    def _life(self, every: int) -> Resumed:
+        """A rank that goes on to the end, and saves in a new folder after ``every`` so many items."""
+        return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
 
     @property
     def of_others(self) -> str:
@@ -220,7 +224,7 @@ class _Several:
         )
         return Seen(position=position, details=details, reason=reasons.RANKS_DIFFER)
 
-    def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
+    def first(self, experiment: Experiment) -> tuple[int, Seen] | None:
         """The first stage, from the sources on, with which ``experiment`` finds something."""
         for cut in reversed(range(1, len([*walk(self.stage)]))):
             if not deals(cut_after(self.stage, cut)):
@@ -229,10 +233,6 @@ class _Several:
                 if (wrong := experiment(cut)) is not None:
                     return cut, wrong
         return None
-
-    def _finding(self, experiment: Experiment, seen: Seen) -> Finding:
-        cut, wrong = self._first(experiment) or (0, seen)
-        return wrong.finding(self.stage, cut)
 
 
 def _every(whole: list[Reference]) -> int:
@@ -261,11 +261,10 @@ def _different(
     reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, details: str = ""
 ) -> Seen | None:
     """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
+    seen = seen_in(run, whole, position)
+    if seen is None:
+        return None
     if run.error is not None:
         details = f"{details} It ended with {run.error}.".strip()
-        return Seen(position=position, details=details, reason=reason)
-    if run.difference is None:
-        return None
-    number, got = run.difference
-    expected = whole.texts[number] if number < len(whole.texts) else None
-    return Seen(number, expected, got, position, details, reason=reason)
+        seen = Seen(position=position)
+    return seen._replace(details=details, reason=reason)

@@ -24,10 +24,8 @@ from ..state.value import State
 from ..testing.digest import item_digest
 from ..triggers import AtEnd, AtSteps, EverySteps, Trigger
 from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
-from .runs import Digests, PipelineRun, WaitLimit, Watch, draw
+from .runs import Digests, PipelineRun, Watch, draw
 
-FEWEST: Final = 10_000
-"""Items drawn of a pipeline of which it is not known whether it ends."""
 TIMINGS: Final = 50
 
 
@@ -61,13 +59,9 @@ class WholeRuns(Work):
 
     def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
         runs: list[PipelineRun] = []
-        limit = self.limit
-        for number in range(self.count):
-            keep, expected = self.keep, self.expected
-            if number and self.keep is not None:
-                keep, expected = None, Digests(self.keep)
-            is_bounded = self.seconds is not None and limit is None and not number
-            patience = WaitLimit(FEWEST, self.seconds or 0.0) if is_bounded else None
+        limit, keep, expected = self.limit, self.keep, self.expected
+        patience = self.seconds if limit is None else None
+        for _ in range(self.count):
             with iter(Pipeline(stage)) as iterator:
                 run = draw(
                     iterator,
@@ -81,6 +75,10 @@ class WholeRuns(Work):
             runs.append(run)
             if patience is not None and not run.ended:
                 limit = run.items
+            if keep is not None:
+                expected = Digests(keep)
+                keep = None
+            patience = None
         return runs
 
 

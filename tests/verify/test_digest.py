@@ -163,3 +163,25 @@ def test_shared_parts_and_linked_ones_take_no_longer() -> None:
     for node in nodes:
         node += nodes
     assert item_digest(nodes) == item_digest(nodes)
+
+
+def test_objects_without_an_equality_are_the_same_if_all_that_they_hold_is() -> None:
+    for one, again, other in (
+        (Slotless(1), Slotless(1), Slotless(2)),
+        (Mixed(1), Mixed(1), Mixed(2)),
+        (WithSlots(1), WithSlots(1), WithSlots(2)),
+    ):
+        assert same([one], [again])
+        assert not same([one], [other])
+
+
+class Slotless:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class WithSlots:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value

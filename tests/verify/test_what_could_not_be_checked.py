@@ -13,6 +13,7 @@ from support.forks import verify_by_forks
 from verify.pairs import PAIRS
 
 import resumable as rs
+from resumable.verify import verify
 from resumable.verify.deals import Continued, check_deal
 from resumable.verify.experiments import Unchecked
 from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
@@ -183,6 +184,21 @@ def test_ranks_whose_processes_died_are_not_said_to_differ(
     stage = rs.range(9).shard(0, 2).stage
     with pytest.raises(Unchecked, match="the process was ended by SIGKILL"):
         check_deal(stage, 0, workers, None)
+
+
+def test_ranks_that_could_not_be_checked_are_not_said_to_have_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any) -> None:
+        raise Unchecked("the process was ended by SIGKILL")
+
+    (tmp_path / "ranked.py").write_text("import resumable as rs\nranked = rs.range(9).shard(0, 2)")
+    verify_by_forks(monkeypatch)
+    monkeypatch.setattr("resumable.verify.verifier.check_deal", dies)
+    report = verify(f"{tmp_path / 'ranked.py'}:ranked", positions=1)
+    shown = "Shard(index=0, count=2) with 1 and 3 ranks"
+    assert f"{shown}: could not be checked: the process was ended by SIGKILL" in report.notes
+    assert shown not in report.resumed
 
 
 def test_a_stopped_clock_leaves_the_types_of_dates_as_they_are() -> None:

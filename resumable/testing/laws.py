@@ -87,7 +87,8 @@ def resumed_items(
     for state, count in zip(states, counts, strict=True):
         with pipeline.resume(loads(state)) as resumed:
             step, again = resumed.step, through_bytes(resumed)
-            yield ResumedItems(step, again, list(itertools.islice(resumed, count)))
+            items = list(itertools.islice(resumed, count))
+        yield ResumedItems(step, again, items)
 
 
 def resumes_at_every_position(

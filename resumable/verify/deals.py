@@ -39,9 +39,15 @@ Deal: TypeAlias = "Shard[Any] | Partition[Any]"
 
 def deals(stage: Stage[Any]) -> dict[int, Deal]:
     """The stages that deal items out to ranks, by their numbers."""
-    found = [*enumerate(found for found, _ in walk(stage))]
-    shards = {number: one for number, one in found if isinstance(one, Shard)}
-    return shards | {number: one for number, one in found if isinstance(one, Partition)}
+    stages = enumerate(found for found, _ in walk(stage))
+    shards = {number: found for number, found in stages if isinstance(found, Shard)}
+    return shards | partitions(stage)
+
+
+def partitions(stage: Stage[Any]) -> dict[int, Partition[Any]]:
+    """Those of them that deal out partitions."""
+    stages = enumerate(found for found, _ in walk(stage))
+    return {number: found for number, found in stages if isinstance(found, Partition)}
 
 
 def rank_counts(deal: Deal) -> list[int]:
@@ -144,7 +150,7 @@ class SavedByRanks(Work):
     steps: int = 5
 
     def do(self, stage: Stage[Any], watch: Watch) -> bytes:
-        parted = {n: one for n, one in deals(stage).items() if isinstance(one, Partition)}
+        parted = partitions(stage)
         states = []
         for index in range(self.ranks or 1):
             if self.ranks is not None:

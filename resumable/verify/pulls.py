@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from ..core.graph import cut_after, walk, without_threads
 from ..core.stage import Stage
@@ -23,15 +23,8 @@ PULLED: Final = 200
 """Items of a stage that are pulled."""
 
 
-class Unlike(NamedTuple):
-    """How the stage of this number differs, pulled in blocks."""
-
-    number: int
-    seen: Seen
-
-
-def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Unlike | None:
-    """Pull the stages of the user one by one and in blocks.
+def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> tuple[int, Seen] | None:
+    """Pull the stages of the user one by one and in blocks; the first stage that differs, and how.
 
     Raises:
       Unchecked: if that could not be done.
@@ -40,8 +33,8 @@ def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Unlike | None:
     if not mine:
         return None
     work = Pulled(tuple(reversed(mine)), PULLED)
-    unlike: Unlike | None = result_of(workers.run(ProcessTask(work)))
-    return unlike
+    found: tuple[int, Seen] | None = result_of(workers.run(ProcessTask(work)))
+    return found
 
 
 @final
@@ -55,13 +48,12 @@ class Pulled(Work):
     numbers: tuple[int, ...]
     most: int
 
-    def do(self, stage: Stage[Any], watch: Watch) -> Unlike | None:
+    def do(self, stage: Stage[Any], watch: Watch) -> tuple[int, Seen] | None:
         for number in self.numbers:
             pipeline: Pipeline[Any] = Pipeline(without_threads(cut_after(stage, number)))
             try:
                 next_and_pull_may_be_mixed(pipeline, SIZES, self.most, singly=0)
             except ItemsDiffer as found:
                 expected, got = text_of(found.expected), text_of(found.got)
-                seen = Seen(found.number, expected, got, reason=reasons.DEPENDS_ON_PULLS)
-                return Unlike(number, seen)
+                return number, Seen(found.number, expected, got, reason=reasons.DEPENDS_ON_PULLS)
         return None

@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple, final
 from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
-from ..stages.partition import Partition
 from . import reasons
-from .deals import deals
+from .deals import deals, partitions
 from .experiments import Experiment, Seen, Unchecked, seen_in
 from .processes import TaskProcesses
 from .rank_runs import RankCount, RankRuns, Reference, items_of
@@ -69,7 +68,7 @@ def check_several(
         return Verdict(None, notes=(f"several ranks were not tried: {reason}",))
     several = _Several(stage, RankRuns(stage, workers, limit))
     experiments: list[tuple[Experiment, str | None]] = [(several.same_ranks, TOGETHER)]
-    if not _partitions(stage):
+    if not partitions(stage):
         # No rank accepts the states of another one's partitions.
         experiments.append((several.state_of_another, None))
     if may_change:
@@ -95,14 +94,10 @@ def _why_not(stage: Stage[Any]) -> str | None:
     for found in deals(stage).values():
         if len(deals(found)) > 1:
             return f"{found} deals out what was dealt out before"
-    for found in _partitions(stage):
+    for found in partitions(stage).values():
         if found.count < SAVING:
             return f"{found} has no more than one partition"
     return None
-
-
-def _partitions(stage: Stage[Any]) -> list[Partition[Any]]:
-    return [found for found in deals(stage).values() if isinstance(found, Partition)]
 
 
 @final
@@ -194,7 +189,7 @@ class _Several:
 
     @derived
     def _others(self) -> RankCount:
-        counts = [found.count for found in _partitions(self.stage)]
+        counts = [found.count for found in partitions(self.stage).values()]
         return RankCount(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
 
     @derived

@@ -323,7 +323,7 @@ class _Verification:
         except Unchecked as failure:
             self._notes.append(f"not pulled in other ways: {failure}")
             return None
-        return unlike and unlike.seen.finding(self.stage, unlike.number)
+        return unlike and unlike[1].finding(self.stage, unlike[0])
 
     def _of_everywhere(self) -> Finding | None:
         """What is wrong if a resume differs at a position that no chain has stopped at."""

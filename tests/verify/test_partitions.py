@@ -80,3 +80,24 @@ def test_a_stage_that_holds_items_of_a_rank_is_named(tmp_path: Path) -> None:
     (note,) = report.notes
     assert "the ranks of Partition(count=4, ranks=2) must stay the same" in note
     assert "WindowShuffle holds items of its rank" in note
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad", "keep"])
+@pytest.mark.parametrize(("ranks", "wrong"), [(1, 29), (3, 20), (3, 33), (4, 37)])
+def test_the_items_of_ranks_are_compared_with_the_global_order(
+    ranks: int, wrong: int, uneven: str, tmp_path: Path
+) -> None:
+    stage: Any = rs.range(41).shuffle(0).shard(1, 3, uneven=uneven).stage
+    order = Digests(str(tmp_path / "order"))
+    Alone([order], None).do(stage, lambda count: None)
+    work = Continued(
+        SavedByRanks(None, 6).do(stage, lambda count: None), ranks, [order], position=18
+    )
+    assert work.do(stage, lambda count: None) is None
+    digests = bytearray(order.read())
+    for number in (wrong, 0, 40):  # the first was delivered before
+        digests[number * DIGEST_BYTES] ^= 1
+    Path(order.path).write_bytes(digests)
+    seen = work.do(stage, lambda count: None)
+    assert seen is not None
+    assert (seen.position, seen.item) == (18, wrong)

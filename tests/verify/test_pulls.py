@@ -33,8 +33,8 @@ class RemadeIterator(rs.TransformIterator[Any]):
 def unlike(make: Any, numbers: rs.Pipeline[Any] | None = None) -> Any:
     pipeline = (numbers or rs.range(30)).apply(lambda stage: Remade(stage, make)).batch(4)
     found = Pulled((1,), 20).do(pipeline.stage, lambda count: None)
-    assert found is None or found.number == 1
-    return found and found.seen
+    assert found is None or found[0] == 1
+    return found and found[1]
 
 
 def test_items_and_their_types_are_compared() -> None:

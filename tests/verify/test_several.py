@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +25,7 @@ from resumable.verify.several import (
     check_several,
 )
 from resumable.verify.target import Target
-from resumable.verify.work import ResumedRun
+from resumable.verify.work import Resumed, ResumedRun
 
 Check = Callable[[str], Verdict]
 
@@ -143,6 +146,26 @@ def test_a_run_that_fails_is_wrong(tmp_path: Path) -> None:
     wrong = _different(_of_life(resumed(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
     assert wrong is not None
     assert wrong.details == "It ended with KeyError: 'lost'."
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no such signal")
+def test_a_rank_is_killed_while_its_checkpoints_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
+    monkeypatch.setattr(os, "_exit", lambda status: None)
+    for is_killed in (False, True):
+        folder = str(tmp_path / f"{is_killed}")
+        life = Resumed(folder, None, 4, every=3, is_killed=is_killed)
+        done = life.do(rs.range(9).stage, lambda count: None)
+        assert (done.first, done.run.items) == (0, 4)
+        assert rs.Checkpointer(folder, rs.AtEnd()).steps() == [3]
+        resuming = pytest.raises(rs.NameInUse) if is_killed else nullcontext()
+        with resuming, rs.Checkpointer(folder, rs.AtEnd()) as other:
+            other.resume(rs.range(9))
+        life.end()
+    assert killed == [(os.getpid(), signal.SIGKILL)]
 
 
 @pytest.mark.parametrize(

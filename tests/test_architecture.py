@@ -100,9 +100,9 @@ def test_the_root_is_a_front_door() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= 6
 
 
-# What they tell a user depends on the kind of stage.
+# What they tell a user, or try, depends on the kind of stage.
 EXPLAIN_STAGES = {
-    *("bench/advice.py", "verify/hints.py", "verify/flow.py"),
+    *("bench/advice.py", "verify/deals.py", "verify/hints.py", "verify/flow.py"),
     "checkpoint/exclusion_place.py",
 }
 

@@ -77,7 +77,9 @@ def check_resumes_everywhere(
         laws.resumes_for_generations(pipeline, cuts, limit)
     laws.stays_ended(pipeline, limit)
     if fresh_process:
-        _resumes_elsewhere(pipeline, limit, chosen)
+        laws.resumes_at_every_position(
+            pipeline, limit, chosen, resume_in_a_fresh_process, " in a fresh process"
+        )
 
 
 def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
@@ -165,16 +167,6 @@ def _own(law: Callable[..., None], pipeline: Pipeline[Any], *arguments: Any) -> 
         law(pipeline, *arguments)
     except StateMismatch as error:
         raise AssertionError(f"it refuses a state that it gave: {error}") from error
-
-
-def _resumes_elsewhere(pipeline: Pipeline[Any], limit: int, chosen: list[int] | None) -> None:
-    expected = first_items(pipeline, limit)
-    states = laws.states_along(pipeline, len(expected), chosen)
-    counts = [limit - position for position in states]
-    resumed = resume_in_a_fresh_process(pipeline, [*states.values()], counts)
-    for position, items in zip(states, resumed, strict=True):
-        shown = f"resumed at {position} in a fresh process"
-        assert_same(items, expected[position:], shown, position)
 
 
 def _resumes_over_epochs(pipeline: Pipeline[Any]) -> None:

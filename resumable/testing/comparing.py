@@ -8,15 +8,35 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import shorten
+from .digest import array_bytes, item_digest
 
 PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
 """Types of which only the value is compared: most items are of one."""
+
+NOTHING: Final = "nothing"
+"""Stands for an item that did not come."""
+
+
+class ItemsDiffer(AssertionError):
+    """The first item that is not the expected one.
+
+    Attributes:
+      number: of the item in the whole run.
+      expected: the item; `NOTHING` if there is one too many.
+      got: what came; `NOTHING` if one is missing.
+    """
+
+    def __init__(self, message: str, number: int, expected: Any, got: Any) -> None:
+        super().__init__(message)
+        self.number = number
+        self.expected = expected
+        self.got = got
 
 
 def same(left: Any, right: Any) -> bool:
     """Equal in value, type, dtype and shape, bit for bit.
 
-    Objects without an equality of their own are equal if their attributes are equal.
+    Objects without an equality of their own are equal if `item_digest` is.
     """
     if type(left) is not type(right):
         return False
@@ -35,29 +55,9 @@ def same(left: Any, right: Any) -> bool:
     if hasattr(left, "__array__"):  # tensors
         return same(np.asarray(left), np.asarray(right))
     kind: Any = type(left)
-    if kind.__eq__ is object.__eq__ and hasattr(left, "__dict__"):
-        return left is right or same(vars(left), vars(right))
+    if kind.__eq__ is object.__eq__:
+        return left is right or item_digest(left) == item_digest(right)
     return bool(left == right) or (left != left and right != right)
-
-
-def array_bytes(array: Any) -> bytes:
-    """The values of an array or of a NumPy scalar, without gaps between them in memory."""
-    dtype = array.dtype
-    if dtype.names is not None:
-        return b"".join(array_bytes(array[name]) for name in dtype.names)
-    if dtype.kind == "f" and dtype.itemsize > 8:  # an extended precision, padded
-        return _halves(array)
-    if dtype.kind == "c" and dtype.itemsize > 16:
-        return _halves(array.real) + _halves(array.imag)
-    return bytes(array.tobytes())
-
-
-def _halves(array: Any) -> bytes:
-    """Numbers of extended precision, each as the sum of two doubles."""
-    with np.errstate(all="ignore"):
-        upper = np.asarray(array).astype(np.float64)
-        lower = (array - upper).astype(np.float64)
-    return bytes(upper.tobytes() + lower.tobytes())
 
 
 def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: int = 0) -> None:
@@ -68,21 +68,22 @@ def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: 
       expected: the items they must be.
       where: begins the message of the error.
       first: the number of the first item in the whole run.
+
+    Raises:
+      ItemsDiffer: if they differ.
     """
     for number, (left, right) in enumerate(zip(got, expected, strict=False), start=first):
         if not same(left, right):
-            raise AssertionError(
+            message = (
                 f"{where}: item {number} is {shorten(left, 200)}, expected {shorten(right, 200)}"
             )
-    if len(got) != len(expected):
-        raise AssertionError(
-            f"{where}: {len(got)} items came, expected {len(expected)}; the first that "
-            f"{_odd_one(got, expected, first)}"
-        )
-
-
-def _odd_one(got: Sequence[Any], expected: Sequence[Any], first: int) -> str:
+            raise ItemsDiffer(message, number, right, left)
+    if len(got) == len(expected):
+        return
     number = min(len(got), len(expected))
+    message = f"{where}: {len(got)} items came, expected {len(expected)}; the first that is "
     if len(got) > len(expected):
-        return f"is too many is item {first + number}, {shorten(got[number], 200)}"
-    return f"is missing is item {first + number}, {shorten(expected[number], 200)}"
+        message += f"too many is item {first + number}, {shorten(got[number], 200)}"
+        raise ItemsDiffer(message, first + number, NOTHING, got[number])
+    message += f"missing is item {first + number}, {shorten(expected[number], 200)}"
+    raise ItemsDiffer(message, first + number, expected[number], NOTHING)

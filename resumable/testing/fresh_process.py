@@ -1,6 +1,6 @@
 """Resume a pipeline in a process that shares nothing with this one but files."""
 
-# The pipeline is sent as a pickle and the states as bytes, and the items come back as a pickle. All are in
+# The pipeline is sent as a pickle and the states as bytes, and the runs come back as a pickle. All are in
 # files, since the functions of the pipeline may print. The other process has another hash seed, so that
 # a dependence on the order of a set shows.
 
@@ -11,22 +11,22 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
-from ..state.encoding import loads
+from .laws import ResumedItems, resumed_items
 
 PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
 """With an earlier one, NumPy turns foreign byte orders into the machine's own."""
 
 
 def resume_in_a_fresh_process(
-    pipeline: Pipeline[Any], states: list[bytes], counts: list[int]
-) -> list[list[Any]]:
-    """The next items after each of ``states``, ``counts`` of them, as another process delivers them.
+    pipeline: Pipeline[Any], states: Sequence[bytes], counts: Sequence[int]
+) -> list[ResumedItems]:
+    """What `resumed_items` gives in another process.
 
     Raises:
       InvalidArgument: if the pipeline, or an item, cannot be sent from one process to another.
@@ -53,8 +53,8 @@ def resume_in_a_fresh_process(
         )
         if done.returncode:
             raise AssertionError(f"resuming in a fresh process failed:\n{done.stderr}")
-        items: list[list[Any]] = pickle.loads((place / "items").read_bytes())
-    return items
+        runs: list[ResumedItems] = pickle.loads((place / "runs").read_bytes())
+    return runs
 
 
 def _other_hash_seed() -> str:
@@ -67,12 +67,9 @@ def _search_path() -> str:
 
 
 def main(folder: str) -> None:
-    """What the other process does: read the task in ``folder``, and write the items there."""
+    """What the other process does: read the task in ``folder``, and write the runs there."""
     place = Path(folder)
     sys.path[:], states, counts = pickle.loads((place / "task").read_bytes())
     pipeline: Pipeline[Any] = pickle.loads((place / "pipeline").read_bytes())
-    items = []
-    for state, count in zip(states, counts, strict=True):
-        with pipeline.resume(loads(state)) as iterator:
-            items.append(list(islice(iterator, count)))
-    (place / "items").write_bytes(pickle.dumps(items, PROTOCOL))
+    runs = [*resumed_items(pipeline, states, counts)]
+    (place / "runs").write_bytes(pickle.dumps(runs, PROTOCOL))

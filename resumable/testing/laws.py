@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ..core.block import block_items, block_length, is_columns
+from ..core.iterator import PipelineIterator
 from ..core.stage_iterator import StageIterator, blocks_of, state_deferrer
 from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
@@ -32,7 +33,7 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def first_items(pipeline: Pipeline[Any], limit: int = ENOUGH) -> list[Any]:
+def first_items(pipeline: Pipeline[Any], limit: int | None = ENOUGH) -> list[Any]:
     """The uninterrupted run, up to ``limit`` items."""
     with iter(pipeline) as iterator:
         return list(itertools.islice(iterator, limit))
@@ -71,8 +72,31 @@ def states_along(
     return states
 
 
+class ResumedItems(NamedTuple):
+    """A resumed run: its step and state as it begins, and its items."""
+
+    step: int
+    state: bytes
+    items: list[Any]
+
+
+def resumed_items(
+    pipeline: Pipeline[Any], states: Sequence[bytes], counts: Sequence[int]
+) -> Iterator[ResumedItems]:
+    """The run after each of ``states``, over ``counts`` items."""
+    for state, count in zip(states, counts, strict=True):
+        with pipeline.resume(loads(state)) as resumed:
+            step, again = resumed.step, through_bytes(resumed)
+            items = list(itertools.islice(resumed, count))
+        yield ResumedItems(step, again, items)
+
+
 def resumes_at_every_position(
-    pipeline: Pipeline[Any], limit: int = ENOUGH, positions: Sequence[int] | None = None
+    pipeline: Pipeline[Any],
+    limit: int = ENOUGH,
+    positions: Sequence[int] | None = None,
+    run: Callable[..., Iterable[ResumedItems]] = resumed_items,
+    where: str = "",
 ) -> None:
     """The items before a save and after the resume are those of an uninterrupted run.
 
@@ -82,34 +106,34 @@ def resumes_at_every_position(
       pipeline: any pipeline.
       limit: how many items to read.
       positions: where to resume, up to ``limit``; at every position by default.
+      run: called as `resumed_items` is, to resume elsewhere.
+      where: says that in messages.
     """
     expected = first_items(pipeline, limit)
-    for position, state in states_along(pipeline, len(expected), positions).items():
-        with pipeline.resume(loads(state)) as resumed:
-            step, again = resumed.step, through_bytes(resumed)
-            rest = list(itertools.islice(resumed, limit - position))
+    states = states_along(pipeline, len(expected), positions)
+    runs = run(pipeline, [*states.values()], [limit - position for position in states])
+    for (position, state), (step, again, rest) in zip(states.items(), runs, strict=True):
         if (step, again) == (position, state) and same(rest, expected[position:]):
             continue  # to say what differs takes longer than all of this
-        shown = f"resumed at {position} from {shorten(loads(state), 300)}"
+        shown = f"resumed at {position}{where} from {shorten(loads(state), 300)}"
         require(step == position, f"{shown}: it says step {step}")
         require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
         assert_same(rest, expected[position:], shown, position)
 
 
 def resumes_for_generations(
-    pipeline: Pipeline[Any], cuts: Sequence[int], limit: int = ENOUGH
+    pipeline: Pipeline[Any], cuts: Sequence[int], limit: int | None = ENOUGH
 ) -> None:
     """The same for a run that is resumed several times, after each of ``cuts`` items in turn."""
     expected = first_items(pipeline, limit)
+    most = len(expected) + 1 if limit is None else limit
     with iter(pipeline) as start:
         state = through_bytes(start)
     got: list[Any] = []
-    for cut in cuts:
+    for cut in (*cuts, most):
         with pipeline.resume(loads(state)) as iterator:
-            got += list(itertools.islice(iterator, min(cut, limit - len(got))))
+            got += list(itertools.islice(iterator, min(cut, most - len(got))))
             state = through_bytes(iterator)
-    with pipeline.resume(loads(state)) as iterator:
-        got += list(itertools.islice(iterator, limit - len(got)))
     assert_same(got, expected, f"resumed {len(cuts)} times, after {list(cuts)} items")
 
 
@@ -285,16 +309,29 @@ def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
         assert_same(rest, expected[sum(counts) :], f"after skips of {list(counts)}")
 
 
-def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
-    """Turns of `next` and `pull` deliver the items of an uninterrupted run."""
-    expected = first_items(pipeline)
-    got: list[Any] = []
+def next_and_pull_may_be_mixed(
+    pipeline: Pipeline[Any], counts: Sequence[int], limit: int = ENOUGH, *, singly: int = 1
+) -> None:
+    """Turns of `next` and `pull` deliver the items of an uninterrupted run.
+
+    Args:
+      pipeline: any pipeline.
+      counts: of items to pull, one after another and then again.
+      limit: how many items to read.
+      singly: how many items each turn takes by `next`.
+    """
+    expected = first_items(pipeline, limit)
     with iter(pipeline) as iterator:
-        for count in counts:
-            got += list(itertools.islice(iterator, 1))
-            got += block_items(iterator.pull(count))
-        got += list(itertools.islice(iterator, ENOUGH - len(got)))
-    assert_same(got[:ENOUGH], expected, f"turns of next and of pull {list(counts)}")
+        got = list(itertools.islice(_in_turns(iterator, counts, singly), limit))
+    assert_same(got, expected, f"turns of next and of pull {list(counts)}")
+
+
+def _in_turns(iterator: PipelineIterator[Any], counts: Sequence[int], singly: int) -> Iterator[Any]:
+    for count in itertools.cycle(counts):
+        items = [*itertools.islice(iterator, singly), *block_items(iterator.pull(count))]
+        yield from items
+        if len(items) < singly + count:
+            return
 
 
 def blocks_depend_on_items_alone(

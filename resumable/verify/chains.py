@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast, final
 
 from ..core.graph import Variation
 from .conditions import Conditions
@@ -63,36 +64,43 @@ def plan_everywhere(items: int, random_access: bool) -> tuple[int, ...]:
     return tuple(range(0, items, -(-items // min(most, MOST_EVERYWHERE))))
 
 
-def follow(
-    chain: int,
-    stops: list[int],
-    ways: list[Variation],
-    folder: str,
-    expected: Digests,
-    end: int | None,
-    workers: TaskProcesses,
-    update: Callable[[int], object],
-) -> list[Link]:
-    """Resume at each of ``stops`` from the checkpoint of the run before, the last one to ``end``.
+@final
+@dataclass(frozen=True)
+class Chains:
+    """Resumes of one run, in fresh processes.
 
-    Args:
-      chain: the number of the chain; chains begin with different ways.
-      stops: numbers of items, ascending.
-      ways: to tune the pipeline; each generation takes the next one.
-      folder: holds the checkpoint of the first stop.
-      expected: the digests of the whole run.
-      end: the number of items of the run; None to run to the end.
+    Attributes:
       workers: to run tasks.
+      saved_in: the folder with the checkpoints of that run.
+      expected: the digests of its items.
+      end: the number of its items; None to run to the end.
+      ways: to tune the pipeline; each generation takes the next one.
       update: called after each resume.
     """
-    links: list[Link] = []
-    for number, (stop, until) in enumerate(zip(stops, [*stops[1:], end], strict=True)):
-        way = ways[(chain + number) % len(ways)]
-        work = Resumed(folder, expected, until)
-        conditions = Conditions(hash_seed=FIRST_HASH_SEED + number)
-        outcome = workers.run(ProcessTask(work, tuning=way.tuning, conditions=conditions))
-        links.append(Link(chain, stop, way, outcome))
-        update(1)
-        if links[-1].differs or outcome.died:
-            break
-    return links
+
+    workers: TaskProcesses
+    saved_in: str
+    expected: Digests
+    end: int | None
+    ways: Sequence[Variation]
+    update: Callable[[int], object]
+
+    def follow(self, chain: int, stops: Sequence[int]) -> list[Link]:
+        """Resume at each of ``stops`` from the checkpoint of the run before, the last one to the end.
+
+        Args:
+          chain: the number of the chain; chains begin with different ways.
+          stops: numbers of items, ascending; the first one has a checkpoint in `saved_in`.
+        """
+        folder = self.workers.moved(self.saved_in, stops[0])
+        links: list[Link] = []
+        for number, (stop, until) in enumerate(zip(stops, [*stops[1:], self.end], strict=True)):
+            way = self.ways[(chain + number) % len(self.ways)]
+            work = Resumed(folder, self.expected, until)
+            conditions = Conditions(hash_seed=FIRST_HASH_SEED + number)
+            outcome = self.workers.run(ProcessTask(work, tuning=way.tuning, conditions=conditions))
+            links.append(Link(chain, stop, way, outcome))
+            self.update(1)
+            if links[-1].differs or outcome.died:
+                break
+        return links

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, final
 
 from ..core.derived import derived
@@ -19,25 +20,21 @@ from ..core.function_state import CallsFunction
 from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, walk
 from ..core.resuming import explain_mismatch
 from ..core.stage import Stage
+from ..testing.laws import resumes_for_generations
 from . import reasons
 from .conditions import Conditions
-from .experiments import Experiment, Seen, Unchecked
+from .experiments import ERROR, TEXTS, Experiment, Seen, Unchecked, seen_in
 from .hints import hint_for
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
-from .runs import Digests, ItemDifference, PipelineRun
-from .work import Consumption, Resumed, ResumedHere, WholeRuns, Work
+from .runs import Digests
+from .work import Consumption, Obeyed, Resumed, WholeRuns, Work
 
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3
 """Number of runs that must agree before runs count as equal."""
-TEXTS: Final = 10_000
-"""Number of items of a run that are kept as text, to show one of them."""
-
-ERROR: Final = "the error"
-"""The beginning of the text that is shown for an exception in the place of an item."""
 
 
 @final
@@ -152,7 +149,7 @@ class Diagnosis:
                 continue
             if first.fingerprint != second.fingerprint:
                 return Seen(details=self._mismatch(number, first, second))
-            if (seen := _seen(second.result[0], first.result[0])) is not None:
+            if (seen := seen_in(second.result[0], first.result[0])) is not None:
                 return seen
         if failure is not None:
             raise failure
@@ -171,7 +168,7 @@ class Diagnosis:
     def _within_process(self, number: int) -> Seen | None:
         work = WholeRuns(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
         outcome = _done(self._run(work, number, SAME), SAME)
-        return _seen(outcome.result[1], outcome.result[0])
+        return seen_in(outcome.result[1], outcome.result[0])
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
@@ -187,19 +184,18 @@ class Diagnosis:
             position = stops[place - 1] if place else None
             if (seen := _failed(outcome, conditions, position)) is not None:
                 return seen
-            if (seen := _seen(outcome.result.run, whole.result[0], position)) is not None:
+            if (seen := seen_in(outcome.result.run, whole.result[0], position)) is not None:
                 return seen
         return None
 
     def _resumed_here(self, number: int) -> Seen | None:
-        work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
+        stops = self._stops(number)
+        cuts = [stop - before for before, stop in pairwise((0, *stops))]
+        work = Obeyed(resumes_for_generations, (cuts, self._limit(number)))
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new one after every resume, also in this process.
         tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
-        outcome = self.workers.run(ProcessTask(work, number, tuning))
-        if (seen := _failed(outcome, SAME)) is not None:
-            return seen
-        return next((seen for run in outcome.result if (seen := _seen(run))), None)
+        return _failed(self.workers.run(ProcessTask(work, number, tuning)), SAME)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
         """The result of ``experiment``; None if it could not be made, which is noted."""
@@ -319,20 +315,6 @@ def _failed(
     if outcome.kind == "UnencodableState":  # of a save, wherever the run began
         position = None
     return Seen(position=position, details=outcome.error, kind=outcome.kind)
-
-
-def _seen(
-    run: PipelineRun, whole: PipelineRun | None = None, position: int | None = None
-) -> Seen | None:
-    """The difference in ``run``, with the item of the ``whole`` run."""
-    difference = run.difference
-    if run.error is not None:
-        difference = ItemDifference(run.items + (position or 0), f"{ERROR} {run.error}")
-    if difference is None:
-        return None
-    number, got = difference
-    texts = () if whole is None else whole.texts
-    return Seen(number, texts[number] if number < len(texts) else None, got, position)
 
 
 def _sentence(text: str) -> str:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..core.graph import walk
 from ..core.stage import Stage
 from . import reasons
+from .processes import TaskOutcome
 from .reasons import Reason
 from .report import Finding
+from .runs import ItemDifference, PipelineRun
+
+TEXTS: Final = 10_000
+"""Number of items of a run that are kept as text, to show one of them."""
+
+ERROR: Final = "the error"
+"""The beginning of the text that is shown for an exception in the place of an item."""
 
 
 class Seen(NamedTuple):
@@ -42,22 +50,47 @@ class Seen(NamedTuple):
     ) -> Finding:
         """The finding that the stage of this ``number`` in the ``whole`` pipeline is at fault."""
         stage, path = [*walk(whole)][number]
-        return Finding.of(
-            self.reason,
-            stage,
+        return Finding(
+            self.reason.name,
+            str(stage),
             path,
-            self.details,
-            hint,
-            position=self.position,
-            item=self.item,
-            expected=self.expected,
-            got=self.got,
-            unchecked=unchecked,
+            f"{self.reason.evidence} {self.details}".strip(),
+            hint or self.reason.hint,
+            self.position,
+            self.item,
+            self.expected,
+            self.got,
+            unchecked,
         )
+
+
+def seen_in(
+    run: PipelineRun, whole: PipelineRun | None = None, position: int | None = None
+) -> Seen | None:
+    """The difference in ``run``, which began after ``position``, with the item of the ``whole`` run."""
+    difference = run.difference
+    if run.error is not None:
+        difference = ItemDifference(run.items + (position or 0), f"{ERROR} {run.error}")
+    if difference is None:
+        return None
+    number, got = difference
+    texts = () if whole is None else whole.texts
+    return Seen(number, texts[number] if number < len(texts) else None, got, position)
 
 
 class Unchecked(Exception):
     """An experiment could not be made, or shows nothing; the message says why."""
+
+
+def result_of(outcome: TaskOutcome) -> Any:
+    """The result of a work that is no resume, so that a failure shows nothing.
+
+    Raises:
+      Unchecked: if it could not be done.
+    """
+    if outcome.error is not None:
+        raise Unchecked(outcome.error)
+    return outcome.result
 
 
 Experiment = Callable[[int], "Seen | None"]

@@ -82,11 +82,6 @@ class TaskOutcome(NamedTuple):
         return self.error is not None and self.fingerprint is None
 
 
-def first_error(outcomes: Iterable[TaskOutcome]) -> str | None:
-    """The first error of ``outcomes``, if any."""
-    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
-
-
 class TaskProcesses:
     """Runs tasks for one target, each in a process of its own.
 
@@ -267,6 +262,7 @@ def main(folder: str | bytes) -> None:
         outcome = TaskOutcome(fingerprint, None, str(error) if known else f"{kind}: {error}", kind)
     with replacing(place / "outcome", ".part") as file:
         file.write(pickle.dumps(outcome))
+    task.work.end()
 
 
 def _end_with_parent(end: int) -> None:

@@ -13,7 +13,6 @@ from ..state.encoding import dumps
 from ..state.value import State
 from ..views.column import Column
 from ..views.state_tree import positions, stage_tree
-from .reasons import Reason
 
 
 @final
@@ -44,20 +43,6 @@ class Finding:
     expected: str | None = None
     got: str | None = None
     unchecked: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        reason: Reason,
-        stage: Stage[Any],
-        path: str,
-        details: str = "",
-        hint: str | None = None,
-        **fields: Any,
-    ) -> Finding:
-        """The finding of ``reason`` at ``stage``, with ``details`` after the evidence, and more ``fields``."""
-        evidence = f"{reason.evidence} {details}".strip()
-        return cls(reason.name, str(stage), path, evidence, hint or reason.hint, **fields)
 
 
 class StageCost(NamedTuple):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,14 @@ from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..errors import shorten
-from .digest import DIGEST_BYTES, item_digest
+from ..testing.digest import DIGEST_BYTES, item_digest
 
 Watch = Callable[[int], object]
 """Called now and then with the number of items drawn."""
 
 TEXT_LENGTH: Final = 200
+FEWEST: Final = 10_000
+"""Items drawn at least of a pipeline of which it is not known whether it ends."""
 
 
 class ItemDifference(NamedTuple):
@@ -42,6 +44,7 @@ class PipelineRun(NamedTuple):
       difference: from what was expected, if anything was.
       error: what ended the run, if it was an exception.
       texts: the first items for people, if they were asked for.
+      first_at: when the first item or the end came, by `perf_counter`; None if no item was asked for.
     """
 
     items: int
@@ -49,28 +52,12 @@ class PipelineRun(NamedTuple):
     difference: ItemDifference | None
     error: str | None
     texts: tuple[str, ...] = ()
+    first_at: float | None = None
 
     @property
     def differs(self) -> bool:
         """Whether it is not what was expected."""
         return self.difference is not None or self.error is not None
-
-
-class WaitLimit:
-    """How long a run is waited for that may have no end.
-
-    Args:
-      items: that are drawn at least.
-      seconds: that it may take from now on, if there are more.
-    """
-
-    def __init__(self, items: int, seconds: float) -> None:
-        self._items = items
-        self._end = monotonic() + seconds
-
-    def is_over(self, count: int) -> bool:
-        """Whether a run that has drawn ``count`` items is stopped."""
-        return count >= self._items and monotonic() > self._end
 
 
 @final
@@ -93,6 +80,11 @@ class Digests:
     def __len__(self) -> int:
         return max(Path(self.path).stat().st_size // DIGEST_BYTES - self.first, 0)
 
+    def __iter__(self) -> Iterator[bytes]:
+        joined = self.read()
+        for at in range(0, len(joined), DIGEST_BYTES):
+            yield bytes(joined[at : at + DIGEST_BYTES])
+
     def read(self) -> memoryview:
         """All of them, one after another."""
         return memoryview(Path(self.path).read_bytes())[self.first * DIGEST_BYTES :]
@@ -107,7 +99,7 @@ def draw(
     keep: str | None = None,
     texts: int = 0,
     first: int = 0,
-    patience: WaitLimit | None = None,
+    patience: float | None = None,
 ) -> PipelineRun:
     """Draw up to ``limit`` items.
 
@@ -119,15 +111,28 @@ def draw(
       keep: a new file for their digests; it is then also tried whether more items would come.
       texts: how many items to keep as text.
       first: the number of the first item in the whole run.
-      patience: when to stop a run without a limit that does not end; None for never.
+      patience: seconds after which the run is stopped, though after `FEWEST` items at the earliest; None for never.
     """
     wanted = expected.read() if expected is not None else memoryview(b"")
     kept = bytearray()
     shown: list[str] = []
-    difference = None
-    count = 0
-    drawing = _Drawing(items)
-    for item in itertools.islice(drawing, limit):
+    difference = error = first_at = None
+    count, ended = 0, False
+    stop = math.inf if limit is None else limit
+    end = math.inf if patience is None else monotonic() + patience
+    while count < stop or keep is not None:
+        try:
+            item = next(items)
+        except StopIteration:
+            ended = True
+            break
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+            break
+        finally:
+            first_at = first_at or perf_counter()
+        if count >= stop:  # there are more
+            break
         digest = item_digest(item)
         at = count * DIGEST_BYTES
         if keep is not None:
@@ -138,64 +143,17 @@ def draw(
             shown.append(text_of(item))
         count += 1
         watch(count)
-        if patience is not None and patience.is_over(count):
-            break
+        if count >= FEWEST and monotonic() > end:
+            stop = count
     if keep is not None:
         Path(keep).write_bytes(kept)
-        next(drawing, None)
-    error = None
-    if drawing.error is not None:
-        error = f"{type(drawing.error).__name__}: {drawing.error}"
-    elif expected is not None and difference is None:
+    if expected is not None and difference is None and error is None:
         promised = len(wanted) // DIGEST_BYTES
         if count < (promised if limit is None else min(limit, promised)):
             difference = ItemDifference(first + count, None)
-    return PipelineRun(count, drawing.ended, difference, error, tuple(shown))
+    return PipelineRun(count, ended, difference, error, tuple(shown), first_at)
 
 
 def text_of(item: Any) -> str:
     """An item for people."""
     return shorten(item, TEXT_LENGTH)
-
-
-class _Drawing:
-    """Items until the end or an exception, which is kept."""
-
-    def __init__(self, items: Iterator[Any]) -> None:
-        self._items = items
-        self.ended = False
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self.ended or self.error is not None:
-            raise StopIteration
-        try:
-            return next(self._items)
-        except StopIteration:
-            self.ended = True
-            raise
-        except Exception as error:
-            self.error = error
-            raise StopIteration from None
-
-
-class TimeToFirstItem:
-    """Items, and the seconds from ``began`` until the first one; None without an item."""
-
-    def __init__(self, items: Iterator[Any], began: float) -> None:
-        self._items = items
-        self._began = began
-        self.seconds: float | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._items)
-        finally:
-            if self.seconds is None:
-                self.seconds = perf_counter() - self._began

@@ -16,23 +16,21 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
 from . import reasons
-from .experiments import Experiment, Seen, Unchecked
-from .lives import Lived
-from .partitions import partitions
+from .deals import deals, partitions
+from .experiments import Experiment, Seen, Unchecked, seen_in
 from .processes import TaskProcesses
-from .rank_runs import RankCount, RankRuns, Reference, deals, each, items_of
+from .rank_runs import RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
-from .work import Resumed
+from .work import Resumed, ResumedRun
 
 SAVING: Final = 2
 """How many ranks save together."""
@@ -69,12 +67,26 @@ def check_several(
     if (reason := _why_not(stage)) is not None:
         return Verdict(None, notes=(f"several ranks were not tried: {reason}",))
     several = _Several(stage, RankRuns(stage, workers, limit))
-    verdict = several.tried(Verdict(None), several.same_ranks, TOGETHER)
+    experiments: list[tuple[Experiment, str | None]] = [(several.same_ranks, TOGETHER)]
     if not partitions(stage):
         # No rank accepts the states of another one's partitions.
-        verdict = several.tried(verdict, several.state_of_another)
+        experiments.append((several.state_of_another, None))
     if may_change:
-        verdict = several.tried(verdict, several.other_ranks, several.of_others)
+        experiments.append((several.other_ranks, several.of_others))
+    verdict = Verdict(None)
+    for experiment, way in experiments:
+        # A refusal is reported only of a way.
+        try:
+            seen = experiment(0)
+        except Unchecked as failure:
+            notes = () if way is None else (f"not resumed {way}: {failure}",)
+            verdict = verdict._replace(notes=verdict.notes + notes)
+            continue
+        if way is not None:
+            verdict = verdict._replace(resumed=(*verdict.resumed, way))
+        if seen is not None:
+            cut, seen = several.first(experiment) or (0, seen)
+            return verdict._replace(finding=seen.finding(stage, cut))
     return verdict
 
 
@@ -82,7 +94,7 @@ def _why_not(stage: Stage[Any]) -> str | None:
     for found in deals(stage).values():
         if len(deals(found)) > 1:
             return f"{found} deals out what was dealt out before"
-    for _, found in partitions(stage):
+    for found in partitions(stage).values():
         if found.count < SAVING:
             return f"{found} has no more than one partition"
     return None
@@ -96,36 +108,24 @@ class _Several:
     stage: Stage[Any]
     runs: RankRuns
 
-    def tried(self, before: Verdict, experiment: Experiment, way: str | None = None) -> Verdict:
-        """The verdict after ``experiment``; a refusal is reported only if it has a ``way``."""
-        if before.finding is not None:
-            return before
-        try:
-            wrong = experiment(0)
-        except Unchecked as failure:
-            notes = () if way is None else (f"not resumed {way}: {failure}",)
-            return before._replace(notes=before.notes + notes)
-        finding = None if wrong is None else self._finding(experiment, wrong)
-        resumed = () if way is None else (way,)
-        return before._replace(finding=finding, resumed=before.resumed + resumed)
-
     def same_ranks(self, cut: int) -> Seen | None:
         """Save, be killed, and go on with the same number of ranks."""
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
-        folder = self.runs.workers.new_folder()
-        live = partial(self.runs.live, cut, ranks, folder=folder, every=every)
+        life = self._life(every)
         # A rank saves a step when it is asked for the next item. So both have saved `every` when they
         # are killed, and rank 0 has saved one step more.
-        for rank, until in enumerate((2 * every + 1, every + 1)):
-            lived = live(rank, until, expected=whole[rank].digests, threads=True)
-            if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
-                return wrong
-        for rank, (run, digests) in enumerate(whole):
-            lived = live(rank, None, expected=digests)
-            if (wrong := _of_life(lived, every, rank, run)) is not None:
-                return wrong
+        lives = [
+            replace(life, expected=digests, until=until, is_killed=True)
+            for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
+        ]
+        killed = self.runs.lives(lives, cut, ranks, threads=True)
+        lives = [replace(life, expected=digests) for _, digests in whole]
+        for saved, runs in ((0, killed), (every, self.runs.lives(lives, cut, ranks))):
+            for rank, resumed in enumerate(runs):
+                if (wrong := _of_life(resumed, saved, rank, whole[rank].run)) is not None:
+                    return wrong
         return None
 
     def state_of_another(self, cut: int) -> Seen | None:
@@ -150,24 +150,26 @@ class _Several:
         ranks = RankCount(SAVING, "keep")
         saving = self.runs.uninterrupted(cut, ranks)
         every = _every(saving)
-        folder = self.runs.workers.new_folder()
-        live = partial(self.runs.live, cut, folder=folder, every=every)
-        for rank, (_, digests) in enumerate(saving):
-            live(ranks, rank, every + 1 + rank, expected=digests)
-        delivered: Counter[bytes] = Counter()
-        for rank in range(self._others.count):
-            kept = Digests(self.runs.workers.new_file())
-            lived = live(self._others, rank, None, keep=kept.path)
-            if lived.first != every:
-                return _lost(every, lived.first)
-            if lived.run is None or lived.run.error is not None:
-                return Seen(
-                    position=every,
-                    details=f"It ended with {lived.run}.",
-                    reason=reasons.RANKS_DIFFER,
-                )
-            delivered.update(each(kept))
-        return self._of_rest(items_of(saving, every), delivered, every)
+        life = self._life(every)
+        lives = [
+            replace(life, expected=digests, until=every + 1 + rank, is_killed=True)
+            for rank, (_, digests) in enumerate(saving)
+        ]
+        self.runs.lives(lives, cut, ranks)
+        rest = [Digests(self.runs.workers.new_file()) for _ in range(self._others.count)]
+        lives = [replace(life, keep=kept.path) for kept in rest]
+        for resumed in self.runs.lives(lives, cut, self._others):
+            if resumed.first != every:
+                return _lost(every, resumed.first)
+            if resumed.run.error is not None:
+                details = f"It ended with {resumed.run.error}."
+                return Seen(position=every, details=details, reason=reasons.RANKS_DIFFER)
+        left = items_of(digests.after(every) for _, digests in saving)
+        return self._of_rest(left, items_of(rest), every)
+
+    def _life(self, every: int) -> Resumed:
+        """A rank that goes on to the end, and saves in a new folder after ``every`` so many items."""
+        return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
 
     @property
     def of_others(self) -> str:
@@ -187,7 +189,7 @@ class _Several:
 
     @derived
     def _others(self) -> RankCount:
-        counts = [found.count for _, found in partitions(self.stage)]
+        counts = [found.count for found in partitions(self.stage).values()]
         return RankCount(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
 
     @derived
@@ -200,7 +202,9 @@ class _Several:
         saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         if not all(run.ended for run, _ in saving):
             raise Unchecked("that takes runs to the end")
-        return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
+        others = self.runs.uninterrupted(cut, self._others)
+        one, other = (items_of(digests for _, digests in whole) for whole in (saving, others))
+        return one == other
 
     def _of_rest(
         self, expected: Counter[bytes], delivered: Counter[bytes], position: int
@@ -215,7 +219,7 @@ class _Several:
         )
         return Seen(position=position, details=details, reason=reasons.RANKS_DIFFER)
 
-    def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
+    def first(self, experiment: Experiment) -> tuple[int, Seen] | None:
         """The first stage, from the sources on, with which ``experiment`` finds something."""
         for cut in reversed(range(1, len([*walk(self.stage)]))):
             if not deals(cut_after(self.stage, cut)):
@@ -224,10 +228,6 @@ class _Several:
                 if (wrong := experiment(cut)) is not None:
                     return cut, wrong
         return None
-
-    def _finding(self, experiment: Experiment, seen: Seen) -> Finding:
-        cut, wrong = self._first(experiment) or (0, seen)
-        return wrong.finding(self.stage, cut)
 
 
 def _every(whole: list[Reference]) -> int:
@@ -238,14 +238,13 @@ def _every(whole: list[Reference]) -> int:
     return max(shortest // SAVES - 1, 0) | 1
 
 
-def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
+def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
     """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
-    assert lived.run is not None
     # It may begin later: at a step of which another rank, started before it, saved the missing
     # part.
-    if lived.first < saved:
-        return _lost(saved, lived.first)
-    return _different(reasons.RANK_GOES_ASTRAY, lived.run, whole, saved, f"It was rank {rank}.")
+    if resumed.first < saved:
+        return _lost(saved, resumed.first)
+    return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")
 
 
 def _lost(saved: int, first: int) -> Seen:
@@ -257,11 +256,10 @@ def _different(
     reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, details: str = ""
 ) -> Seen | None:
     """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
+    seen = seen_in(run, whole, position)
+    if seen is None:
+        return None
     if run.error is not None:
         details = f"{details} It ended with {run.error}.".strip()
-        return Seen(position=position, details=details, reason=reason)
-    if run.difference is None:
-        return None
-    number, got = run.difference
-    expected = whole.texts[number] if number < len(whole.texts) else None
-    return Seen(number, expected, got, position, details, reason=reason)
+        seen = Seen(position=position)
+    return seen._replace(details=details, reason=reason)

@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 from ..core.arguments import check_int
 from ..core.derived import derived
@@ -30,21 +30,22 @@ from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
 from ..sources.iterable import reads_again
-from .chains import FIRST_HASH_SEED, Link, follow, plan_chains, plan_everywhere
+from ..stages.shard import Shard
+from .chains import FIRST_HASH_SEED, Chains, Link, plan_chains, plan_everywhere
 from .conditions import Conditions
+from .deals import check_deal, deals, rank_counts, ranks_may_change, why_ranks_are_fixed
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
+from .experiments import Unchecked
 from .flow import FlowCounts, Flows, left_out, suspicions
-from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .pulls import check_pulls
-from .rank_runs import HASH_SEEDS, deals
-from .ranks import check_ranks, other_counts, ranks_may_change, shards
+from .rank_runs import HASH_SEEDS
 from .report import Finding, Report, stage_costs
 from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
-from .work import Costs, Everywhere, Measure, Resumed, WholeRuns
+from .work import Costs, Everywhere, Measure, Resumed, WholeRuns, Work
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -116,8 +117,9 @@ def verify(
     ):
         with redirect_stdout(sys.stderr):
             stage = target.load().stage
-        beginning = ENDLESS if items is None and _is_endless(stage) else None
-        run = _Verification(str(target), stage, items, beginning, workers, bars, tell)
+        is_beginning = items is None and _is_endless(stage)
+        limit = ENDLESS if is_beginning else items
+        run = _Verification(str(target), stage, limit, is_beginning, workers, bars, tell)
         return run.verify(positions, generations, random.Random(seed))
 
 
@@ -138,40 +140,41 @@ def _may_be_endless(stage: Stage[Any]) -> bool:
     )
 
 
+@final
+@dataclass
 class _Verification:
-    """One verification on its way, and what it has found so far."""
+    """One verification on its way, and what it has found so far.
 
-    def __init__(
-        self,
-        target: str,
-        stage: Stage[Any],
-        limit: int | None,
-        beginning: int | None,
-        workers: TaskProcesses,
-        bars: Bars,
-        tell: Callable[[Estimate], object],
-    ) -> None:
-        self._target = target
-        self._stage = stage
-        self._limit = limit if beginning is None else beginning
-        self._cut_at: int | None = None
-        self._beginning = beginning  # the limit of one that never ends, if none was asked for
-        self._workers = workers
-        self._bar = bars
-        self._tell = tell
-        self._pace = ProcessCost(0.0, 0, 0.0)
-        self._loading = 0.0
-        self._digests = Digests(workers.new_file())  # of the reference run
-        self._fingerprint: str | None = None
-        self._complete = True
-        self._ways: list[Variation] = []
-        self._resumed: list[str] = []
-        self._planned = 0
-        self._links: list[Link] = []
-        self._ranks_are_fixed = False
-        self._costs: Costs | None = None
-        self._flows: dict[int, FlowCounts] = {}
-        self._notes: list[str] = []
+    Attributes:
+      target: what is verified, as text.
+      stage: the same.
+      limit: the number of items to draw; None for all.
+      is_beginning: whether that limit is only set since the pipeline never ends.
+      workers: to run tasks.
+      bar: makes progress bars.
+      tell: called with an estimate.
+    """
+
+    target: str
+    stage: Stage[Any]
+    limit: int | None
+    is_beginning: bool
+    workers: TaskProcesses
+    bar: Bars
+    tell: Callable[[Estimate], object]
+    _cut_at: int | None = field(init=False, default=None)
+    _pace: ProcessCost = field(init=False, default=ProcessCost(0.0, 0, 0.0))
+    _loading: float = field(init=False, default=0.0)
+    _fingerprint: str | None = field(init=False, default=None)
+    _complete: bool = field(init=False, default=True)
+    _ways: list[Variation] = field(init=False, default_factory=list)
+    _resumed: list[str] = field(init=False, default_factory=list)
+    _planned: int = field(init=False, default=0)
+    _links: list[Link] = field(init=False, default_factory=list)
+    _ranks_are_fixed: bool = field(init=False, default=False)
+    _costs: Costs | None = field(init=False, default=None)
+    _flows: dict[int, FlowCounts] = field(init=False, default_factory=dict)
+    _notes: list[str] = field(init=False, default_factory=list)
 
     def verify(self, positions: int, generations: int, rng: random.Random) -> Report:
         second = self._reference()
@@ -188,11 +191,15 @@ class _Verification:
             finding = self._of_second_pass(second) or self._of_pulls() or self._of_resumes()
             finding = finding or self._of_everywhere()
             self._tell_of_untried(finding)
-            finding = finding or self._of_ranks() or self._of_partitions() or self._of_several()
+            finding = finding or self._of_deals() or self._of_several()
         if finding is None:
             self._measure(rng)
-            self._follow_items()
         return self._report(finding)
+
+    @derived
+    def _digests(self) -> Digests:
+        """Those of the reference run."""
+        return Digests(self.workers.new_file())
 
     @derived
     def _items(self) -> int:
@@ -200,16 +207,16 @@ class _Verification:
 
     def _reference(self) -> PipelineRun:
         """Two runs in one process, the first for reference; returns the second."""
-        known = self._stage.length
-        ends = [int(end) for end in (known, self._limit) if end is not None and end != math.inf]
-        patience = PATIENCE if _may_be_endless(self._stage) else None
-        work = WholeRuns(self._limit, self._digests.path, count=2, seconds=patience)
+        known = self.stage.length
+        ends = [int(end) for end in (known, self.limit) if end is not None and end != math.inf]
+        patience = PATIENCE if _may_be_endless(self.stage) else None
+        work = WholeRuns(self.limit, self._digests.path, count=2, seconds=patience)
         text = "a run for reference, twice"
-        if self._beginning is not None:
-            text += f", over its first {self._beginning:,} items, since it has no end"
-        with self._bar(text, 2 * min(ends) if ends else None) as update:
+        if self.is_beginning:
+            text += f", over its first {self.limit:,} items, since it has no end"
+        with self.bar(text, 2 * min(ends) if ends else None) as update:
             began = monotonic()
-            outcome = self._workers.run(ProcessTask(work), _following(update))
+            outcome = self.workers.run(ProcessTask(work), _following(update))
             seconds = monotonic() - began
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
@@ -218,28 +225,29 @@ class _Verification:
         if first.error is not None:
             raise CannotRun(f"the pipeline fails at item {first.items}: {first.error}")
         self._fingerprint, self._complete = outcome.fingerprint, first.ended
-        if self._limit is None and not first.ended:
-            self._limit = first.items
+        if self.limit is None and not first.ended:
+            self.limit = first.items
             self._notes.append(
                 f"nothing tells whether it ends, and it has not within {PATIENCE:.0f} s; so only its first "
                 f"{first.items:,} items were looked at, and --items N looks at others"
             )
             self._cut_at = first.items
+        dealt = deals(self.stage).values()
         self._pace = ProcessCost(
             start=max(seconds - outcome.seconds, 0.0),
             items=first.items,
             run=outcome.seconds / 2,
-            reads_again=any(reads_again(found) for found, _ in walk(self._stage)),
-            at_once=self._workers.at_once,
-            shards=len(shards(self._stage)),
-            deals=bool(deals(self._stage)),
+            reads_again=any(reads_again(found) for found, _ in walk(self.stage)),
+            at_once=self.workers.at_once,
+            shards=sum(isinstance(deal, Shard) for deal in dealt),
+            deals=bool(dealt),
         )
         return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
         # They start while the run that saves uses only one processor.
         seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
-        if self._workers.fork_with(seeds):
+        if self.workers.fork_with(seeds):
             self._pace = replace(self._pace, restart=self._loading)
 
     def _tell_time(self, positions: int, chains: list[list[int]], generations: int) -> None:
@@ -248,13 +256,13 @@ class _Verification:
             # Which ones does not matter for the time.
             fewer = plan_chains(self._items, FEW, generations, random.Random(0))
             estimate = estimate._replace(fewer=FEW, fewer_seconds=self._pace.seconds(fewer))
-        self._tell(estimate)
+        self.tell(estimate)
 
     def _find_ways(self) -> None:
         """Tune the pipeline in other ways, as far as its stages can be exchanged."""
-        for way in variations(self._stage):
+        for way in variations(self.stage):
             try:
-                tuned(self._stage, way.tuning)
+                tuned(self.stage, way.tuning)
             except Exception as error:
                 self._notes.append(f"not resumed {way.label}: {error}")
             else:
@@ -262,11 +270,11 @@ class _Verification:
 
     def _saved_run(self, stops: tuple[int, ...]) -> tuple[TaskOutcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
-        folder = self._workers.new_folder()
+        folder = self.workers.new_folder()
         work = Resumed(folder, self._digests, self._end, stops)
         task = ProcessTask(work, conditions=Conditions(hash_seed=1))
-        with self._bar("a run that saves", self._items) as update:
-            return self._workers.run(task, _following(update)), folder
+        with self.bar("a run that saves", self._items) as update:
+            return self.workers.run(task, _following(update)), folder
 
     def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
         """What is wrong if that run is not the reference run."""
@@ -286,22 +294,10 @@ class _Verification:
         """Follow the chains, each generation with the pipeline tuned in the next way."""
         self._resumed += [way.label for way in self._ways]
         self._planned = sum(map(len, chains))
-        with self._bar("resumes in fresh processes", self._planned) as update:
-            jobs = [
-                partial(
-                    follow,
-                    number,
-                    stops,
-                    self._ways,
-                    self._workers.moved(saved_in, stops[0]),
-                    self._digests,
-                    self._end,
-                    self._workers,
-                    update,
-                )
-                for number, stops in enumerate(chains)
-            ]
-            self._links = [*chain.from_iterable(self._workers.run_all(jobs))]
+        with self.bar("resumes in fresh processes", self._planned) as update:
+            found = Chains(self.workers, saved_in, self._digests, self._end, self._ways, update)
+            jobs = [partial(found.follow, *numbered) for numbered in enumerate(chains)]
+            self._links = [*chain.from_iterable(self.workers.run_all(jobs))]
 
     def _of_second_pass(self, second: PipelineRun) -> Finding | None:
         """What is wrong if the second run in one process differs from the first."""
@@ -322,25 +318,35 @@ class _Verification:
 
     def _of_pulls(self) -> Finding | None:
         """What is wrong if a stage of the user delivers what depends on how it is pulled."""
-        found = check_pulls(self._stage, self._workers)
-        if isinstance(found, str):
-            self._notes.append(f"not pulled in other ways: {found}")
+        try:
+            unlike = check_pulls(self.stage, self.workers)
+        except Unchecked as failure:
+            self._notes.append(f"not pulled in other ways: {failure}")
             return None
-        return found
+        return unlike and unlike[1].finding(self.stage, unlike[0])
 
     def _of_everywhere(self) -> Finding | None:
         """What is wrong if a resume differs at a position that no chain has stopped at."""
-        positions = plan_everywhere(self._items, self._stage.random_access)
+        positions = plan_everywhere(self._items, self.stage.random_access)
         work = Everywhere(self._digests, positions)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # so that it can be a fork
-        with self._bar("resumes in one process", None):
-            outcome = self._workers.run(ProcessTask(work, conditions=conditions))
-        if outcome.error is not None:
-            self._notes.append(f"not resumed in one process: {outcome.error}")
-        if outcome.result is None:
+        position = self._done(
+            "resumes in one process", work, "not resumed in one process", conditions
+        )
+        if position is None:
             return None
-        with self._diagnosis((outcome.result,)) as diagnosis:
+        with self._diagnosis((position,)) as diagnosis:
             return diagnosis.of_resumes(self._ways[:1])
+
+    def _done(
+        self, text: str, work: Work, failure: str, conditions: Conditions | None = None
+    ) -> Any:
+        """The result of ``work``; None if it could not be done, which is noted as a ``failure``."""
+        with self.bar(text, None):
+            outcome = self.workers.run(ProcessTask(work, conditions=conditions or Conditions()))
+        if outcome.error is not None:
+            self._notes.append(f"{failure}: {outcome.error}")
+        return outcome.result
 
     def _tell_of_untried(self, finding: Finding | None) -> None:
         """Note that there are resumes that could not be tried; without a finding that is all."""
@@ -353,58 +359,48 @@ class _Verification:
             raise CannotRun(note)
         self._notes.append(note)
 
-    def _of_ranks(self) -> Finding | None:
-        """What is wrong if a shard cannot be resumed with other numbers of ranks."""
-        for number, shard in shards(self._stage):
-            try:
-                fixed = not ranks_may_change(self._stage, number)
-            except ResumableError as error:
-                self._notes.append(f"the ranks of {shard} were not changed: {error}")
+    def _of_deals(self) -> Finding | None:
+        """What is wrong if what a stage deals out cannot be resumed by other numbers of ranks."""
+        for number, deal in deals(self.stage).items():
+            saving, *others = rank_counts(deal)
+            is_shard = isinstance(deal, Shard)
+            shown = f"{deal} with {' and '.join(map(str, others))} ranks"
+            shown += "" if is_shard else f" after {saving}"
+            if not others or (is_shard and not self._may_change(number, deal)):
                 continue
-            if fixed:
-                self._ranks_are_fixed = True
-                self._notes.append(f"a later stage fixes the ranks of {shard}")
-                continue
-            counts = other_counts(shard)
-            shown = f"{shard} with {' and '.join(map(str, counts))} ranks"
+            with self.bar(shown, None):
+                if not is_shard and (fixed := why_ranks_are_fixed(saving, self.workers)):
+                    self._ranks_are_fixed = True
+                    self._notes.append(f"the ranks of {deal} must stay the same: {fixed}")
+                try:
+                    seen = check_deal(self.stage, number, self.workers, self.limit)
+                except Unchecked as failure:
+                    self._notes.append(f"{shown}: could not be checked: {failure}")
+                    continue
             self._resumed.append(shown)
-            with self._bar(shown, None):
-                found = check_ranks(self._stage, number, counts, self._workers, self._limit)
-            if isinstance(found, Finding):
-                return found
-            if found is not None:
-                self._notes.append(f"{shown}: could not be checked: {found}")
+            if seen is not None:
+                return seen.finding(self.stage, number)
         return None
 
-    def _of_partitions(self) -> Finding | None:
-        """What is wrong if partitions cannot be resumed by other numbers of ranks."""
-        for number, found in partitions(self._stage):
-            saving, *others = rank_counts(found)
-            if not others:
-                continue
-            shown = f"{found} with {' and '.join(map(str, others))} ranks after {saving}"
-            with self._bar(shown, None):
-                fixed = why_ranks_are_fixed(saving, self._workers)
-                told = check_partitions(self._stage, number, [saving, *others], self._workers)
-            if fixed is not None:
-                self._ranks_are_fixed = True
-                self._notes.append(f"the ranks of {found} must stay the same: {fixed}")
-            if isinstance(told, Finding):
-                return told
-            if told is not None:
-                self._notes.append(f"{shown}: could not be checked: {told}")
-            else:
-                self._resumed.append(shown)
-        return None
+    def _may_change(self, number: int, shard: Stage[Any]) -> bool:
+        """Whether the ranks of the shard ``number`` may change; notes why not."""
+        try:
+            if ranks_may_change(self.stage, number):
+                return True
+            self._ranks_are_fixed = True
+            self._notes.append(f"a later stage fixes the ranks of {shard}")
+        except ResumableError as error:
+            self._notes.append(f"the ranks of {shard} were not changed: {error}")
+        return False
 
     def _of_several(self) -> Finding | None:
         """What is wrong if ranks save one checkpoint together, or one takes another's state."""
-        if not deals(self._stage):
+        if not deals(self.stage):
             return None
-        self._workers.fork_with(HASH_SEEDS)
-        with self._bar("several ranks", None):
+        self.workers.fork_with(HASH_SEEDS)
+        with self.bar("several ranks", None):
             found = check_several(
-                self._stage, self._workers, self._limit, may_change=not self._ranks_are_fixed
+                self.stage, self.workers, self.limit, may_change=not self._ranks_are_fixed
             )
         self._resumed += found.resumed
         self._notes += found.notes
@@ -412,19 +408,12 @@ class _Verification:
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
-        with self._bar("costs", None):
-            outcome = self._workers.run(ProcessTask(Measure(tuple(sorted(chosen)))))
-        self._costs = outcome.result
-        if outcome.error is not None:
-            self._notes.append(f"costs could not be measured: {outcome.error}")
-
-    def _follow_items(self) -> None:
-        with self._bar("items in and out", None):
-            outcome = self._workers.run(ProcessTask(Flows(self._end)))
-        if outcome.error is not None:
-            self._notes.append(f"items in and out were not counted: {outcome.error}")
-        else:
-            self._flows = outcome.result
+        work = Measure(tuple(sorted(chosen)))
+        self._costs = self._done("costs", work, "costs could not be measured")
+        flows = self._done(
+            "items in and out", Flows(self._end), "items in and out were not counted"
+        )
+        self._flows = flows or {}
 
     @property
     def _end(self) -> int | None:
@@ -435,8 +424,8 @@ class _Verification:
     def _diagnosis(self, stops: tuple[int, ...]) -> Iterator[Diagnosis]:
         limit = self._end
         # Without an end: how many experiments it takes depends on what they show.
-        with self._bar("looking for the first stage that differs", None) as update:
-            yield Diagnosis(self._stage, self._workers, limit, stops, lambda: update(1))
+        with self.bar("looking for the first stage that differs", None) as update:
+            yield Diagnosis(self.stage, self.workers, limit, stops, lambda: update(1))
 
     def _report(self, finding: Finding | None) -> Report:
         seconds = [
@@ -446,22 +435,22 @@ class _Verification:
         ]
         costs = self._costs
         return Report(
-            target=self._target,
+            target=self.target,
             items=self._items,
             complete=self._complete,
             planned=self._planned,
             positions=sum(not link.outcome.died for link in self._links),
             differences=sum(link.differs for link in self._links),
-            processes=self._workers.started,
+            processes=self.workers.started,
             resumed=tuple(self._resumed),
             reread=costs and costs.reread,
             state_bytes=costs and costs.state_bytes,
             get_state_seconds=costs and costs.get_state_seconds,
             resume_seconds=median(seconds) if seconds else None,
-            stages=stage_costs(self._stage, costs and costs.largest),
+            stages=stage_costs(self.stage, costs and costs.largest),
             finding=finding,
-            left_out=tuple(left_out(self._stage, self._flows)),
-            suspicions=tuple(suspicions(self._stage, self._flows)),
+            left_out=tuple(left_out(self.stage, self._flows)),
+            suspicions=tuple(suspicions(self.stage, self._flows)),
             notes=tuple(self._notes),
         )
 

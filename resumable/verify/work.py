@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 from typing import Any, Final, NamedTuple, final
@@ -18,12 +21,11 @@ from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
 from ..state.value import State
-from ..triggers import AtEnd, AtSteps
+from ..testing.digest import item_digest
+from ..triggers import AtEnd, AtSteps, EverySteps, Trigger
 from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
-from .runs import Digests, PipelineRun, TimeToFirstItem, WaitLimit, Watch, draw
+from .runs import Digests, PipelineRun, Watch, draw
 
-FEWEST: Final = 10_000
-"""Items drawn of a pipeline of which it is not known whether it ends."""
 TIMINGS: Final = 50
 
 
@@ -33,6 +35,9 @@ class Work(ABC):
     @abstractmethod
     def do(self, stage: Stage[Any], watch: Watch) -> Any:
         """Do it; the result, or the exception, is pickled for the parent."""
+
+    def end(self) -> None:  # noqa: B027  # most works leave that to the process
+        """End the process in a way of its own; called when the result has been written."""
 
 
 @final
@@ -54,13 +59,9 @@ class WholeRuns(Work):
 
     def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
         runs: list[PipelineRun] = []
-        limit = self.limit
-        for number in range(self.count):
-            keep, expected = self.keep, self.expected
-            if number and self.keep is not None:
-                keep, expected = None, Digests(self.keep)
-            is_bounded = self.seconds is not None and limit is None and not number
-            patience = WaitLimit(FEWEST, self.seconds or 0.0) if is_bounded else None
+        limit, keep, expected = self.limit, self.keep, self.expected
+        patience = self.seconds if limit is None else None
+        for _ in range(self.count):
             with iter(Pipeline(stage)) as iterator:
                 run = draw(
                     iterator,
@@ -74,6 +75,10 @@ class WholeRuns(Work):
             runs.append(run)
             if patience is not None and not run.ended:
                 limit = run.items
+            if keep is not None:
+                expected = Digests(keep)
+                keep = None
+            patience = None
         return runs
 
 
@@ -96,59 +101,73 @@ class ResumedRun(NamedTuple):
 class Resumed(Work):
     """A run from the newest checkpoint in ``folder``, or from the start, to item ``until``.
 
-    It saves at its end, and after each number of items in ``saves``. ``expected`` are the digests
-    of the whole run.
+    Attributes:
+      folder: of the checkpoints; several ranks save in it together.
+      expected: the digests of the whole run, to compare it with; None to keep digests in ``keep``.
+      until: the number of items after which it stops, counted from the very first; None for the end.
+      saves: after how many items it saves; it saves at its end too.
+      every: the number of items from save to save, instead of all that.
+      rank: which rank this is.
+      ranks: how many save together.
+      keep: a new file for the digests; None to keep none.
+      is_killed: whether the process is killed after ``until`` items, with the checkpoints still open.
     """
 
     folder: str
-    expected: Digests
+    expected: Digests | None
     until: int | None
     saves: tuple[int, ...] = ()
+    every: int | None = None
+    rank: int = 0
+    ranks: int = 1
+    keep: str | None = None
+    is_killed: bool = False
+    _open: list[ExitStack] = field(init=False, default_factory=list, repr=False)
 
     def do(self, stage: Stage[Any], watch: Watch) -> ResumedRun:
-        within = [step for step in self.saves if step]
-        trigger = AtSteps(within) if within else AtEnd()
-        with Checkpointer(self.folder, trigger) as checkpointer:
+        with ExitStack() as stack:
             began = perf_counter()
+            checkpointer = stack.enter_context(self._checkpointer())
             loop = checkpointer.resume(Pipeline(stage))
             first = loop.step
             if first in self.saves:
                 checkpointer.save()
-            limit = None if self.until is None else self.until - first
-            timed = TimeToFirstItem(loop, began)
+            limit = None if self.until is None else max(self.until - first, 0)
+            expected = self.expected and self.expected.after(first)
             with ended_runs_expected():
-                run = draw(timed, limit, watch, expected=self.expected.after(first), first=first)
-        return ResumedRun(first, run, timed.seconds)
+                run = draw(loop, limit, watch, expected=expected, keep=self.keep, first=first)
+            if self.is_killed:
+                self._open.append(stack.pop_all())
+        return ResumedRun(first, run, None if run.first_at is None else run.first_at - began)
+
+    def end(self) -> None:
+        if self.is_killed:
+            if hasattr(signal, "SIGKILL"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            os._exit(1)
+
+    def _checkpointer(self) -> Checkpointer:
+        trigger: Trigger = AtEnd()
+        if self.every is not None:
+            trigger = EverySteps(self.every)
+        elif steps := [*filter(None, self.saves)]:
+            trigger = AtSteps(steps)
+        at_end = self.every is None
+        return Checkpointer(
+            self.folder, trigger, rank=self.rank, ranks=self.ranks, save_at_end=at_end
+        )
 
 
 @final
 @dataclass(frozen=True)
-class ResumedHere(Work):
-    """The whole run, and then a chain of resumes at ``stops``, all in one process.
+class Obeyed(Work):
+    """Try a law of `resumable.testing` with the digests of a pipeline's items; an error if it is broken."""
 
-    Gives the runs between the stops. Each is compared with the whole run, whose digests go to the
-    file ``keep``.
-    """
+    law: Callable[..., None]
+    arguments: tuple[Any, ...]
 
-    limit: int | None
-    keep: str
-    stops: tuple[int, ...]
-
-    def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
-        pipeline: Pipeline[Any] = Pipeline(stage)
-        with iter(pipeline) as iterator:
-            draw(iterator, self.limit, watch, keep=self.keep)
-        whole = Digests(self.keep)
-        runs = []
-        state: State | None = None
-        position = 0
-        for until in (*self.stops, self.limit):
-            limit = None if until is None else until - position
-            with iter(pipeline) if state is None else pipeline.resume(state) as iterator:
-                expected = whole.after(position)
-                runs.append(draw(iterator, limit, watch, expected=expected, first=position))
-                state, position = iterator.get_state(), iterator.step
-        return runs
+    def do(self, stage: Stage[Any], watch: Watch) -> None:
+        self.law(Pipeline(stage).map(item_digest), *self.arguments)
 
 
 @final

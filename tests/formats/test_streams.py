@@ -188,8 +188,8 @@ def test_a_resume_in_a_fresh_process(tmp_path: Path) -> None:
         for _ in iterator:
             states.append(rs.dumps(iterator.get_state()))
     chosen = [0, 20, 42, 43, len(states) - 1]
-    rest = resume_in_a_fresh_process(pipeline, [states[n] for n in chosen], [5] * len(chosen))
-    assert rest == [expected[n + 1 : n + 6] for n in chosen]
+    runs = resume_in_a_fresh_process(pipeline, [states[n] for n in chosen], [5] * len(chosen))
+    assert [run.items for run in runs] == [expected[n + 1 : n + 6] for n in chosen]
 
 
 def test_nothing_is_read_before_the_first_item(tmp_path: Path, read: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import threading
 from dataclasses import dataclass
@@ -140,6 +141,19 @@ class SkipsTooFar(rs.TransformIterator[Any]):
 
     def skip(self, count: int) -> int:
         return self._upstream.skip(count + 1) and count
+
+
+class NamesItsProcess(rs.TransformIterator[Any]):
+    """Its items are right, and its state is another one in another process."""
+
+    def pull(self, count: int) -> list[Any]:
+        return list(block_items(self._upstream.pull(count)))
+
+    def get_state(self) -> dict[str, Any]:
+        return {"process": os.getpid(), "upstream": self._upstream.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._upstream.set_state(state["upstream"])
 
 
 STOPS: list[threading.Event] = []

@@ -147,6 +147,15 @@ def test_a_hash_seed_that_decides_the_order_is_found_in_a_fresh_process() -> Non
         check_resumes_everywhere(pipeline, fresh_process=True)
 
 
+def test_a_state_that_is_another_one_in_a_fresh_process_is_found() -> None:
+    pipeline = rs.range(9).apply(broken.Broken, broken.NamesItsProcess)
+    check_resumes_everywhere(pipeline)
+    with pytest.raises(
+        AssertionError, match=r"resumed at 0 in a fresh process from .*: the state is now"
+    ):
+        check_resumes_everywhere(pipeline, fresh_process=True)
+
+
 class Remembering:
     """A function with state that it does not offer."""
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from resumable.testing import items
 from resumable.testing.comparing import same
-from resumable.verify.digest import item_digest
+from resumable.testing.digest import item_digest
 
 Point = namedtuple("Point", "x y")
 
@@ -91,7 +91,7 @@ def test_equal_parts_count_alike_whether_they_are_one_object_or_two() -> None:
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_digest_is_the_same_in_every_process(seed: str) -> None:
     code = (
-        "from resumable.verify.digest import item_digest\n"
+        "from resumable.testing.digest import item_digest\n"
         "print(item_digest([{'b', 'a', 'word'}, {'k': object}, object()]).hex())"
     )
     done = subprocess.run(
@@ -163,3 +163,25 @@ def test_shared_parts_and_linked_ones_take_no_longer() -> None:
     for node in nodes:
         node += nodes
     assert item_digest(nodes) == item_digest(nodes)
+
+
+def test_objects_without_an_equality_are_the_same_if_all_that_they_hold_is() -> None:
+    for one, again, other in (
+        (Slotless(1), Slotless(1), Slotless(2)),
+        (Mixed(1), Mixed(1), Mixed(2)),
+        (WithSlots(1), WithSlots(1), WithSlots(2)),
+    ):
+        assert same([one], [again])
+        assert not same([one], [other])
+
+
+class Slotless:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class WithSlots:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value

@@ -16,8 +16,8 @@ import resumable as rs
 from resumable.cli import progress
 from resumable.verify import verifier, verify
 from resumable.verify.estimate import Estimate
-from resumable.verify.runs import Digests
-from resumable.verify.work import FEWEST, WholeRuns
+from resumable.verify.runs import FEWEST, Digests
+from resumable.verify.work import WholeRuns
 
 MINE = """
 import itertools

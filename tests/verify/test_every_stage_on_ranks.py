@@ -41,11 +41,6 @@ class Here(TaskProcesses):
         return TaskOutcome("", result)
 
 
-@pytest.fixture(autouse=True)
-def no_kills(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resumable.verify.lives._be_killed", lambda: None)
-
-
 def behind(
     pipeline: rs.Pipeline[Any], deal: Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
 ) -> rs.Pipeline[Any]:

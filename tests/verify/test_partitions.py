@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import resumable as rs
-from resumable.verify.partitions import Alone, Continued, JoinRankStates, rank_counts
+from resumable.testing.digest import DIGEST_BYTES
+from resumable.verify.deals import Alone, Continued, SavedByRanks, rank_counts
+from resumable.verify.runs import Digests
 from resumable.verify.verifier import verify
 
-MOST = 9
 
-
-def told(pipeline: rs.Pipeline[Any], ranks: int, damage: int | None = None) -> str | None:
+def told(
+    pipeline: rs.Pipeline[Any], ranks: int, folder: Path, damage: int | None = None
+) -> str | None:
     """What is wrong with two ranks that ``ranks`` continue, all in this process."""
     stage: Any = pipeline.stage
-    alone = Alone(MOST).do(stage, lambda count: None)
+    known = [Digests(str(folder / str(number))) for number in range(stage.count)]
+    Alone(known, None).do(stage, lambda count: None)
     if damage is not None:
-        del alone[damage][-1]
-    state = JoinRankStates(2, 11).do(stage, lambda count: None)
-    return Continued(state, ranks, alone, MOST).do(stage, lambda count: None)
+        os.truncate(known[damage].path, (len(known[damage]) - 1) * DIGEST_BYTES)
+    state = SavedByRanks(2, 11).do(stage, lambda count: None)
+    seen = Continued(state, ranks, known, None).do(stage, lambda count: None)
+    return seen and seen.details
 
 
 class Hidden:
@@ -35,7 +40,7 @@ class Hidden:
         return number, self.seen
 
 
-def test_the_items_of_each_partition_are_compared_with_a_run_of_it_alone() -> None:
+def test_the_items_of_each_partition_are_compared_with_a_run_of_it_alone(tmp_path: Path) -> None:
     def fn(part: rs.Pipeline[int]) -> rs.Pipeline[Any]:
         return part.filter(lambda number: number % 5).shuffle(1, window=3)
 
@@ -43,10 +48,12 @@ def test_the_items_of_each_partition_are_compared_with_a_run_of_it_alone() -> No
         numbers = rs.range(41).shuffle(0)
         exact = numbers.partition(5, fn if uneven is None else lambda part: part.map(abs))
         for ranks in (1, 3):
-            assert told(exact.shard(0, 2, uneven=uneven), ranks) is None
-            assert "of partition 3" in str(told(exact.shard(0, 2), ranks, damage=3))
+            assert told(exact.shard(0, 2, uneven=uneven), ranks, tmp_path) is None
+            assert "of partition 3" in str(told(exact.shard(0, 2), ranks, tmp_path, damage=3))
     hidden = rs.range(41).partition(5, lambda part: part.map(Hidden()))
-    assert "Item 4 of partition 0 is another one than in a run by itself" in str(told(hidden, 3))
+    assert "Item 4 of partition 0 is another one than in a run by itself" in str(
+        told(hidden, 3, tmp_path)
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,3 +80,24 @@ def test_a_stage_that_holds_items_of_a_rank_is_named(tmp_path: Path) -> None:
     (note,) = report.notes
     assert "the ranks of Partition(count=4, ranks=2) must stay the same" in note
     assert "WindowShuffle holds items of its rank" in note
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad", "keep"])
+@pytest.mark.parametrize(("ranks", "wrong"), [(1, 29), (3, 20), (3, 33), (4, 37)])
+def test_the_items_of_ranks_are_compared_with_the_global_order(
+    ranks: int, wrong: int, uneven: str, tmp_path: Path
+) -> None:
+    stage: Any = rs.range(41).shuffle(0).shard(1, 3, uneven=uneven).stage
+    order = Digests(str(tmp_path / "order"))
+    Alone([order], None).do(stage, lambda count: None)
+    work = Continued(
+        SavedByRanks(None, 6).do(stage, lambda count: None), ranks, [order], position=18
+    )
+    assert work.do(stage, lambda count: None) is None
+    digests = bytearray(order.read())
+    for number in (wrong, 0, 40):  # the first was delivered before
+        digests[number * DIGEST_BYTES] ^= 1
+    Path(order.path).write_bytes(digests)
+    seen = work.do(stage, lambda count: None)
+    assert seen is not None
+    assert (seen.position, seen.item) == (18, wrong)

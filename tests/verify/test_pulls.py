@@ -32,7 +32,9 @@ class RemadeIterator(rs.TransformIterator[Any]):
 
 def unlike(make: Any, numbers: rs.Pipeline[Any] | None = None) -> Any:
     pipeline = (numbers or rs.range(30)).apply(lambda stage: Remade(stage, make)).batch(4)
-    return Pulled((1,), 20).do(pipeline.stage, lambda count: None)
+    found = Pulled((1,), 20).do(pipeline.stage, lambda count: None)
+    assert found is None or found[0] == 1
+    return found and found[1]
 
 
 def test_items_and_their_types_are_compared() -> None:
@@ -40,11 +42,11 @@ def test_items_and_their_types_are_compared() -> None:
     assert unlike(np.asarray) is None
     assert unlike(lambda items: np.asarray(items) if len(items) > 2 else items) is None
     wide = unlike(lambda items: [np.int64(item) for item in items] if len(items) > 2 else items)
-    assert wide == (1, 3, "3", repr(np.int64(3)))
+    assert (wide.item, wide.expected, wide.got) == (3, "3", repr(np.int64(3)))
     swapped = unlike(lambda items: items[::-1])
-    assert (swapped.item, swapped.singly, swapped.pulled) == (0, "0", "1")
+    assert (swapped.item, swapped.expected, swapped.got) == (0, "0", "1")
 
 
 def test_an_end_that_comes_early_is_told() -> None:
     found = unlike(lambda items: items if len(items) < 3 else items[:1], rs.range(9))
-    assert found.pulled == "'nothing'"
+    assert found.got == "'nothing'"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +15,6 @@ import pytest
 from support.forks import verify_by_forks
 
 import resumable as rs
-from resumable.verify.lives import Lived
 from resumable.verify.processes import TaskProcesses
 from resumable.verify.runs import Digests, PipelineRun, draw
 from resumable.verify.several import (
@@ -23,6 +25,7 @@ from resumable.verify.several import (
     check_several,
 )
 from resumable.verify.target import Target
+from resumable.verify.work import Resumed, ResumedRun
 
 Check = Callable[[str], Verdict]
 
@@ -115,16 +118,20 @@ def run_of(items: list[int], expected: Digests | None = None, **options: Any) ->
     return draw(iter(items), None, lambda count: None, expected=expected, texts=9, **options)
 
 
+def resumed(first: int, run: PipelineRun) -> ResumedRun:
+    return ResumedRun(first, run, None)
+
+
 def test_a_life_that_starts_over_or_differs_is_wrong(tmp_path: Path) -> None:
     whole = run_of([0, 1, 2, 3], keep=str(tmp_path / "whole"))
     rest = Digests(str(tmp_path / "whole")).after(2)
-    assert _of_life(Lived(2, run_of([2, 3], rest, first=2)), 2, 1, whole) is None
-    assert _of_life(Lived(3, run_of([3], rest.after(1), first=3)), 2, 1, whole) is None
-    lost = _of_life(Lived(0, whole), 2, 1, whole)
+    assert _of_life(resumed(2, run_of([2, 3], rest, first=2)), 2, 1, whole) is None
+    assert _of_life(resumed(3, run_of([3], rest.after(1), first=3)), 2, 1, whole) is None
+    lost = _of_life(resumed(0, whole), 2, 1, whole)
     assert lost is not None
     assert lost.reason.name == "ranks start over"
     assert "All had saved step 2, and a resume began after 0 items." in lost.details
-    other = _of_life(Lived(2, run_of([2, 7], rest, first=2)), 2, 1, whole)
+    other = _of_life(resumed(2, run_of([2, 7], rest, first=2)), 2, 1, whole)
     assert other is not None
     assert (other.reason.name, other.item) == ("a rank goes astray", 3)
     assert (other.expected, other.got) == ("3", "7")
@@ -136,9 +143,29 @@ def test_a_run_that_fails_is_wrong(tmp_path: Path) -> None:
         raise KeyError("lost")
 
     failed = draw(failing(), None, lambda count: None)
-    wrong = _different(_of_life(Lived(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
+    wrong = _different(_of_life(resumed(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
     assert wrong is not None
     assert wrong.details == "It ended with KeyError: 'lost'."
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no such signal")
+def test_a_rank_is_killed_while_its_checkpoints_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
+    monkeypatch.setattr(os, "_exit", lambda status: None)
+    for is_killed in (False, True):
+        folder = str(tmp_path / f"{is_killed}")
+        life = Resumed(folder, None, 4, every=3, is_killed=is_killed)
+        done = life.do(rs.range(9).stage, lambda count: None)
+        assert (done.first, done.run.items) == (0, 4)
+        assert rs.Checkpointer(folder, rs.AtEnd()).steps() == [3]
+        resuming = pytest.raises(rs.NameInUse) if is_killed else nullcontext()
+        with resuming, rs.Checkpointer(folder, rs.AtEnd()) as other:
+            other.resume(rs.range(9))
+        life.end()
+    assert killed == [(os.getpid(), signal.SIGKILL)]
 
 
 @pytest.mark.parametrize(

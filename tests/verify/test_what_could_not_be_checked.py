@@ -13,8 +13,10 @@ from support.forks import verify_by_forks
 from verify.pairs import PAIRS
 
 import resumable as rs
+from resumable.verify import verify
+from resumable.verify.deals import Continued, check_deal
+from resumable.verify.experiments import Unchecked
 from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
-from resumable.verify.ranks import ResumeOnRanks, check_ranks
 from resumable.verify.target import Target
 
 MINE = (
@@ -167,7 +169,7 @@ class Killed(TaskProcesses):
     """Of what resumes with other ranks, every process dies."""
 
     def run(self, task: ProcessTask, watch: Any = None) -> TaskOutcome:
-        if isinstance(task.work, ResumeOnRanks):
+        if isinstance(task.work, Continued):
             return TaskOutcome(None, None, "the process was ended by SIGKILL", "ProcessEnded")
         return super().run(task, watch)
 
@@ -180,8 +182,23 @@ def test_ranks_whose_processes_died_are_not_said_to_differ(
     (tmp_path / "work").mkdir()
     workers = Killed(Target(f"{tmp_path / 'ranked.py'}:ranked"), tmp_path / "work", 1)
     stage = rs.range(9).shard(0, 2).stage
-    found = check_ranks(stage, 0, [1, 3], workers, None)
-    assert found == "the process was ended by SIGKILL"
+    with pytest.raises(Unchecked, match="the process was ended by SIGKILL"):
+        check_deal(stage, 0, workers, None)
+
+
+def test_ranks_that_could_not_be_checked_are_not_said_to_have_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any) -> None:
+        raise Unchecked("the process was ended by SIGKILL")
+
+    (tmp_path / "ranked.py").write_text("import resumable as rs\nranked = rs.range(9).shard(0, 2)")
+    verify_by_forks(monkeypatch)
+    monkeypatch.setattr("resumable.verify.verifier.check_deal", dies)
+    report = verify(f"{tmp_path / 'ranked.py'}:ranked", positions=1)
+    shown = "Shard(index=0, count=2) with 1 and 3 ranks"
+    assert f"{shown}: could not be checked: the process was ended by SIGKILL" in report.notes
+    assert shown not in report.resumed
 
 
 def test_a_stopped_clock_leaves_the_types_of_dates_as_they_are() -> None:

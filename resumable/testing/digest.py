@@ -1,6 +1,6 @@
 """A digest of any item, equal in every process for items that are the same."""
 
-# Digests compare as `testing.comparing.same` does, for items in two processes. Nothing that
+# Digests compare as `comparing.same` does, for items in two processes. Nothing that
 # differs between processes goes in: no address, no order of a set, no identity.
 #
 # A container is digested from the digests of its parts, so one that occurs often is digested once.
@@ -16,8 +16,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-
-from ..testing.comparing import array_bytes
 
 DIGEST_BYTES: Final = 16
 MOST_VISITS: Final = 100_000
@@ -109,6 +107,26 @@ class _Digester:
         if value.dtype.hasobject:
             return _hashed("array", shape, self.digest(value.tolist()))
         return _hashed("array", shape, array_bytes(value))
+
+
+def array_bytes(array: Any) -> bytes:
+    """The values of an array or of a NumPy scalar, without gaps between them in memory."""
+    dtype = array.dtype
+    if dtype.names is not None:
+        return b"".join(array_bytes(array[name]) for name in dtype.names)
+    if dtype.kind == "f" and dtype.itemsize > 8:  # an extended precision, padded
+        return _halves(array)
+    if dtype.kind == "c" and dtype.itemsize > 16:
+        return _halves(array.real) + _halves(array.imag)
+    return bytes(array.tobytes())
+
+
+def _halves(array: Any) -> bytes:
+    """Numbers of extended precision, each as the sum of two doubles."""
+    with np.errstate(all="ignore"):
+        upper = np.asarray(array).astype(np.float64)
+        lower = (array - upper).astype(np.float64)
+    return bytes(upper.tobytes() + lower.tobytes())
 
 
 def _plain(value: Any) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .failures import Failures
+from ..failures import Failures
 
 __all__ = [
     "Explained",

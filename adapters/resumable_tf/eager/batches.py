@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import resumable as rs
 
-from .numbered import DERIVING
+from ..numbered import DERIVING
 
 __all__ = ["TrainedBatches"]
 

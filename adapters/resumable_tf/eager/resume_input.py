@@ -27,14 +27,13 @@ from resumable.core.arguments import check_bool, check_int
 from resumable.core.ended import warn_of_ended_run
 from resumable.state.value import State
 
-from .arguments import policy_of
+from ..checkpoints import InputCheckpoints
+from ..feed import Feed
+from ..numbered import numbered, without_number
+from ..policy import check_policy, policy_of, without_policy
+from ..tasks import TaskFiles
 from .batches import TrainedBatches
-from .checkpoints import InputCheckpoints
-from .feed import Feed
 from .keras_progress import Explained, correct, is_continued, iterations_of, unused_counter
-from .numbered import numbered, without_number
-from .policy import check_policy, without_policy
-from .tasks import TaskFiles
 
 __all__ = ["ResumeInput"]
 

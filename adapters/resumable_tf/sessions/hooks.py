@@ -15,12 +15,12 @@ from resumable.checkpoint.names import check_name
 from resumable.checkpoint.opening import check_listeners, check_pipeline
 from resumable.core.arguments import check_bool
 
-from .arguments import check_savers, check_trains, check_when, policy_of
+from ..policy import check_policy, policy_of
 from .dataset import claim_store
-from .following import ModelSaver, changed_since
-from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
-from .policy import check_policy
-from .task import task_of
+from .following import ModelSaver
+from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, saved_inputs
+from .model_folder import changed_since, models_in
+from .settings import check_savers, check_trains, check_when, task_of
 
 __all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "SessionListener"]
 

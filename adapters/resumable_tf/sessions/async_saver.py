@@ -15,12 +15,13 @@ from resumable.checkpoint.opening import check_listeners
 from resumable.core.arguments import check_bool
 from resumable.errors import shorten
 
-from .arguments import check_savers, check_trains, check_when, policy_of
+from ..policy import policy_of
 from .following import ModelSaver
 from .hooks import SessionListener
-from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
+from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, saved_inputs
+from .model_folder import models_in
+from .settings import Task, check_savers, check_trains, check_when
 from .snapshot import ModelSnapshot
-from .task import Task
 
 __all__ = ["AsyncCheckpointSaverHook"]
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ from .columns import Columns
 from .feed import Feed
 from .flat_columns import FlatColumns
 
-__all__ = ["NumberedDataset", "numbered", "without_number"]
+__all__ = ["DERIVING", "NumberedDataset", "derive_by", "numbered", "without_number"]
 
 DERIVING: Final = (
     "apply",
@@ -150,19 +150,34 @@ def without_number(number: Any, item: Any) -> Any:
     return item
 
 
-def _deriving(name: str) -> Callable[..., NumberedDataset]:
-    def method(self: NumberedDataset, *args: Any, **options: Any) -> NumberedDataset:
-        with_numbers = [each.pairs if isinstance(each, NumberedDataset) else each for each in args]
-        return self._derived(getattr(self.pairs, name)(*with_numbers, **options))
+def derive_by(kind: type, names: Iterable[str], derive: Callable[..., Any]) -> None:
+    """Give a class of data sets the methods of tf.data with these ``names``, unless it has its own.
 
-    method.__name__ = name
-    method.__doc__ = f"The same as `tf.data.Dataset.{name}`."
-    return method
+    Args:
+      kind: the class.
+      names: of methods, of which this version of TensorFlow may lack some.
+      derive: called with the data set, the name and the arguments.
+    """
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            return derive(self, name, *args, **options)
+
+        call.__name__ = name
+        call.__doc__ = f"The same as `tf.data.Dataset.{name}`."
+        return call
+
+    for name in names:
+        if hasattr(tf.data.Dataset, name) and name not in vars(kind):
+            setattr(kind, name, method(name))
 
 
-for _name in DERIVING:
-    if hasattr(tf.data.Dataset, _name) and _name not in vars(NumberedDataset):
-        setattr(NumberedDataset, _name, _deriving(_name))
+def _derive(dataset: NumberedDataset, name: str, *args: Any, **options: Any) -> NumberedDataset:
+    with_numbers = [each.pairs if isinstance(each, NumberedDataset) else each for each in args]
+    return dataset._derived(getattr(dataset.pairs, name)(*with_numbers, **options))
+
+
+derive_by(NumberedDataset, DERIVING, _derive)
 
 
 def numbered(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import tensorflow as tf
 
 import resumable as rs
 
-from ..numbered import DERIVING
+from ..numbered import DERIVING, derive_by
 
 __all__ = ["TrainedBatches"]
 
@@ -35,22 +34,15 @@ class TrainedBatches(tf.data.Dataset):  # type: ignore[misc]
         return [self._dataset]
 
 
-def _deriving(name: str) -> Callable[..., TrainedBatches]:
-    def method(self: TrainedBatches, *args: Any, **options: Any) -> TrainedBatches:
-        if name not in ALLOWED:
-            raise rs.InvalidArgument(
-                f"after ResumeInput.dataset tf.data may {', '.join(ALLOWED[:-1])} and "
-                f"{ALLOWED[-1]}, got {name}: fit must train each batch of the pipeline, so {name} "
-                "belongs there"
-            )
-        made = getattr(tf.data.Dataset, name)(self, *args, **options)
-        return made if isinstance(made, TrainedBatches) else TrainedBatches(made)
-
-    method.__name__ = name
-    method.__doc__ = f"The same as `tf.data.Dataset.{name}`, if that keeps the batches."
-    return method
+def _derive(dataset: TrainedBatches, name: str, *args: Any, **options: Any) -> TrainedBatches:
+    if name not in ALLOWED:
+        raise rs.InvalidArgument(
+            f"after ResumeInput.dataset tf.data may {', '.join(ALLOWED[:-1])} and "
+            f"{ALLOWED[-1]}, got {name}: fit must train each batch of the pipeline, so {name} "
+            "belongs there"
+        )
+    made = getattr(tf.data.Dataset, name)(dataset, *args, **options)
+    return made if isinstance(made, TrainedBatches) else TrainedBatches(made)
 
 
-for _name in ("batch", *DERIVING):
-    if hasattr(tf.data.Dataset, _name):
-        setattr(TrainedBatches, _name, _deriving(_name))
+derive_by(TrainedBatches, ("batch", *DERIVING), _derive)

@@ -307,14 +307,24 @@ class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
 
 
 class SessionListener(rs.CheckpointListener):
-    """Calls the methods of a listener of TensorFlow, with the session of ``hook``."""
+    """Calls the methods of a listener of TensorFlow, with the session of ``hook``.
 
-    def __init__(self, hook: Any, listener: tf1.train.CheckpointSaverListener) -> None:
+    Args:
+      hook: the hook.
+      listener: the listener.
+      calls_before: whether to call its ``before_save`` too.
+    """
+
+    def __init__(
+        self, hook: Any, listener: tf1.train.CheckpointSaverListener, calls_before: bool = True
+    ) -> None:
         self._hook = hook
         self._listener = listener
+        self._calls_before = calls_before
 
     def before_save(self, step: int) -> None:
-        self._listener.before_save(self._hook.session, step)
+        if self._calls_before:
+            self._listener.before_save(self._hook.session, step)
 
     def after_save(self, step: int, path: str) -> bool:
         # Only True asks to stop, not another true value, such as a path that a listener returns.

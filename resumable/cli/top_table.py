@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ..checkpoint.stats_lines import RankProgress, inputs_of_ranks
 from ..views.table import table_lines
-from .bench import show_duration
-from .inspect import show_age
+from .texts import show_age, show_duration
 
 T = TypeVar("T", int, float)
 
@@ -38,7 +37,7 @@ class RunTable(NamedTuple):
     """What is shown of a run.
 
     Attributes:
-      rows: the headings first.
+      rows: the headings first; none if only the notes are shown.
       alignment: of the columns, as for `table_lines`.
       notes: lines below the table: the inputs of mixtures, and sentences.
     """
@@ -46,6 +45,14 @@ class RunTable(NamedTuple):
     rows: list[tuple[str, ...]]
     alignment: str
     notes: list[str]
+
+    def lines(self) -> Iterator[str]:
+        """The table as text."""
+        if self.rows:
+            yield from table_lines(self.rows, self.alignment)
+        if self.rows and self.notes:
+            yield ""
+        yield from self.notes
 
 
 def run_table(found: Sequence[RankProgress], now: float) -> RunTable:

@@ -20,7 +20,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
@@ -38,8 +38,8 @@ from ..shadows.record_item import is_file_of_record, item_of_record
 from ..stages.exclude import exclusions_in, is_by_item
 from ..views.origin_rows import OriginRow, origin_rows
 from ..views.table import table_lines
-from .run_store import store_at
-from .target import target_of
+from .places import store_at
+from .target import only_outcome, target_of
 
 T = TypeVar("T")
 
@@ -51,15 +51,11 @@ def run(options: argparse.Namespace) -> int:
     for option in ("exclude", "place"):
         if getattr(options, option) and options.find is not None:
             raise InvalidArgument(f"--{option} needs --step")
-    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-    with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with only_outcome("trace"):
         store = _run_at(options.run, options.name)
         target = target_of(options)
         stage_of = cache(lambda ranks: target.load(ranks).stage)
         found = (_of_step if options.find is None else _with_record)(store, stage_of, options)
-    for message in dict.fromkeys(str(warning.message) for warning in told):
-        print(f"resumable trace: {message}", file=sys.stderr)
     if not found:
         print(f"resumable trace: {_what_was_not_found(options)}", file=sys.stderr)
     for line in found or ["[]"] * options.json:
@@ -105,8 +101,9 @@ def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) 
     for one, of_step in found:
         heading = f"step {one.step}, rank {one.rank} of {one.ranks}, epoch {one.epoch}"
         rows = [_cells(stage, row) for row in of_step]
-        table = table_lines([("place", "input", "file", "record", "begins with"), *rows], "<<<>")
-        lines += [*[""] * bool(lines), heading, *(f"  {line}".rstrip() for line in table)]
+        names = ("place", "input", "file", "record", "begins with")
+        table = table_lines([names, *rows], "<<<>", "  ")
+        lines += [*[""] * bool(lines), heading, *table]
     return lines
 
 

@@ -207,19 +207,12 @@ def numbered(
 
     if not Columns.fit(output_signature):
         return dataset(feed.items, tf.TensorSpec((), tf.int64), output_signature), None
-    columns = Columns(output_signature)
-    if not columns.have_one_shape and FlatColumns.fit(output_signature):
-        columns = FlatColumns(output_signature)
     numbers = tf.TensorSpec((None,), tf.int64)
-    in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
+    columns = Columns(output_signature)
     if columns.have_one_shape:
+        in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
         return in_blocks.unbatch(), in_blocks
-    if isinstance(columns, FlatColumns):
-        return in_blocks.flat_map(columns.unbatched), None
-    # `unbatch` crashes on items without elements, in TensorFlow 2.15 and 2.21.
-    return in_blocks.flat_map(_unbatched), None
-
-
-@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _unbatched(*block: Any) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(block)
+    # Also for items without elements, on which `unbatch` crashes in TensorFlow 2.15 and 2.21.
+    flat = FlatColumns(output_signature)
+    in_blocks = dataset(lambda: feed.blocks(flat), numbers, flat.signature)
+    return in_blocks.flat_map(flat.unbatched), None

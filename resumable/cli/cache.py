@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 
 from ..file_cache.contents import clear, kept_files, users
 from ..views.table import table_lines
 from .places import folder_at
+from .texts import show_time
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def _show(folder: str) -> None:
             f"{file.parts:,}",
             f"{file.kept:,}",
             f"{min(100 * file.kept // file.size, 100)} %" if file.size else "?",
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.used)),
+            show_time(file.used),
         ]
         for file in files
     ]

@@ -15,10 +15,12 @@ def explain(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def show_time(seconds: float) -> str:
-    """``seconds`` since 1970 as local date and time."""
+def show_time(seconds: float, *, brief: bool = False) -> str:
+    """``seconds`` since 1970 as local date and time; if ``brief``, without the date of today."""
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+        then = time.localtime(seconds)
+        is_today = then[:3] == time.localtime()[:3]
+        return time.strftime("%H:%M:%S" if brief and is_today else "%Y-%m-%d %H:%M:%S", then)
     except (ValueError, OverflowError, OSError):
         return f"at {seconds} seconds since the epoch"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ..checkpoint.stats_lines import RankProgress, inputs_of_ranks
 from ..views.table import table_lines
-from .texts import show_age, show_duration
+from .texts import show_age, show_duration, show_time
 
 T = TypeVar("T", int, float)
 
@@ -88,7 +87,7 @@ def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ..
         _shown(shares, lambda found: _share(max(found))),
         _shown(waits, lambda found: show_duration(max(found))),
         _shown(skipped, lambda found: f"{sum(found):,}"),
-        _shown(times, lambda found: _clock_time(min(found))),
+        _shown(times, lambda found: show_time(min(found), brief=True)),
         _shown(times, lambda found: show_age(now - min(found))),
     )  # fmt: skip
 
@@ -128,13 +127,3 @@ def _rate(value: float) -> str:
 
 def _share(value: float) -> str:
     return f"{100 * value:.1f} %"
-
-
-def _clock_time(seconds: float) -> str:
-    """The time of day, with the date if it is another day."""
-    try:
-        saved, today = time.localtime(seconds), time.localtime()
-        same_day = saved[:3] == today[:3]
-        return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", saved)
-    except (ValueError, OverflowError, OSError):
-        return UNKNOWN

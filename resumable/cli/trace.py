@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if found.described else 1
 
 
-class _Found(NamedTuple):
+class _TraceOutcome(NamedTuple):
     """What was found, for programs and as text, which takes longer to make."""
 
     described: list[dict[str, Any]]
@@ -91,7 +91,7 @@ def _run_at(run: str, name: str | None) -> Store:
         return Memory()
 
 
-def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> _Found:
+def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> _TraceOutcome:
     """What is printed of a step."""
     stage = stage_of(None)
     steps = traced_step(store, stage_of, options.step, options.rank, options.ranks)
@@ -104,7 +104,7 @@ def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) 
     described = [_described(one) for one, _ in found]
     if place is not None:
         described = [_described_row(one, row) for one, rows in found for row in rows]
-    return _Found(described, _step_lines(stage, found))
+    return _TraceOutcome(described, _step_lines(stage, found))
 
 
 def _step_lines(
@@ -159,7 +159,9 @@ def _described_row(one: TracedStep, row: OriginRow) -> dict[str, Any]:
     return {**_described(one), "origin": origin, "place": row.place, "past": one.is_past}
 
 
-def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> _Found:
+def _with_record(
+    store: Store, stage_of: StageOfRanks, options: argparse.Namespace
+) -> _TraceOutcome:
     """What is printed of a record."""
     name, number = _named(options.find)
     wanted = partial(_is_wanted, name, number)
@@ -174,7 +176,7 @@ def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespa
     rows = [_found_cells(one, row) for one, row in found]
     heading = ("step", "rank", "of", "epoch", "place", "")
     described = [_described_row(one, row) for one, row in found]
-    return _Found(described, iter(table_lines([heading, *rows], ">>>><")))
+    return _TraceOutcome(described, iter(table_lines([heading, *rows], ">>>><")))
 
 
 def _found_cells(one: TracedStep, row: OriginRow) -> tuple[str, ...]:

@@ -90,9 +90,9 @@ class Dispatcher:
         self._silent = 0  # heartbeats without an event
         self._session = session()
         self._slots = [ActorSlot() for _ in range(count)]
-        self._free: deque[Task] = deque()
-        self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet()  # of which a task has come
-        self._queued: dict[Lane, None] = {}  # those in which a task waits
+        # The tasks that no actor has, in order, by their lane, and the place of the actor of each lane.
+        self._queues: dict[Lane | None, deque[Task]] = {}
+        self._lanes: weakref.WeakKeyDictionary[Lane, ActorSlot | None] = weakref.WeakKeyDictionary()
         self._in_work: dict[Task, None] = {}
         self._may_finish = False
         self._leaves_at_once = False
@@ -174,16 +174,13 @@ class Dispatcher:
                     task.future.cancel()
 
     def _queue(self, task: Task) -> None:
-        if task.lane is None:
-            self._free.append(task)
-            return
-        self._lanes.add(task.lane)
-        self._queued[task.lane] = None
-        task.lane.waiting.append(task)
+        self._queues.setdefault(task.lane, deque()).append(task)
+        if task.lane is not None:
+            self._lanes.setdefault(task.lane, None)
 
     def _waiting(self) -> Iterator[Task]:
         """The tasks that no actor has."""
-        return chain(self._free, *(lane.waiting for lane in self._queued))
+        return chain(*self._queues.values())
 
     def _note_answer(self, answer: Answer) -> None:
         slot, actor, task, value = answer
@@ -239,7 +236,7 @@ class Dispatcher:
 
     def _send_what_waits(self) -> None:
         """Give tasks to actors as long as some have room; each gets the oldest task that it may do."""
-        if not (self._free or self._queued):
+        if not self._queues:
             return
         self._place_lanes()
         # Those without work come first.
@@ -249,26 +246,27 @@ class Dispatcher:
 
     def _next_task(self, slot: ActorSlot) -> Task | None:
         """The oldest task that waits and that the actor in ``slot`` may do, which then waits no longer."""
-        queues = [lane.waiting for lane in self._queued if lane.slot is slot]
-        queues += [self._free] * bool(self._free)
-        if not queues:
+        lanes = [lane for lane in self._queues if lane is None or self._lanes[lane] is slot]
+        if not lanes:
             return None
-        task = min(queues, key=lambda queue: queue[0].number).popleft()
-        if task.lane is not None and not task.lane.waiting:
-            del self._queued[task.lane]
+        lane = min(lanes, key=lambda lane: self._queues[lane][0].number)
+        task = self._queues[lane].popleft()
+        if not self._queues[lane]:
+            del self._queues[lane]
         return task
 
     def _place_lanes(self) -> None:
         """Give each lane in which a task waits an actor that runs, if there is one: it keeps the one it has."""
         running = [slot for slot in self._slots if slot.ready]
-        lanes = Counter(lane.slot for lane in self._lanes)
-        for lane in self._queued:
+        lanes = Counter(self._lanes.values())
+        for lane in filter(None, self._queues):
             fewest = min(running, key=lanes.__getitem__, default=None)
+            slot = self._lanes[lane]
             # One that has just started relieves another one of a lane.
-            if lane.slot not in running or lanes[lane.slot] > lanes[fewest] + 1:
-                lanes[lane.slot] -= 1
+            if slot not in running or lanes[slot] > lanes[fewest] + 1:
+                lanes[slot] -= 1
                 lanes[fewest] += 1
-                lane.slot = fewest
+                self._lanes[lane] = fewest
 
     def _send(self, slot: ActorSlot, task: Task) -> None:
         self._check_connection()

@@ -24,12 +24,17 @@ class Call(NamedTuple):
 
 
 @final
+class Lane:
+    """Stands for one actor, as long as it lives; the dispatcher knows which."""
+
+
+@final
 class Task:
     """A call that an actor is to make.
 
     Args:
       call: the call.
-      lane: where it waits; None if any actor may make it.
+      lane: whose actor is to make it; None if any actor may.
 
     Attributes:
       future: of its result.
@@ -54,20 +59,6 @@ class Task:
             self.future.set_exception(error)
         else:
             self.future.set_result(value)
-
-
-@final
-class Lane:
-    """Tasks for one actor, as long as it lives.
-
-    Attributes:
-      waiting: those that no actor has, in order.
-      slot: where that actor is; None if there is none.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[Task] = deque()
-        self.slot: ActorSlot | None = None
 
 
 @final

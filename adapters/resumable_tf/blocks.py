@@ -36,14 +36,14 @@ SLOW: Final = 5
 """A block that takes this many times `BLOCK_SECONDS` is a pause."""
 
 
-class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
+class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
     """The items of an epoch in blocks: their numbers, and columns in the structure of an item.
 
     If an item raises an exception, those before it come first. The next call tries the same item again.
 
     Args:
       states: those of the epoch.
-      columns: makes arrays of the items.
+      columns: makes arrays of the items; None to hand out single items with their numbers.
       failures: takes note of each exception.
       note_end: called with the number of the last item at the end of the epoch.
     """
@@ -53,7 +53,7 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
     def __init__(
         self,
         states: ConsumedStates[T],
-        columns: Columns,
+        columns: Columns | None,
         failures: Failures,
         note_end: Callable[[int], None],
     ) -> None:
@@ -67,7 +67,7 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
         self._singly: deque[Any] = deque()
         self._error: Exception | None = None
 
-    def __next__(self) -> tuple[Indices, Any]:
+    def __next__(self) -> tuple[Any, Any]:
         began = perf_counter()
         if not self._singly:
             block = self._taken()
@@ -75,6 +75,8 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
             if not count:
                 self._note_end(self._iterator.step)
                 raise StopIteration
+            if self._columns is None:
+                return self._numbers(1)[0], next(iter(block_items(block)))
             try:
                 columns = self._columns.of(block)
             except Exception:
@@ -87,6 +89,7 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
 
     def _next_single(self) -> tuple[Indices, Any]:
         """The next of those items that could not be stacked."""
+        assert self._columns is not None
         numbers = self._numbers(len(self._singly))[:1]
         try:
             columns = self._columns.of([self._singly[0]])

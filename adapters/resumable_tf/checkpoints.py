@@ -6,17 +6,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import resumable as rs
 from resumable.checkpoint.reading import read_valid
 from resumable.checkpoint.retention import Retain, Retainer
-from resumable.checkpoint.saver import SavePoint, Saver
+from resumable.checkpoint.saver import SavePoint, Saver, write_checkpoint
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
-from .input_stores import InputStores
 from .tasks import TaskFiles
 
 __all__ = ["InputCheckpoints"]
@@ -53,9 +53,11 @@ class InputCheckpoints:
         after: Callable[[int], object] | None = None,
         retention: rs.Retention | None = None,
     ) -> None:
-        self.store = InputStores({key: each.store for key, each in inputs.items()}, after)
         self._inputs = dict(inputs)
-        self._parts = list(self.store.stores.values())
+        self._stores = {key: each.store for key, each in inputs.items()}
+        self._after = after
+        # The step that was read or saved last, and its inputs, which are not stored again.
+        self._stored: tuple[int, set[str]] = (-1, set())
         self._may_be_fresh = may_be_fresh
         self._others_in = others_in
         self._get_state = get_state
@@ -64,7 +66,7 @@ class InputCheckpoints:
         self._retain = retain
         self._retention = retention
         self._saver: Saver | None = None
-        self._lock = StoreLock()
+        self._locks = ExitStack()
 
     def restore(
         self, step: int, *, exactly: bool = True, supersede: bool = True
@@ -91,16 +93,16 @@ class InputCheckpoints:
         """
         self.close()
         with ExitStack() as undo:
-            lock = self._locked()
-            undo.callback(lock.close)
+            locks = self._lock(undo)
             found = self._find(step, exactly)
             if supersede:
                 self.supersede_after(step)
-            if lock.is_held:
-                self.store.remove_unfinished()
-            whole = found is not None and all(found.step in part.steps() for part in self._parts)
-            self._begin(found.step if found is not None and whole else None, lock)
-            undo.pop_all()
+            if all(lock.is_held for lock in locks):
+                for store in self._stores.values():
+                    store.remove_unfinished()
+            whole = found is not None and self._with(found.step) == [*self._stores.values()]
+            self._begin(found.step if found is not None and whole else None, locks)
+            self._locks = undo.pop_all()
         return found
 
     @property
@@ -145,10 +147,10 @@ class InputCheckpoints:
 
     def keep_only(self, steps: set[int], latest: int = 1) -> None:
         """Remove the checkpoints of all steps but these and the ``latest`` newest ones."""
-        for part in self._parts:
-            for step in part.steps()[:-latest]:
+        for store in self._stores.values():
+            for step in store.steps()[:-latest]:
                 if step not in steps:
-                    part.remove(step)
+                    store.remove(step)
 
     def close(self) -> None:
         """Wait for a save that is being written, and release the store; may be called again.
@@ -162,7 +164,7 @@ class InputCheckpoints:
                 saver.close()
                 saver.raise_failure()
         finally:
-            self._lock.close()
+            self._locks.close()
 
     @property
     def _running(self) -> Saver:
@@ -179,19 +181,55 @@ class InputCheckpoints:
             elif step:
                 self._check_begun(each.store, step, exactly)
         if joined:
-            return self.store.completed(step, joined)
-        steps = self.store.steps()
+            return self._read(step, joined)
+        begun = [set(store.steps()) for store in self._begun.values()]
+        steps = sorted(set.intersection(*begun)) if begun else []
         if not exactly:
             return self._newest_until(step, steps)
-        return read_valid(self.store, step) if step in steps else None
+        return self._read(step, {}) if step in steps else None
+
+    def _read(self, step: int, joined: Mapping[str, State]) -> rs.Checkpoint:
+        """The checkpoint of ``step``, with ``joined`` in place of what the stores of these inputs hold.
+
+        Raises:
+          NoValidCheckpoint: if another input that was begun has none for ``step``, or a damaged one.
+        """
+        own = {key: store for key, store in self._begun.items() if key not in joined}
+        read = {key: read_valid(store, step) for key, store in own.items()}
+        self._stored = step, {key for key, store in self._stores.items() if step in store.steps()}
+        saved_at = min((each.time for each in read.values()), default=time.time())
+        states = {key: each.state for key, each in read.items()}
+        return rs.Checkpoint(step, saved_at, {**joined, **states})
+
+    def _write(self, checkpoint: rs.Checkpoint) -> str:
+        """Store the state of each input, and call ``after``."""
+        step = checkpoint.step
+        if self._stored[0] != step:
+            self._stored = step, set()
+        for key, store in self._stores.items():
+            if key not in self._stored[1]:
+                state: Any = checkpoint.state[key]
+                write_checkpoint(store, replace(checkpoint, state=state))
+                self._stored[1].add(key)
+        if self._after is not None:
+            self._after(step)
+        return ", ".join(map(repr, self._stores.values()))
+
+    @property
+    def _begun(self) -> dict[str, rs.Store]:
+        return {key: store for key, store in self._stores.items() if store.steps()}
+
+    def _with(self, step: int) -> list[rs.Store]:
+        return [store for store in self._stores.values() if step in store.steps()]
 
     def _newest_until(self, step: int, steps: list[int]) -> rs.Checkpoint | None:
         """The newest valid checkpoint that is not after ``step``."""
         for earlier in reversed([saved for saved in steps if saved <= step]):
             try:
-                return read_valid(self.store, earlier)
+                return self._read(earlier, {})
             except rs.NoValidCheckpoint as error:
-                place = self.store.set_aside(earlier, "damaged")
+                stores = self._with(earlier)
+                place = ", ".join(store.set_aside(earlier, "damaged") for store in stores)
                 warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=5)
         return None
 
@@ -220,21 +258,24 @@ class InputCheckpoints:
             stacklevel=6,
         )
 
-    def _locked(self) -> StoreLock:
-        """The lock of the store; another object of this process that wrote to it gives it up."""
-        for part in self._parts:
-            before = _writing.pop(repr(part), None)
+    def _lock(self, undo: ExitStack) -> list[StoreLock]:
+        """The locks of the stores; another object of this process that wrote to one gives it up."""
+        for store in self._stores.values():
+            before = _writing.pop(repr(store), None)
             if before is not None and before is not self:
                 before.close()
-        return self.store.lock()
+        locks = []
+        for store in self._stores.values():
+            locks.append(store.lock())
+            undo.callback(locks[-1].close)
+        return locks
 
-    def _begin(self, saved: int | None, lock: StoreLock) -> None:
-        self._lock = lock
-        for part in self._parts:
-            _writing[repr(part)] = self
+    def _begin(self, saved: int | None, locks: Iterable[StoreLock]) -> None:
+        for store in self._stores.values():
+            _writing[repr(store)] = self
         self._saver = Saver(
             lambda step: rs.Checkpoint(step, time.time(), self._get_state()),
-            self.store,
+            self._write,
             self._asynchronous,
             self._listeners,
             self._retain if self._retention is None else self._retainer(self._retention),
@@ -242,11 +283,12 @@ class InputCheckpoints:
             time.monotonic,
             SavePoint(saved, time.monotonic()),
         )
-        lock.close_with(self._saver)
+        for lock in locks:
+            lock.close_with(self._saver)
 
     def _retainer(self, retention: rs.Retention) -> Retain:
         """A function that applies ``retention``, until a restore removes checkpoints by itself."""
-        retainers = [Retainer(retention, part) for part in self._parts]
+        retainers = [Retainer(retention, store) for store in self._stores.values()]
 
         def apply(step: int, saved_at: float) -> str | None:
             found = (each.apply(step, saved_at) for each in retainers)

@@ -39,13 +39,15 @@ class Columns:
 
     @staticmethod
     def fit(signature: Any) -> bool:
-        """Whether all parts of ``signature`` are tensors, so that items can be stacked."""
+        """Whether all parts of ``signature`` are tensors of a known rank, so that items come in blocks."""
         try:
             specs = list(leaves(signature, signature))
         except rs.MalformedItem:
             return False
         return bool(specs) and all(
-            type(spec) is tf.TensorSpec and spec.dtype not in (tf.variant, tf.resource)
+            type(spec) is tf.TensorSpec
+            and spec.dtype not in (tf.variant, tf.resource)
+            and spec.shape.rank is not None
             for spec in specs
         )
 

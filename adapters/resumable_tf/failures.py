@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Final
 
 import tensorflow as tf
 
 import resumable as rs
-from resumable.core.function_state import CallsFunction
+from resumable.core.failed_item import called_code
 from resumable.core.graph import walk
 from resumable.core.iterator import PipelineIterator
 from resumable.core.stage import Stage
@@ -63,7 +62,7 @@ def stage_of(error: BaseException, stage: Stage[Any]) -> str | None:
     stages: dict[int, str] = {}
     for each, path in walk(stage):
         stages[id(each)] = f"{type(each).__name__} at {path}"
-        for code in _codes_of(each):
+        if (code := called_code(each)) is not None:
             codes.setdefault(code, stages[id(each)])
     found = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -73,12 +72,3 @@ def stage_of(error: BaseException, stage: Stage[Any]) -> str | None:
         if isinstance(owner, StageIterator) and not isinstance(owner, PipelineIterator):
             found = stages.get(id(owner._stage), found)
     return found
-
-
-def _codes_of(stage: Stage[Any]) -> Iterator[CodeType]:
-    """The code of the function that ``stage`` calls."""
-    function: Any = stage.function if isinstance(stage, CallsFunction) else None
-    function = getattr(function, "func", function)  # of a partial
-    for called in (function, *(vars(base).get("__call__") for base in type(function).__mro__)):
-        if isinstance(code := getattr(called, "__code__", None), CodeType):
-            yield code

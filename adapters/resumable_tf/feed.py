@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -68,7 +68,7 @@ class Feed(Generic[T]):
     def items(self) -> Iterator[tuple[np.int64, T]]:
         """The items from the origin on, each with its number. The very first item has number 1."""
         self._is_restored = False
-        return _Numbered(self._states, self.failures, self._note_end)
+        return NumberedBlocks(self._states, None, self.failures, self._note_end)
 
     def blocks(self, columns: Columns) -> Iterator[tuple[Indices, Any]]:
         """The same as `items`, in blocks: the numbers, and the items as the arrays of ``columns``."""
@@ -138,26 +138,3 @@ def _of_one_rank(number: int, stage: Stage[Any]) -> Stage[Any]:
     if isinstance(stage, Partition):
         return dataclasses.replace(stage, index=0, ranks=1, uneven="keep")
     return stage
-
-
-class _Numbered(Iterator[tuple[np.int64, T]]):
-    # An object and not a generator, so that after an error it returns the same item again.
-
-    def __init__(
-        self, states: ConsumedStates[T], failures: Failures, note_end: Callable[[int], None]
-    ) -> None:
-        self._states: ConsumedStates[Any] = states
-        self._failures = failures
-        self._note_end = note_end
-        self._iterator = states.produce(elsewhere=True)
-
-    def __next__(self) -> tuple[np.int64, T]:
-        try:
-            item = next(self._iterator)
-        except StopIteration:
-            self._note_end(self._iterator.step)
-            raise
-        except Exception as error:
-            raise self._failures.noted(error, self._iterator.step + 1) from error
-        self._states.mark(self._iterator)
-        return np.int64(self._iterator.step), item

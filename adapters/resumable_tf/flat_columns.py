@@ -41,13 +41,6 @@ class FlatColumns(Columns):
             for spec in self._specs
         )
 
-    @staticmethod
-    def fit(signature: Any) -> bool:
-        """Whether all parts of ``signature`` are tensors of a known rank."""
-        if not Columns.fit(signature):
-            return False
-        return all(spec.shape.rank is not None for spec in leaves(signature, signature))
-
     def of(self, block: Block) -> Any:
         """The elements and the shapes of the items of ``block``, in the structure of the signature.
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ from .columns import Columns
 from .feed import Feed
 from .flat_columns import FlatColumns
 
-__all__ = ["NumberedDataset", "numbered", "without_number"]
+__all__ = ["DERIVING", "NumberedDataset", "derive_by", "numbered", "without_number"]
 
 DERIVING: Final = (
     "apply",
@@ -150,19 +150,34 @@ def without_number(number: Any, item: Any) -> Any:
     return item
 
 
-def _deriving(name: str) -> Callable[..., NumberedDataset]:
-    def method(self: NumberedDataset, *args: Any, **options: Any) -> NumberedDataset:
-        with_numbers = [each.pairs if isinstance(each, NumberedDataset) else each for each in args]
-        return self._derived(getattr(self.pairs, name)(*with_numbers, **options))
+def derive_by(kind: type, names: Iterable[str], derive: Callable[..., Any]) -> None:
+    """Give a class of data sets the methods of tf.data with these ``names``, unless it has its own.
 
-    method.__name__ = name
-    method.__doc__ = f"The same as `tf.data.Dataset.{name}`."
-    return method
+    Args:
+      kind: the class.
+      names: of methods, of which this version of TensorFlow may lack some.
+      derive: called with the data set, the name and the arguments.
+    """
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            return derive(self, name, *args, **options)
+
+        call.__name__ = name
+        call.__doc__ = f"The same as `tf.data.Dataset.{name}`."
+        return call
+
+    for name in names:
+        if hasattr(tf.data.Dataset, name) and name not in vars(kind):
+            setattr(kind, name, method(name))
 
 
-for _name in DERIVING:
-    if hasattr(tf.data.Dataset, _name) and _name not in vars(NumberedDataset):
-        setattr(NumberedDataset, _name, _deriving(_name))
+def _derive(dataset: NumberedDataset, name: str, *args: Any, **options: Any) -> NumberedDataset:
+    with_numbers = [each.pairs if isinstance(each, NumberedDataset) else each for each in args]
+    return dataset._derived(getattr(dataset.pairs, name)(*with_numbers, **options))
+
+
+derive_by(NumberedDataset, DERIVING, _derive)
 
 
 def numbered(
@@ -192,19 +207,12 @@ def numbered(
 
     if not Columns.fit(output_signature):
         return dataset(feed.items, tf.TensorSpec((), tf.int64), output_signature), None
-    columns = Columns(output_signature)
-    if not columns.have_one_shape and FlatColumns.fit(output_signature):
-        columns = FlatColumns(output_signature)
     numbers = tf.TensorSpec((None,), tf.int64)
-    in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
+    columns = Columns(output_signature)
     if columns.have_one_shape:
+        in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
         return in_blocks.unbatch(), in_blocks
-    if isinstance(columns, FlatColumns):
-        return in_blocks.flat_map(columns.unbatched), None
-    # `unbatch` crashes on items without elements, in TensorFlow 2.15 and 2.21.
-    return in_blocks.flat_map(_unbatched), None
-
-
-@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _unbatched(*block: Any) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(block)
+    # Also for items without elements, on which `unbatch` crashes in TensorFlow 2.15 and 2.21.
+    flat = FlatColumns(output_signature)
+    in_blocks = dataset(lambda: feed.blocks(flat), numbers, flat.signature)
+    return in_blocks.flat_map(flat.unbatched), None

@@ -6,10 +6,13 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
+import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
+from resumable.core.arguments import check_choice
 from resumable.core.foreign_source import (
+    POLICIES,
     ExternalSource,
     apply_policy,
     inexact_sources,
@@ -20,12 +23,25 @@ from resumable.core.stage import Stage
 
 from .randomness import hidden_randomness
 
-__all__ = ["check_policy", "note_functions", "without_policy"]
+__all__ = ["check_policy", "note_functions", "policy_of", "without_policy"]
 
 T = TypeVar("T")
 
 FUNCTIONS: Final = ("resumable_functions",)
 """The collection of a graph with the pipelines and what is wrong with functions after them."""
+
+
+def policy_of(external_state_policy: Any) -> str:
+    """The policy as a word; ``"fail"`` for None.
+
+    Raises:
+      InvalidArgument: if it is neither one of the three words nor of TensorFlow's enumeration.
+    """
+    if isinstance(external_state_policy, tf.data.experimental.ExternalStatePolicy):
+        return str(external_state_policy.name).lower()
+    if external_state_policy is None:
+        return "fail"
+    return check_choice("external_state_policy", external_state_policy, POLICIES)
 
 
 def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:

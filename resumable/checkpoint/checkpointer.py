@@ -43,7 +43,7 @@ from .ranks.parts import START, WholeSteps
 from .ranks.run import former_work, part_of
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
-from .saver import Saver
+from .saver import Saver, write_checkpoint
 from .stats_log import StatsLog
 from .store import Store, StoreLock
 from .tracing import traced_step
@@ -387,7 +387,7 @@ class Checkpointer:
                 part,
                 None if log is None else partial(log.note, iterator.counters),
             ),
-            self._steps,
+            partial(write_checkpoint, self._steps),
             self._asynchronous,
             policy.listeners,
             both(note, log and log.write),

@@ -82,7 +82,7 @@ class Saver:
 
     Args:
       take_checkpoint: returns the checkpoint of the step at which a save is begun.
-      store: where the checkpoints are kept.
+      write: stores a checkpoint; returns where. Called again after an interrupt, with the same one.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
       note: called with step and time once a checkpoint is stored; returns what failed.
@@ -97,7 +97,7 @@ class Saver:
     def __init__(
         self,
         take_checkpoint: Callable[[int], Checkpoint],
-        store: Store,
+        write: Callable[[Checkpoint], str],
         asynchronous: bool,
         listeners: Sequence[CheckpointListener],
         note: AfterSave | None,
@@ -106,7 +106,7 @@ class Saver:
         resumed: SavePoint,
     ) -> None:
         self._take_checkpoint = take_checkpoint
-        self._store = store
+        self._write_checkpoint = write
         self._asynchronous = asynchronous
         self._writer = Threads(1, "resumable-writer", thorough=True)
         self._listeners = listeners
@@ -296,7 +296,7 @@ class Saver:
         """Store ``checkpoint`` and apply the retention; the job of the writer's thread."""
         step, seconds = checkpoint.step, checkpoint.time
         try:
-            path = self._store.save(step, encode(checkpoint))
+            path = self._write_checkpoint(checkpoint)
             written = _Written(path, self._note(step, seconds) if self._note else None)
         except BaseException as error:
             stored.give(None, error)
@@ -357,3 +357,8 @@ def call_each(calls: list[Callable[[], object]]) -> None:
             del calls[0]
             raise
         del calls[0]
+
+
+def write_checkpoint(store: Store, checkpoint: Checkpoint) -> str:
+    """Keep ``checkpoint`` in ``store``; returns where."""
+    return store.save(checkpoint.step, encode(checkpoint))

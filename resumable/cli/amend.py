@@ -15,54 +15,39 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import warnings
 from collections.abc import Collection, Iterator
-from contextlib import redirect_stdout
+from functools import partial
 from typing import Any, Final
 
 from ..checkpoint.exclusion_place import ExclusionPlace, exclusion_place, paths_in_partitions
 from ..checkpoint.standing import RunStanding, run_standing
-from ..checkpoint.store import Store
 from ..core.argument_change import ArgumentChange
 from ..core.differences import FoundArgument
-from ..core.stage import Stage
 from ..errors import NoValidCheckpoint
 from ..views.table import table_lines
-from .inspect import show_time
-from .run_store import store_at
-from .target import target_of
+from .output import print_outcome
+from .places import store_at
+from .target import only_outcome, target_of
+from .texts import show_time
 
 OF_EACH: Final = " of each partition"
 
 
 def run(options: argparse.Namespace) -> int:
     """Print where the run stands; returns the exit status."""
-    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-    with redirect_stdout(sys.stderr):
+    with only_outcome("amend"):
         store = store_at(options.run, options.name)
         stage = target_of(options).load().stage
-        found, excluding = _asked(store, stage)
-    if options.json:
-        print(json.dumps(_described(found, excluding, options.run), indent=2))
-    else:
-        print("\n".join(_lines(found, excluding, paths_in_partitions(stage))))
-    return 0 if all(one.value.agrees for one in found.arguments) else 1
-
-
-def _asked(store: Store, stage: Stage[Any]) -> tuple[RunStanding, ExclusionPlace | None]:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        try:
-            found = run_standing(store, stage)
-            excluding = exclusion_place(store, stage)
-        finally:
-            for message in dict.fromkeys(str(warning.message) for warning in told):
-                print(f"resumable amend: {message}", file=sys.stderr)
+        found = run_standing(store, stage)
+        excluding = exclusion_place(store, stage)
     if found is None:
         raise NoValidCheckpoint(f"no step of {store!r} is saved by all of its ranks yet")
-    return found, excluding
+    print_outcome(
+        options.json,
+        partial(_described, found, excluding, options.run),
+        _lines(found, excluding, paths_in_partitions(stage)),
+    )
+    return 0 if all(one.value.agrees for one in found.arguments) else 1
 
 
 def _lines(
@@ -79,7 +64,7 @@ def _lines(
         yield ""
         yield f"{argument.stage} at {argument.path}"
         rows = [*_rows(argument.value, argument.path in in_partitions)]
-        yield from (f"  {line}".rstrip() for line in table_lines(rows, "<"))
+        yield from table_lines(rows, "<", "  ")
     if excluding is not None:
         yield ""
         yield _about_excluding(excluding, excluding.path in in_partitions)

@@ -14,7 +14,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -24,12 +23,13 @@ from ..bench import BenchReport, brief, check_plot, draw, measure, percent
 from ..bench.report import StageTime
 from ..pipeline import Pipeline
 from ..views.table import table_lines
+from .output import print_outcome
 from .progress import progress_bar
 from .target import target_of
+from .texts import show_duration
 
 HEADINGS: Final = ("stage", "share", "per item", "bytes", "")
 MOSTLY: Final = 0.5
-UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,10 +38,7 @@ def run(options: argparse.Namespace) -> int:
         check_plot(options.plot)
     pipeline, target = loaded(options)
     report = measured(pipeline, target, options.seconds, options.items)
-    if options.json:
-        print(json.dumps(report.as_json(), indent=2))
-    else:
-        print("\n".join(_lines(report)))
+    print_outcome(options.json, report.as_json, _lines(report))
     if options.plot is not None:
         draw(report, options.plot)
     return 0
@@ -76,7 +73,7 @@ def _lines(report: BenchReport) -> Iterator[str]:
         yield ""
     notes = [("note", note) for note in report.notes]
     shown = [*figures(report), *figures_of_saving(report), *notes]
-    yield from (f"  {line}".rstrip() for line in table_lines(shown, "<"))
+    yield from table_lines(shown, "<", "  ")
     yield ""
     yield f"  {report.advice}"
 
@@ -130,11 +127,3 @@ def figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:
     yield "a resume, to its first item", show_duration(saving.resume_seconds)
     if saving.reread is not None:
         yield "source items read again on resume", f"{saving.reread:,}"
-
-
-def show_duration(seconds: float) -> str:
-    """``seconds`` in a unit that fits, with three digits."""
-    for size, unit in UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 
-from ..errors import InvalidArgument
 from ..file_cache.contents import clear, kept_files, users
 from ..views.table import table_lines
-from .inspect import why_no_folder
+from .places import folder_at
+from .texts import show_time
 
 
 def run(options: argparse.Namespace) -> int:
     """Show or empty the cache in ``options.folder``; returns the exit status."""
-    folder = os.path.abspath(options.folder)
-    if not os.path.isdir(folder):
-        wrong = f"{options.folder}{why_no_folder(options.folder)}"
-        raise InvalidArgument(f"DIR must be the folder of a cache, got {wrong}")
+    folder = os.path.abspath(folder_at(options.folder, "DIR must be the folder of a cache"))
     if options.clear:
         print(f"{clear(folder):,} bytes removed from {folder}")
     else:
@@ -41,7 +37,7 @@ def _show(folder: str) -> None:
             f"{file.parts:,}",
             f"{file.kept:,}",
             f"{min(100 * file.kept // file.size, 100)} %" if file.size else "?",
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.used)),
+            show_time(file.used),
         ]
         for file in files
     ]

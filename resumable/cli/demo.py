@@ -31,11 +31,12 @@ from typing import Any, Final
 from .. import from_files
 from .. import pipeline as rs
 from ..errors import InvalidArgument, ResumableError
+from ..views.table import table_lines
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
-from .inspect import explain
 from .parsers import BATCH_SIZE
 from .progress import ProgressBar, progress_bar
+from .texts import explain
 
 MOST_WORKERS: Final = 4
 """With partitions, each start has one worker more than the one before, and none after three."""
@@ -220,12 +221,9 @@ def _print_table(
         ("restarting the epoch instead", f"would have repeated {restart:,} lines"),
         ("time of the demo", f"{time.perf_counter() - started:.1f} s"),
     ]
-    width = max(len(name) for name, _ in rows)
-    print()
-    for name, value in rows:
-        print(f"  {name:<{width}}  {value}")
     exact = lost == 0 and repeated == 0 and identical
-    print("\n  " + ("Nothing was lost or repeated." if exact else "The runs DIFFER."))
+    verdict = "  Nothing was lost or repeated." if exact else "  The runs DIFFER."
+    print("", *table_lines(rows, "<", "  "), "", verdict, sep="\n")
     return 0 if exact else 1
 
 

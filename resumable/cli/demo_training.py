@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from .. import from_files
 from .. import pipeline as rs
-from ..checkpoint import Checkpointer, Directory, Store, StoreLock
+from ..checkpoint import Checkpointer
 from ..triggers import EverySteps
 from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
@@ -70,39 +71,17 @@ class Settings:
         return Settings(**json.loads(text))
 
 
-class _TimedDirectory(Store):
-    """A `Directory` that reports how long each save took."""
+class _ReportingSaver(ModelSaver):
+    """Saves the model, and reports how long the save of the input after it took."""
 
-    def __init__(self, folder: Path) -> None:
-        self._directory = Directory(folder)
+    def before_save(self, step: int) -> None:
+        super().before_save(step)
+        self._began = time.perf_counter()
 
-    def lock(self) -> StoreLock:
-        return self._directory.lock()
-
-    def save(self, step: int, data: bytes) -> str:
-        started = time.perf_counter()
-        path = self._directory.save(step, data)
-        seconds = time.perf_counter() - started
-        _report(event="saved", step=step, seconds=seconds, bytes=len(data))
-        return path
-
-    def load(self, step: int) -> bytes:
-        return self._directory.load(step)
-
-    def steps(self) -> list[int]:
-        return self._directory.steps()
-
-    def remove(self, step: int) -> None:
-        self._directory.remove(step)
-
-    def set_aside(self, step: int, reason: str) -> str:
-        return self._directory.set_aside(step, reason)
-
-    def has_damaged(self) -> bool:
-        return self._directory.has_damaged()
-
-    def remove_unfinished(self) -> None:
-        self._directory.remove_unfinished()
+    def after_save(self, step: int, path: str) -> None:
+        seconds = time.perf_counter() - self._began
+        _report(event="saved", step=step, seconds=seconds, bytes=os.path.getsize(path))
+        super().after_save(step, path)
 
 
 def train(settings: Settings) -> BigramModel:
@@ -111,9 +90,8 @@ def train(settings: Settings) -> BigramModel:
     lines = from_files.lines(settings.files, encoding=None, index_dir=settings.index_dir)
     model = BigramModel(len(lines))
     pipeline = settings.pipeline(lines)
-    saver = ModelSaver(model, folder)
-    store = _TimedDirectory(folder)
-    with Checkpointer(store, EverySteps(settings.every), listeners=[saver]) as checkpointer:
+    saver = _ReportingSaver(model, folder)
+    with Checkpointer(folder, EverySteps(settings.every), listeners=[saver]) as checkpointer:
         started = time.perf_counter()
         loop = checkpointer.resume(pipeline)
         if loop.step:

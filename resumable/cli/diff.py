@@ -11,18 +11,20 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
-from ..errors import ResumableError, shorten
+from ..errors import NoValidCheckpoint, shorten
 from ..state.encoding import dumps
 from ..views.column import Column, listed
 from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
-from .inspect import folders_below, show_age, show_time
+from .output import print_outcome
+from .places import chosen_name, none_there
+from .texts import show_age, show_time
 
 ABSENT: Final = object()
 """Stands for a position that only the other checkpoint has."""
@@ -35,23 +37,16 @@ def run(options: argparse.Namespace) -> int:
     one, other = _checkpoint(first), _checkpoint(second)
     differences = _differences(one, other)
     same_pipeline = one.state.get("fingerprint") == other.state.get("fingerprint")
-    if options.json:
-        print(json.dumps(_described(first, second, differences), indent=2))
-    elif differences or not same_pipeline:
-        print(f"A is {first.path}\nB is {second.path}")
-        if not same_pipeline:
-            print("They were saved by different pipelines.")
+    lines = [f"{first.path} and {second.path} hold the same state of step {one.step}"]
+    if differences or not same_pipeline:
+        lines = [f"A is {first.path}", f"B is {second.path}"]
+        lines += ["They were saved by different pipelines."] * (not same_pipeline)
         saved = ("saved", show_time(one.time), show_time(other.time))
         rows = [("", "A", "B", "moved by"), (*saved, show_age(other.time - one.time))]
         rows += [(d.label, _shown(d.old), _shown(d.new), d.moved) for d in differences]
-        print("\n".join(table_lines(rows, "<>>")))
-    else:
-        print(f"{first.path} and {second.path} hold the same state of step {one.step}")
+        lines += table_lines(rows, "<>>")
+    print_outcome(options.json, partial(_described, first, second, differences), lines)
     return 1 if differences or not same_pipeline else 0
-
-
-class _Unreadable(ResumableError):
-    """A path on the command line has no valid checkpoint."""
 
 
 class _DifferingPosition(NamedTuple):
@@ -75,27 +70,23 @@ def _read(path: Path, name: str | None) -> FoundFile:
     if not path.is_dir():
         found = examine(path)
         if found.checkpoint is None:
-            raise _Unreadable(f"{path}: {found.problem}")
+            raise NoValidCheckpoint(f"{path}: {found.problem}")
         return found
     there = [file for file in survey(path) if file.aside is None]
     valid = [file for file in there if file.problem is None]
-    names = sorted({str(file.name) for file in valid})
-    if name is None and len(names) > 1:
-        raise _Unreadable(
-            f"{path} holds several inputs, choose one with --name: {', '.join(names)}"
-        )
-    valid = [file for file in valid if name in (None, file.name)]
-    if not valid:
-        wrong = [file for file in there if file.problem is not None and name in (None, file.name)]
-        why = (
-            f"; {_newest(wrong).path.name}: {_newest(wrong).problem}"
-            if wrong
-            else folders_below(path)
-        )
-        raise _Unreadable(
-            f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}{why}"
-        )
-    return _newest(valid)
+    if name is None and valid:
+        name = chosen_name(path, sorted({str(file.name) for file in valid}))
+    valid = [file for file in valid if file.name == name]
+    if valid:
+        return _newest(valid)
+    wrong = [file for file in there if file.problem is not None and name in (None, file.name)]
+    if not wrong:
+        raise none_there("there is no valid checkpoint", str(path), name, [])
+    newest = _newest(wrong)
+    raise NoValidCheckpoint(
+        f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}; "
+        f"{newest.path.name}: {newest.problem}"
+    )
 
 
 def _newest(files: list[FoundFile]) -> FoundFile:

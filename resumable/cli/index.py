@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, NamedTuple
@@ -30,8 +31,8 @@ from ..formats.io.paths import file_name, found_files, is_remote, without_query
 from ..formats.io.remote import found_remote_files
 from ..pipeline import Pipeline
 from ..views.table import table_lines
-from .inspect import explain
 from .progress import progress_bar
+from .texts import explain
 
 OPENED_BY: Final[dict[str, Callable[..., Pipeline[Any]]]] = {
     format.name: getattr(from_files, format.name) for format in FORMATS
@@ -55,15 +56,14 @@ def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
     storage_options = dict(options.storage_options)
     found = _found(options.patterns, options.index_dir, storage_options)
-    records, failed = dict.fromkeys(OPENED_BY, 0), False
-    groups = list(_groups(found, options.format))
+    files, records, failed = Counter[str](), Counter[str](), False
     with (
         progress_bar(len(found), "files") as bar,
         ThreadPoolExecutor(options.workers or os.cpu_count()) as executor,
     ):
         counts = {
             executor.submit(_indexed, group, options.index_dir, storage_options): group
-            for group in groups
+            for group in _groups(found, options.format)
         }
         for done in as_completed(counts):
             group = counts[done]
@@ -73,10 +73,8 @@ def run(options: argparse.Namespace) -> int:
                 failed = True
                 print(f"resumable index: {explain(error)}", file=sys.stderr)
             bar.update(len(group.paths))
-    files = dict.fromkeys(OPENED_BY, 0)
-    for group in groups:
-        files[group.format] += len(group.paths)
-    rows = [(name, f"{files[name]:,}", f"{records[name]:,}") for name in files if files[name]]
+            files[group.format] += len(group.paths)
+    rows = [(name, f"{files[name]:,}", f"{records[name]:,}") for name in OPENED_BY if files[name]]
     print("\n".join(table_lines([("format", "files", "records"), *rows], "<>>")))
     return int(failed)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.history import read_history
 from ..checkpoint.names import CheckpointNames, histories_among, names_among, parse_file_name
 from ..checkpoint.ranks.part import WHOLE
@@ -34,21 +35,20 @@ from ..errors import InvalidArgument, NoValidCheckpoint, shorten
 from ..state.saved_pipeline import SavedPipeline
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
+from .output import print_outcome
+from .places import folder_at, folders_below
 from .progress import progress_bar
+from .texts import show_age, show_time
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what is at ``options.path``; returns the exit status."""
-    if "://" in options.path and not options.history:
+    if options.history:
+        rule = "--history needs a folder of checkpoints on this machine"
+        return _show_history(folder_at(options.path, rule), as_program=options.json)
+    if "://" in options.path:
         return _show_remote(options.path, as_program=options.json)
     path = Path(options.path)
-    if options.history and not path.is_dir():
-        raise InvalidArgument(
-            "--history needs a folder of checkpoints on this machine, got "
-            f"{options.path}{why_no_folder(options.path)}"
-        )
-    if options.history:
-        return _show_history(path, as_program=options.json)
     if path.is_dir():
         return _show_folder(path, str(path), as_program=options.json)
     if not os.path.lexists(path):
@@ -78,12 +78,14 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
             bar.update(1)
     # A step that lacks a part is a save that was cut short, or is not done yet.
     damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
-    if as_program:
+    if found or as_program:
         described = [_describe(file, place) for file in found]
-        print(json.dumps({"folder": place, "checkpoints": described}, indent=2))
-    elif found:
         rows = [("file", "step", "age", "bytes", ""), *map(_row, found)]
-        print("\n".join(table_lines(rows, "<>>>")))
+        print_outcome(
+            as_program,
+            lambda: {"folder": place, "checkpoints": described},
+            table_lines(rows, "<>>>"),
+        )
     if not found:
         raise NoValidCheckpoint(f"there is no checkpoint in {place}{folders_below(folder)}")
     valid = {file.name for file in found if file.problem is None and file.aside is None}
@@ -104,16 +106,13 @@ def _show_history(folder: Path, *, as_program: bool) -> int:
     entries = [
         {"name": name, **entry} for name, history in found.items() for entry in history.entries
     ]
-    if as_program:
-        print(json.dumps({"folder": str(folder), "history": entries}, indent=2))
-    elif entries:
+    lines = [f"nothing was noted in {folder}"]
+    if entries:
         heading = ("name", "from step", "noted", "stage", "argument", "was", "became")
-        rows = [heading, *map(_history_row, entries)]
-        if len(found) == 1:
-            rows = [row[1:] for row in rows]
-        print("\n".join(table_lines(rows, "<>" + "<" * 4 if len(found) > 1 else ">" + "<" * 4)))
-    else:
-        print(f"nothing was noted in {folder}")
+        left = 0 if len(found) > 1 else 1  # a single name is not shown
+        rows = [row[left:] for row in (heading, *map(_history_row, entries))]
+        lines = table_lines(rows, "<><<<<"[left:])
+    print_outcome(as_program, lambda: {"folder": str(folder), "history": entries}, lines)
     return 0
 
 
@@ -130,48 +129,33 @@ def _printable(value: Any) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def why_no_folder(path: str) -> str:
-    """Why ``path`` is none of a folder, as the end of a message; empty for a URL."""
-    if "://" in path:
-        return ""
-    return ", which is no folder" if os.path.lexists(path) else ", which is not there"
-
-
-def folders_below(folder: Path) -> str:
-    """Folders below this one that may hold checkpoints, or whose they are, as the end of a message."""
-    folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    looked = (folder, *map(folder.joinpath, folders[:10]))
-    if written := [one for one in looked if (one / ".metadata").is_file()]:
-        return (
-            f"; {written[0]} was written by torch.distributed.checkpoint, and only dcp.load can read it. To use this "
-            "command, save the input with a Checkpointer, whose listener can call dcp.save: see "
-            "docs/frameworks/pytorch-savers.md"
-        )
-    return f"; its folders are {', '.join(folders[:10])}" if folders else ""
-
-
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
-    if as_program:
-        held = {} if checkpoint is None else _held(checkpoint.state)
-        print(json.dumps(_describe(file, place) | held, indent=2))
-    elif checkpoint is None:
-        print(f"{_shown(file, place)}: {file.problem}")
-    else:
-        print(
-            f"step {checkpoint.step}, saved {show_time(checkpoint.time)} "
-            f"({show_age(time.time() - checkpoint.time)} ago), {file.size:,} bytes"
-        )
-        if checkpoint.part != WHOLE:
-            print(f"the part of {checkpoint.part}")
-        for note in _notes(checkpoint.state):
-            print(note)
-        print()
-        for line in tree_lines(stage_tree(checkpoint.state)):
-            print(f"  {line}".rstrip())
-        for argument in saved_arguments(checkpoint.state.get("fingerprint")):
-            print("\n".join(["", *_argument_lines(argument)]))
-    return 1 if checkpoint is None else 0
+    if checkpoint is None:
+        problem = f"{_shown(file, place)}: {file.problem}"
+        print_outcome(as_program, lambda: _describe(file, place), [problem])
+        return 1
+    state = checkpoint.state
+    print_outcome(
+        as_program,
+        lambda: _describe(file, place) | _held(state),
+        _checkpoint_lines(checkpoint, file.size),
+    )
+    return 0
+
+
+def _checkpoint_lines(checkpoint: Checkpoint, size: int) -> Iterator[str]:
+    age = show_age(time.time() - checkpoint.time)
+    yield f"step {checkpoint.step}, saved {show_time(checkpoint.time)} ({age} ago), {size:,} bytes"
+    if checkpoint.part != WHOLE:
+        yield f"the part of {checkpoint.part}"
+    yield from _notes(checkpoint.state)
+    yield ""
+    for line in tree_lines(stage_tree(checkpoint.state)):
+        yield f"  {line}".rstrip()
+    for argument in saved_arguments(checkpoint.state.get("fingerprint")):
+        yield ""
+        yield from _argument_lines(argument)
 
 
 def _held(state: dict[str, Any]) -> dict[str, Any]:
@@ -200,19 +184,15 @@ def _argument_lines(one: SavedArgument) -> Iterator[str]:
         (f"from {one.argument.unit}", f"{position:_}", one.argument.shown(value))
         for position, value in one.timeline
     ]
-    yield from (f"  {line}" for line in table_lines(rows, "<>"))
+    yield from table_lines(rows, "<>", "  ")
 
 
-def _notes(state: dict[str, Any]) -> list[str]:
-    notes = []
+def _notes(state: dict[str, Any]) -> Iterator[str]:
     epoch, ahead = state.get("epoch"), state.get("ahead")
     if type(epoch) is int and epoch > 0:
-        notes.append(f"the iterator was started in epoch {shorten(epoch)}")
+        yield f"the iterator was started in epoch {shorten(epoch)}"
     if type(ahead) is int and ahead > 0:
-        notes.append(
-            f"saved after an error: {shorten(ahead)} items were handed out since these positions"
-        )
-    return notes
+        yield f"saved after an error: {shorten(ahead)} items were handed out since these positions"
 
 
 def _row(file: FoundFile) -> tuple[str, ...]:
@@ -246,31 +226,3 @@ def _describe(file: FoundFile, place: str) -> dict[str, Any]:
         "problem": file.problem,
         "set_aside": file.aside,
     }
-
-
-def explain(error: Exception) -> str:
-    """The message of ``error``; one of the operating system loses its number."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
-
-
-def show_time(seconds: float) -> str:
-    """``seconds`` since 1970 as local date and time."""
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-    except (ValueError, OverflowError, OSError):
-        return f"at {seconds} seconds since the epoch"
-
-
-def show_age(seconds: float) -> str:
-    """``seconds`` in the two largest units."""
-    if not abs(seconds) < 1e15:
-        return f"{seconds} s"
-    sign, rest = ("-" if seconds < 0 else ""), round(abs(seconds))
-    days, rest = divmod(rest, 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    first = next((n for n, (count, _) in enumerate(parts) if count), 3)
-    return sign + " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

@@ -52,7 +52,7 @@ def _status(run: Callable[[Namespace], int], options: Namespace) -> int:
     except Exception as error:
         # Only now, so that a command without errors and its help load nothing for them.
         from ..errors import ResumableError
-        from .inspect import explain
+        from .texts import explain
 
         if not isinstance(error, (ResumableError, OSError)):
             raise

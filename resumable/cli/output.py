@@ -1,8 +1,10 @@
-"""The standard output of a command, whose reader may end early, as ``| head`` does."""
+"""What a command prints, and its standard output, whose reader may end early, as ``| head`` does."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TextIO, final
 
 CLOSED_PIPE: Final = 128 + 13
@@ -41,3 +43,8 @@ class Output:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def print_outcome(as_json: bool, described: Callable[[], object], lines: Iterable[str]) -> None:
+    """Print ``described()`` as JSON, for programs, or ``lines``."""
+    print(json.dumps(described(), indent=2) if as_json else "\n".join(lines))

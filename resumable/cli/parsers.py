@@ -12,10 +12,10 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pkgutil import get_data
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, final
 
 BATCH_SIZE: Final = 256
 """Lines in a step of the demo."""
@@ -91,30 +91,47 @@ class Argument(NamedTuple):
     """An argument of a command.
 
     Attributes:
-      names: of the argument or option, as one text.
-      options: of `add_argument`.
+      usage: its names, and after them the name of its value for the help, if that is another one.
+      text: its help.
+      kind: makes its value of what is typed; `bool` for an option without a value.
+      default: its value if it is not typed.
+      more: other options of `add_argument`.
     """
 
-    names: str
-    options: dict[str, Any]
+    usage: str
+    text: str
+    kind: Callable[[str], Any] | None = None
+    default: Any = None
+    more: Mapping[str, Any] = {}
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        """Let ``parser`` take it."""
+        names, _, metavar = self.usage.rpartition(" ")
+        options: dict[str, Any] = {"action": "store_true"}
+        if self.kind is not bool:
+            options = {"type": self.kind, "default": self.default, **self.more}
+            options["metavar"] = metavar if names else None
+        parser.add_argument(*(names or metavar).split(), help=self.text, **options)
 
 
 OneOf: TypeAlias = "tuple[Argument, ...]"
 """Arguments of which exactly one must be given."""
 
 
-class Command(NamedTuple):
+@final
+class Command:
     """A command.
 
-    Attributes:
+    Args:
       name: as it is typed.
       summary: a line for the help of all commands.
       arguments: in the order of its help.
     """
 
-    name: str
-    summary: str
-    arguments: tuple[Argument | OneOf, ...]
+    def __init__(self, name: str, summary: str, *arguments: Argument | OneOf) -> None:
+        self.name = name
+        self.summary = summary
+        self.arguments = arguments
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -122,34 +139,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
-    for name, summary, arguments in COMMANDS:
-        added = parsers.add_parser(name, help=summary, module=name)
-        for argument in arguments:
+    for command in COMMANDS:
+        added = parsers.add_parser(command.name, help=command.summary, module=command.name)
+        for argument in command.arguments:
             if isinstance(argument, Argument):
-                added.add_argument(*argument.names.split(), **argument.options)
+                argument.add_to(added)
                 continue
             group = added.add_mutually_exclusive_group(required=True)
-            for one in argument:
-                group.add_argument(*one.names.split(), **one.options)
-
-
-def _value(
-    usage: str, text: str, kind: Any = None, default: Any = None, **options: Any
-) -> Argument:
-    """An argument with a value, which has a name for the help if ``usage`` has several words."""
-    names, _, metavar = usage.rpartition(" ")
-    options |= {
-        "metavar": metavar if names else None,
-        "help": text,
-        "type": kind,
-        "default": default,
-    }
-    return Argument(names or metavar, options)
-
-
-def _switch(name: str, text: str) -> Argument:
-    """An option without a value."""
-    return Argument(name, {"action": "store_true", "help": text})
+            for alternative in argument:
+                alternative.add_to(group)
 
 
 def _at_least(minimum: int) -> Callable[[str], int]:
@@ -200,201 +198,185 @@ def _named(text: str, shown: str) -> tuple[str, str]:
 
 
 TARGET: Final = (
-    _value(
+    Argument(
         "target TARGET",
         "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
         "MODULE or FILE.py alone if it has only one pipeline",
     ),
-    _value(
+    Argument(
         "--arg NAME=VALUE",
         "call the function with this argument; may be given for several names. "
         "A VALUE that is no Python literal is a string",
         _argument,
         [],
-        action="append",
+        {"action": "append"},
     ),
 )
-RUN: Final = (_value("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
-NAME: Final = _value("--name", "name of the input, if a folder holds several")
-JSON: Final = _switch("--json", "print JSON, for programs")
+RUN: Final = (Argument("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
+NAME: Final = Argument("--name", "name of the input, if a folder holds several")
+JSON: Final = Argument("--json", "print JSON, for programs", bool)
 
 COMMANDS: Final = (
     Command(
         "demo",
         "train on real text, kill the training at random, and check that nothing is lost",
-        (
-            _value("--kills N", "number of kills (default: 5)", _at_least(0), 5),
-            _value(
-                "--steps N",
-                f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
-                _at_least(1),
-            ),
-            _value("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
-            _value(
-                "--partitions N",
-                "divide the work into so many partitions, and resume with other numbers of workers",
-                _at_least(1),
-            ),
-            _value("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
-            _value(
-                "--data GLOB",
-                "text files to train on (default: the .py files of Python's standard library)",
-            ),
-            _value(
-                "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
-            ),
+        Argument("--kills N", "number of kills (default: 5)", _at_least(0), 5),
+        Argument(
+            "--steps N",
+            f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
+            _at_least(1),
+        ),
+        Argument("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
+        Argument(
+            "--partitions N",
+            "divide the work into so many partitions, and resume with other numbers of workers",
+            _at_least(1),
+        ),
+        Argument("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
+        Argument(
+            "--data GLOB",
+            "text files to train on (default: the .py files of Python's standard library)",
+        ),
+        Argument(
+            "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
         ),
     ),
     Command(
         "verify",
         "check that a pipeline resumes exactly, and find out why if it does not",
-        (
-            *TARGET,
-            _value(
-                "--items N",
-                "check the first N items (default: all; 10,000 of an endless pipeline)",
-                int,
-            ),
-            _value("--positions N", "number of stops to resume from (default: 24)", int, 24),
-            _value(
-                "--generations N",
-                "how many times in a row a run is stopped and resumed (default: 3)",
-                int,
-                3,
-            ),
-            _value("--seed", "seed of the random positions (default: 0)", int, 0),
-            JSON,
+        *TARGET,
+        Argument(
+            "--items N",
+            "check the first N items (default: all; 10,000 of an endless pipeline)",
+            int,
         ),
+        Argument("--positions N", "number of stops to resume from (default: 24)", int, 24),
+        Argument(
+            "--generations N",
+            "how many times in a row a run is stopped and resumed (default: 3)",
+            int,
+            3,
+        ),
+        Argument("--seed", "seed of the random positions (default: 0)", int, 0),
+        JSON,
     ),
     Command(
         "bench",
         "measure how fast a pipeline is, which stage slows it down, and what a save costs",
-        (
-            *TARGET,
-            _value(
-                "--seconds S",
-                "the longest time of a run; there are two, and a short one before (default: 5)",
-                float,
-                5.0,
-            ),
-            _value("--items N", "run the first N items (default: all there is time for)", int),
-            JSON,
-            _value("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
+        *TARGET,
+        Argument(
+            "--seconds S",
+            "the longest time of a run; there are two, and a short one before (default: 5)",
+            float,
+            5.0,
         ),
+        Argument("--items N", "run the first N items (default: all there is time for)", int),
+        JSON,
+        Argument("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
     ),
     Command(
         "report",
         "write a page with a pipeline's graph, its time, its state and its verdict",
-        (
-            *TARGET,
-            _value("-o --output FILE.html", "the page; replaced if it is there", required=True),
-            _value("--bench FILE.json", "what `resumable bench --json` has printed"),
-            _value("--verify FILE.json", "what `resumable verify --json` has printed"),
-            _value(
-                "--seconds S",
-                "the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
-                float,
-            ),
+        *TARGET,
+        Argument(
+            "-o --output FILE.html", "the page; replaced if it is there", more={"required": True}
+        ),
+        Argument("--bench FILE.json", "what `resumable bench --json` has printed"),
+        Argument("--verify FILE.json", "what `resumable verify --json` has printed"),
+        Argument(
+            "--seconds S",
+            "the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
+            float,
         ),
     ),
     Command(
         "inspect",
         "show the checkpoints of a folder, or what one of them holds",
-        (
-            _value("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
-            _switch(
-                "--history",
-                "show instead what was changed in the runs of a folder, and at which steps",
-            ),
-            JSON,
+        Argument("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
+        Argument(
+            "--history",
+            "show instead what was changed in the runs of a folder, and at which steps",
+            bool,
         ),
+        JSON,
     ),
     Command(
         "diff",
         "show what moved between two checkpoints",
-        (_value("a A", "a checkpoint file, or a folder"), _value("b B", "another one"), NAME, JSON),
+        Argument("a A", "a checkpoint file, or a folder"),
+        Argument("b B", "another one"),
+        NAME,
+        JSON,
     ),
     Command(
-        "amend",
-        "say what to write so that a run goes on with changed arguments",
-        (*RUN, NAME, JSON),
+        "amend", "say what to write so that a run goes on with changed arguments", *RUN, NAME, JSON
     ),
     Command(
         "trace",
         "say which records a step was made of, or which steps a record was in",
+        *RUN,
         (
-            *RUN,
-            (
-                _value("--step N", "the step, from 1", _at_least(1)),
-                _value(
-                    "--find RECORD",
-                    "a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
-                ),
+            Argument("--step N", "the step, from 1", _at_least(1)),
+            Argument(
+                "--find RECORD",
+                "a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
             ),
-            _value("--rank N", "only this rank", _at_least(0)),
-            _value(
-                "--ranks N",
-                "how many ranks there were, if the checkpoints do not tell",
-                _at_least(1),
-            ),
-            _value(
-                "--place PLACE",
-                'only what is at this place in the item of the step, such as "row 3", as the table has it',
-            ),
-            _value(
-                "--exclude FILE",
-                "add the records of the step to this file, which rs.read_exclusions reads",
-            ),
-            NAME,
-            JSON,
         ),
+        Argument("--rank N", "only this rank", _at_least(0)),
+        Argument(
+            "--ranks N", "how many ranks there were, if the checkpoints do not tell", _at_least(1)
+        ),
+        Argument(
+            "--place PLACE",
+            'only what is at this place in the item of the step, such as "row 3", as the table has it',
+        ),
+        Argument(
+            "--exclude FILE",
+            "add the records of the step to this file, which rs.read_exclusions reads",
+        ),
+        NAME,
+        JSON,
     ),
     Command(
         "top",
         "show how each rank of a run is doing, while it runs",
-        (
-            _value("run RUN", "the folder of checkpoints"),
-            _value("--name", "show only the input of this name"),
-            _switch("--once", "print the table once, and end"),
-            _value(
-                "--interval S",
-                "seconds between two looks at the folder (default: 2)",
-                _seconds,
-                2.0,
-            ),
+        Argument("run RUN", "the folder of checkpoints"),
+        Argument("--name", "show only the input of this name"),
+        Argument("--once", "print the table once, and end", bool),
+        Argument(
+            "--interval S", "seconds between two looks at the folder (default: 2)", _seconds, 2.0
         ),
     ),
     Command(
         "show",
         "show a pipeline as a tree of its stages",
-        (*TARGET, _switch("--mermaid", "print a graph for Mermaid instead")),
+        *TARGET,
+        Argument("--mermaid", "print a graph for Mermaid instead", bool),
     ),
     Command(
         "index",
         "build the indexes of files before they are needed",
-        (
-            _value("patterns PATH", "files or URLs, or patterns in quotes", nargs="+"),
-            _value(
-                "--format",
-                "of all files (default: by their names; of others, lines)",
-                choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
-            ),
-            _value("--index-dir DIR", "where to keep the indexes; needed for URLs"),
-            _value(
-                "--storage-option NAME=VALUE",
-                "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
-                "names. A VALUE that is no JSON is a string",
-                _storage_option,
-                [],
-                action="append",
-                dest="storage_options",
-            ),
-            _value("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
+        Argument("patterns PATH", "files or URLs, or patterns in quotes", more={"nargs": "+"}),
+        Argument(
+            "--format",
+            "of all files (default: by their names; of others, lines)",
+            more={"choices": ["lines", "jsonl", "csv", "tar", "tfrecord"]},
         ),
+        Argument("--index-dir DIR", "where to keep the indexes; needed for URLs"),
+        Argument(
+            "--storage-option NAME=VALUE",
+            "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
+            "names. A VALUE that is no JSON is a string",
+            _storage_option,
+            [],
+            {"action": "append", "dest": "storage_options"},
+        ),
+        Argument("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
     ),
     Command(
         "cache",
         "show what a cache of remote files holds, or empty it",
-        (_value("folder DIR", "the folder of the cache"), _switch("--clear", "remove all parts")),
+        Argument("folder DIR", "the folder of the cache"),
+        Argument("--clear", "remove all parts", bool),
     ),
 )

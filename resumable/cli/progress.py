@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -37,71 +38,72 @@ def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     return bar
 
 
-class _ProgressLines:
+class _PlainProgress(ABC):
+    """Counts what is done, and shows it as text.
+
+    Args:
+      total: how much there is to do; None if it is not known.
+    """
+
+    ending = ""
+
+    def __init__(self, total: int | None) -> None:
+        self.total = total
+        self.done = 0
+        self.text = ""
+
+    @abstractmethod
+    def show(self, *, anew: bool) -> None:
+        """Show the progress; ``anew`` if something else is being done from now on."""
+
+    def update(self, count: int) -> None:
+        self.done += count
+        self.show(anew=False)
+
+    def set_description(self, text: str) -> None:
+        self.text = text
+        self.show(anew=True)
+
+    def __enter__(self) -> _PlainProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stderr.write(self.ending)
+
+
+class _ProgressLines(_PlainProgress):
     """Prints what is being done, and how far it is once that has taken long."""
 
     def __init__(self, total: int | None) -> None:
-        self._of_total = "" if total is None else f" of {total:,}"
-        self._done = 0
-        self._text = ""
+        super().__init__(total)
         self._due = monotonic() + TOLD_EVERY
 
-    def update(self, count: int) -> None:
-        self._done += count
-        if monotonic() >= self._due:
+    def show(self, *, anew: bool) -> None:
+        line = self.text
+        if not anew:
+            if monotonic() < self._due:
+                return
             self._due = monotonic() + TOLD_EVERY
-            self._print(f"{self._text}: {self._done:,}{self._of_total}")
-
-    def set_description(self, text: str) -> None:
-        self._text = text
-        self._print(text)
-
-    @staticmethod
-    def _print(line: str) -> None:
+            of_total = "" if self.total is None else f" of {self.total:,}"
+            line = f"{self.text}: {self.done:,}{of_total}"
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    def __enter__(self) -> _ProgressLines:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class _PlainBar:
+class _PlainBar(_PlainProgress):
     """Redraws one line; at most once for each percent, if the total is known."""
 
-    def __init__(self, total: int | None) -> None:
-        self._total = total
-        self._done = 0
-        self._shown = -1
-        self._text = ""
+    ending = "\n"
+    _shown = -1
 
-    def update(self, count: int) -> None:
-        self._done += count
-        self._draw()
-
-    def set_description(self, text: str) -> None:
-        self._text = text
-        self._shown = -1
-        self._draw()
-
-    def __enter__(self) -> _PlainBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.stderr.write("\n")
-
-    def _draw(self) -> None:
-        if self._total is None:
-            sys.stderr.write(f"\r{self._text:<32} {self._done:,}")
-            sys.stderr.flush()
-            return
-        percent = min(100 * self._done // max(self._total, 1), 100)
-        if percent == self._shown:
-            return
-        self._shown = percent
-        filled = WIDTH * percent // 100
-        bar = "#" * filled + "." * (WIDTH - filled)
-        sys.stderr.write(f"\r{self._text:<32} [{bar}] {percent:3d} %")
+    def show(self, *, anew: bool) -> None:
+        drawn = f"{self.done:,}"
+        if self.total is not None:
+            percent = min(100 * self.done // max(self.total, 1), 100)
+            if percent == self._shown and not anew:
+                return
+            self._shown = percent
+            bar = "#" * (WIDTH * percent // 100)
+            drawn = f"[{bar:.<{WIDTH}}] {percent:3d} %"
+        sys.stderr.write(f"\r{self.text:<32} {drawn}")
         sys.stderr.flush()

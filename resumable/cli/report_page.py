@@ -14,8 +14,9 @@ from ..views.bars_svg import Bar, bars_svg
 from ..views.graph_svg import graph_svg
 from ..views.markup import Markup, element, join
 from ..views.page import cards, definitions, folded, page, scrolled, section, table
-from .bench import figures, figures_of_saving, show_duration
+from .bench import figures, figures_of_saving
 from .report_graph import ReportStage, graph_of
+from .texts import show_duration
 from .verify import figures as figures_of_verifying
 from .verify import finding_lines
 

@@ -1,8 +1,12 @@
-"""The arguments by which a command names its pipeline: TARGET, and `--arg` for a function."""
+"""The pipeline that a command line names, by TARGET and `--arg`, and what it prints."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from ..errors import shorten
@@ -24,3 +28,15 @@ def target_of(options: argparse.Namespace) -> Target:
             )
         arguments[name] = value
     return Target(options.target, arguments)
+
+
+@contextmanager
+def only_outcome(command: str) -> Iterator[None]:
+    """Let what a pipeline prints and warns of go to standard error; only the outcome goes to standard output."""
+    with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            for message in dict.fromkeys(str(warning.message) for warning in noted):
+                print(f"resumable {command}: {message}", file=sys.stderr)

@@ -23,34 +23,27 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoint.stats_lines import run_progress
-from ..errors import InvalidArgument, MissingDependency, ResumableError
-from ..views.table import table_lines
-from .inspect import explain, why_no_folder
-from .run_store import none_there
+from ..errors import MissingDependency, ResumableError
+from .places import folder_at, none_there
+from .texts import explain
 from .top_table import RunTable, run_table
 
 
 def run(options: argparse.Namespace) -> int:
     """Show the run until it is interrupted; returns the exit status."""
     try:
-        folder = _folder(options.run)
+        folder = folder_at(options.run, "RUN must be a folder of checkpoints on this machine")
+        tables = _tables(folder, options.name, options.interval)
         if options.once:
-            _print(_read(folder, options.name))
+            print("\n".join(_read(folder, options.name).lines()))
         elif sys.stdout.isatty():
-            _watch(folder, options.name, options.interval)
+            _watch(tables)
         else:
-            _print_again_and_again(folder, options.name, options.interval)
+            for table in tables:
+                print(*table.lines(), sep="\n", end="\n\n", flush=True)
     except KeyboardInterrupt:
         pass  # the way to end it
     return 0
-
-
-def _folder(run: str) -> Path:
-    if "://" in run or not Path(run).is_dir():
-        raise InvalidArgument(
-            f"RUN must be a folder of checkpoints on this machine, got {run}{why_no_folder(run)}"
-        )
-    return Path(run)
 
 
 def _read(folder: Path, name: str | None) -> RunTable:
@@ -64,33 +57,17 @@ def _read(folder: Path, name: str | None) -> RunTable:
     return run_table(found, now)
 
 
-def _tables(folder: Path, name: str | None, interval: float) -> Iterator[RunTable | str]:
-    """The table, or why there is none now, every ``interval`` seconds."""
+def _tables(folder: Path, name: str | None, interval: float) -> Iterator[RunTable]:
+    """The table, or a note why there is none now, every ``interval`` seconds."""
     while True:
         try:
             yield _read(folder, name)
         except (ResumableError, OSError) as error:  # the job may have not begun, or a disk be away
-            yield explain(error)
+            yield RunTable([], "", [explain(error)])
         time.sleep(interval)
 
 
-def _lines(table: RunTable) -> Iterator[str]:
-    yield from table_lines(table.rows, table.alignment)
-    if table.notes:
-        yield ""
-        yield from table.notes
-
-
-def _print(table: RunTable) -> None:
-    print("\n".join(_lines(table)))
-
-
-def _print_again_and_again(folder: Path, name: str | None, interval: float) -> None:
-    for table in _tables(folder, name, interval):
-        print(table if isinstance(table, str) else "\n".join(_lines(table)), end="\n\n", flush=True)
-
-
-def _watch(folder: Path, name: str | None, interval: float) -> None:
+def _watch(tables: Iterator[RunTable]) -> None:
     try:
         from rich.console import Console
         from rich.live import Live
@@ -101,22 +78,23 @@ def _watch(folder: Path, name: str | None, interval: float) -> None:
     console = Console(file=sys.stdout)
     # A thread of its own for the screen is not needed: it changes when the files were read.
     with Live(console=console, auto_refresh=False, transient=False) as live:
-        for table in _tables(folder, name, interval):
+        for table in tables:
             live.update(drawn(table), refresh=True)
 
 
-def drawn(table: RunTable | str) -> Any:
+def drawn(table: RunTable) -> Any:
     """``table`` as rich draws it; no text of it is read as markup."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    if isinstance(table, str):
-        return Text(table)
+    notes = [*map(Text, table.notes)]
+    if not table.rows:
+        return Group(*notes)
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heading, *rows = table.rows
     for name, side in zip(heading, table.alignment + ">", strict=True):
         drawn.add_column(Text(name), justify="left" if side == "<" else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*map(Text, row), style="bold" if "all" in row[:2] else "")
-    return Group(drawn, *([Text("")] if table.notes else []), *map(Text, table.notes))
+    return Group(drawn, *([Text("")] if notes else []), *notes)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ..checkpoint.stats_lines import RankProgress, inputs_of_ranks
 from ..views.table import table_lines
-from .bench import show_duration
-from .inspect import show_age
+from .texts import show_age, show_duration, show_time
 
 T = TypeVar("T", int, float)
 
@@ -38,7 +36,7 @@ class RunTable(NamedTuple):
     """What is shown of a run.
 
     Attributes:
-      rows: the headings first.
+      rows: the headings first; none if only the notes are shown.
       alignment: of the columns, as for `table_lines`.
       notes: lines below the table: the inputs of mixtures, and sentences.
     """
@@ -46,6 +44,14 @@ class RunTable(NamedTuple):
     rows: list[tuple[str, ...]]
     alignment: str
     notes: list[str]
+
+    def lines(self) -> Iterator[str]:
+        """The table as text."""
+        if self.rows:
+            yield from table_lines(self.rows, self.alignment)
+        if self.rows and self.notes:
+            yield ""
+        yield from self.notes
 
 
 def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
@@ -81,7 +87,7 @@ def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ..
         _shown(shares, lambda found: _share(max(found))),
         _shown(waits, lambda found: show_duration(max(found))),
         _shown(skipped, lambda found: f"{sum(found):,}"),
-        _shown(times, lambda found: _clock_time(min(found))),
+        _shown(times, lambda found: show_time(min(found), brief=True)),
         _shown(times, lambda found: show_age(now - min(found))),
     )  # fmt: skip
 
@@ -121,13 +127,3 @@ def _rate(value: float) -> str:
 
 def _share(value: float) -> str:
     return f"{100 * value:.1f} %"
-
-
-def _clock_time(seconds: float) -> str:
-    """The time of day, with the date if it is another day."""
-    try:
-        saved, today = time.localtime(seconds), time.localtime()
-        same_day = saved[:3] == today[:3]
-        return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", saved)
-    except (ValueError, OverflowError, OSError):
-        return UNKNOWN

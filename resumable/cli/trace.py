@@ -19,10 +19,10 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..checkpoint.memory import Memory
 from ..checkpoint.store import Store
@@ -38,8 +38,9 @@ from ..shadows.record_item import is_file_of_record, item_of_record
 from ..stages.exclude import exclusions_in, is_by_item
 from ..views.origin_rows import OriginRow, origin_rows
 from ..views.table import table_lines
-from .run_store import store_at
-from .target import target_of
+from .output import print_outcome
+from .places import store_at
+from .target import only_outcome, target_of
 
 T = TypeVar("T")
 
@@ -51,20 +52,24 @@ def run(options: argparse.Namespace) -> int:
     for option in ("exclude", "place"):
         if getattr(options, option) and options.find is not None:
             raise InvalidArgument(f"--{option} needs --step")
-    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
-    with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with only_outcome("trace"):
         store = _run_at(options.run, options.name)
         target = target_of(options)
         stage_of = cache(lambda ranks: target.load(ranks).stage)
         found = (_of_step if options.find is None else _with_record)(store, stage_of, options)
-    for message in dict.fromkeys(str(warning.message) for warning in told):
-        print(f"resumable trace: {message}", file=sys.stderr)
-    if not found:
+        lines = [] if options.json else [*found.lines]
+    if not found.described:
         print(f"resumable trace: {_what_was_not_found(options)}", file=sys.stderr)
-    for line in found or ["[]"] * options.json:
-        print(line)
-    return 0 if found else 1
+    if found.described or options.json:
+        print_outcome(options.json, lambda: found.described, lines)
+    return 0 if found.described else 1
+
+
+class _TraceOutcome(NamedTuple):
+    """What was found, for programs and as text, which takes longer to make."""
+
+    described: list[dict[str, Any]]
+    lines: Iterator[str]
 
 
 def _what_was_not_found(options: argparse.Namespace) -> str:
@@ -86,7 +91,7 @@ def _run_at(run: str, name: str | None) -> Store:
         return Memory()
 
 
-def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
+def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> _TraceOutcome:
     """What is printed of a step."""
     stage = stage_of(None)
     steps = traced_step(store, stage_of, options.step, options.rank, options.ranks)
@@ -96,18 +101,21 @@ def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) 
         found = [(one, rows) for one, rows in found if rows]
     if options.exclude and found:
         _add_exclusions(stage, options.exclude, [row for _, rows in found for row in rows])
-    if options.json and found:
-        chosen = [_described(one) for one, _ in found]
-        if place is not None:
-            chosen = [_described_row(one, row) for one, rows in found for row in rows]
-        return [json.dumps(chosen, indent=2)]
-    lines = list[str]()
-    for one, of_step in found:
-        heading = f"step {one.step}, rank {one.rank} of {one.ranks}, epoch {one.epoch}"
+    described = [_described(one) for one, _ in found]
+    if place is not None:
+        described = [_described_row(one, row) for one, rows in found for row in rows]
+    return _TraceOutcome(described, _step_lines(stage, found))
+
+
+def _step_lines(
+    stage: Stage[Any], found: Sequence[tuple[TracedStep, list[OriginRow]]]
+) -> Iterator[str]:
+    for number, (one, of_step) in enumerate(found):
+        yield from [""] * bool(number)
+        yield f"step {one.step}, rank {one.rank} of {one.ranks}, epoch {one.epoch}"
         rows = [_cells(stage, row) for row in of_step]
-        table = table_lines([("place", "input", "file", "record", "begins with"), *rows], "<<<>")
-        lines += [*[""] * bool(lines), heading, *(f"  {line}".rstrip() for line in table)]
-    return lines
+        names = ("place", "input", "file", "record", "begins with")
+        yield from table_lines([names, *rows], "<<<>", "  ")
 
 
 def _rows_at(place: str | None, rows: Iterable[OriginRow]) -> list[OriginRow]:
@@ -151,7 +159,9 @@ def _described_row(one: TracedStep, row: OriginRow) -> dict[str, Any]:
     return {**_described(one), "origin": origin, "place": row.place, "past": one.is_past}
 
 
-def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> list[str]:
+def _with_record(
+    store: Store, stage_of: StageOfRanks, options: argparse.Namespace
+) -> _TraceOutcome:
     """What is printed of a record."""
     name, number = _named(options.find)
     wanted = partial(_is_wanted, name, number)
@@ -163,11 +173,10 @@ def _with_record(store: Store, stage_of: StageOfRanks, options: argparse.Namespa
         if row.record is not None and wanted(row.record)
     ]
     found.sort(key=lambda pair: (pair[0].step, pair[0].rank))
-    if options.json and found:
-        return [json.dumps([_described_row(one, row) for one, row in found], indent=2)]
     rows = [_found_cells(one, row) for one, row in found]
     heading = ("step", "rank", "of", "epoch", "place", "")
-    return table_lines([heading, *rows], ">>>><") if rows else []
+    described = [_described_row(one, row) for one, row in found]
+    return _TraceOutcome(described, iter(table_lines([heading, *rows], ">>>><")))
 
 
 def _found_cells(one: TracedStep, row: OriginRow) -> tuple[str, ...]:

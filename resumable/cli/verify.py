@@ -16,7 +16,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -26,9 +25,10 @@ from typing import Final
 
 from ..verify import Estimate, Finding, Report, verify
 from ..views.table import table_lines
-from .inspect import show_age
+from .output import print_outcome
 from .progress import progress_bar
 from .target import target_of
+from .texts import show_age
 
 MOST_PROCESSES: Final = 4
 LONG: Final = 20.0
@@ -49,10 +49,7 @@ def run(options: argparse.Namespace) -> int:
         bars=_bar,
         tell=_tell,
     )
-    if options.json:
-        print(json.dumps(report.as_json(), indent=2))
-    else:
-        print("\n".join(_lines(report)))
+    print_outcome(options.json, report.as_json, _lines(report))
     return 0 if report.exact else 1
 
 
@@ -98,7 +95,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.resumed:
         yield from (f"  resumed {way}" for way in report.resumed)
         yield ""
-    yield from (f"  {line}".rstrip() for line in table_lines([*figures(report)], "<"))
+    yield from table_lines([*figures(report)], "<", "  ")
     yield ""
     for suspicion in report.suspicions:
         yield f"  Look at this: {suspicion}"

@@ -144,7 +144,7 @@ class _Caller(NamedTuple):
 
     @property
     def code(self) -> CodeType | None:
-        return _code_of(_function_of(self.stage))
+        return called_code(self.stage)
 
 
 def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
@@ -179,12 +179,15 @@ def _function_of(stage: Stage[Any]) -> Any:
     return getattr(stage, getattr(stage, "calls", "fn"), None)
 
 
-def _code_of(fn: Any) -> CodeType | None:
-    """What a frame of ``fn`` runs; None for a function that is not written in Python."""
+def called_code(stage: Stage[Any]) -> CodeType | None:
+    """What a frame of the function of ``stage`` runs; None if there is none, or it is not written in Python."""
+    fn = _function_of(stage)
     while isinstance(fn, (partial, StandIn)):
         fn = fn.func if isinstance(fn, partial) else fn.fn
     fn = getattr(fn, "__func__", fn)
-    found = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+    found = getattr(fn, "__code__", None)
+    if found is None:
+        found = getattr(getattr(type(fn), "__call__", None), "__code__", None)  # noqa: B004
     return found if isinstance(found, CodeType) else None
 
 

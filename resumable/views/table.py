@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def table_lines(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
+def table_lines(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
     """``rows`` as lines of text with aligned columns.
 
     Args:
       rows: the heading first, all with the same number of cells.
       alignment: ``<`` or ``>`` for each column but the last, which is not padded.
+      indent: what each line begins with.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(alignment))]
     lines = []
@@ -19,5 +20,5 @@ def table_lines(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
             f"{cell:{side}{width}}"
             for cell, side, width in zip(row, alignment, widths, strict=False)
         ]
-        lines.append("  ".join([*cells, *row[len(alignment) :]]).rstrip())
+        lines.append((indent + "  ".join([*cells, *row[len(alignment) :]])).rstrip())
     return lines

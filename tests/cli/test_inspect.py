@@ -12,8 +12,8 @@ import pytest
 
 import resumable as rs
 from resumable.checkpoint.envelope import encode
-from resumable.cli.inspect import show_age
 from resumable.cli.main import main
+from resumable.cli.texts import show_age
 from resumable.views.state_tree import as_json, stage_tree, tree_lines
 
 

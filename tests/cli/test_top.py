@@ -22,7 +22,7 @@ from support.command import ROOT, call_command
 
 import resumable as rs
 from resumable.checkpoint.stats_lines import inputs_of_ranks, run_progress
-from resumable.cli.top_table import run_table
+from resumable.cli.top_table import RunTable, run_table
 
 needs_rich = pytest.mark.skipif(
     importlib.util.find_spec("rich") is None, reason="rich is not installed"
@@ -300,5 +300,5 @@ def test_what_is_drawn_is_text_and_no_markup() -> None:
     from resumable.cli.top import drawn
 
     screen = io.StringIO()
-    Console(file=screen, width=80).print(drawn("nothing in [red]folder[/red]"))
+    Console(file=screen, width=80).print(drawn(RunTable([], "", ["nothing in [red]folder[/red]"])))
     assert "[red]folder[/red]" in screen.getvalue()

@@ -19,7 +19,7 @@ from resumable_tf import (
     make_dataset,
     make_initializable_iterator,
 )
-from resumable_tf.snapshot import ModelSnapshot
+from resumable_tf.sessions.snapshot import ModelSnapshot
 from tf_adapter.model_runs import NUMBERS, problems_of, train_model
 from tf_adapter.sessions import SCALAR, Crash, Raise, Told, aborted, models, saved
 

@@ -15,7 +15,7 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 import tensorflow as tf
 from resumable_tf import ModelBackup, ResumeInput
-from resumable_tf.model_files import ModelFiles
+from resumable_tf.eager.model_files import ModelFiles
 from support.damaged import flip_last_bit
 from tf_adapter.keras_runs import LABELS, ROWS, SIGNATURE, STEPS
 

@@ -1,4 +1,4 @@
-"""Where and when a task saves: the settings of an Estimator, of a RunConfig, or just a directory."""
+"""Where and when a task saves: the settings of an Estimator or a RunConfig, and arguments of the hooks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+import tensorflow.compat.v1 as tf1
+
 import resumable as rs
+from resumable.core.arguments import check_int, check_seconds
 from resumable.errors import shorten
 
-__all__ = ["Task", "task_of"]
+__all__ = ["Task", "check_savers", "check_trains", "check_when", "task_of"]
 
 KEPT_BY_DEFAULT: Final = 5
 """The number of checkpoints that a `tf.compat.v1.train.Saver` keeps by default."""
@@ -69,3 +72,48 @@ def task_of(estimator: Any) -> Task:
         config.save_checkpoints_secs,
         config.keep_checkpoint_max or None,
     )
+
+
+def check_when(save_steps: Any, save_secs: Any) -> None:
+    """Make sure that these are numbers above zero, or None.
+
+    Raises:
+      InvalidType: if one is no number.
+      InvalidArgument: if one is not above zero.
+    """
+    if save_steps is not None:
+        check_int("save_steps", save_steps, minimum=1)
+    if save_secs is not None:
+        check_seconds("save_secs", save_secs)
+
+
+def check_savers(saver: Any, scaffold: Any) -> None:
+    """Make sure that at most one is there, and that they are what they must be.
+
+    Raises:
+      InvalidType: if one is another object.
+      InvalidArgument: if both are there.
+    """
+    if saver is not None and scaffold is not None:
+        raise rs.InvalidArgument("there must be one of saver and scaffold, got both")
+    for name, value, kind in (
+        ("saver", saver, tf1.train.Saver),
+        ("scaffold", scaffold, tf1.train.Scaffold),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise rs.InvalidType(
+                f"{name} must be a tf.compat.v1.train.{kind.__name__}, got {shorten(value)}"
+            )
+
+
+def check_trains(hook: Any) -> None:
+    """Make sure that the default graph, in which ``hook`` begins, is not one that evaluates.
+
+    Raises:
+      InvalidArgument: if it evaluates.
+    """
+    if tf1.get_collection(tf1.GraphKeys.EVAL_STEP):
+        raise rs.InvalidArgument(
+            f"{type(hook).__name__} must be among the hooks of a training, got it in an evaluation: leave "
+            "it out there, so that the input begins at its start and nothing is saved"
+        )

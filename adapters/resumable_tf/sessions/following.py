@@ -8,16 +8,14 @@
 
 from __future__ import annotations
 
-import math
-import os
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-__all__ = ["ModelSaver", "changed_since", "steps_in"]
+from .model_folder import steps_of
+
+__all__ = ["ModelSaver"]
 
 
 class ModelSaver:
@@ -51,7 +49,7 @@ class ModelSaver:
             before(sess)
             path = save(sess, save_path, *args, **kwargs)
             self._paths.add(save_path)
-            after({step for each in self._paths for step in _steps_of(each)})
+            after({step for each in self._paths for step in steps_of(each)})
             return path
 
         saver.save = follow
@@ -64,29 +62,3 @@ class ModelSaver:
     def release(self) -> None:
         """Stop following; other followers of the same saver go on."""
         self._released = True
-
-
-def _steps_of(save_path: str) -> set[int]:
-    """The steps of the files whose path begins with ``save_path``."""
-    # The Saver does not count all checkpoints that stay, such as those kept every few hours.
-    folder, name = os.path.split(save_path)
-    names = tf.io.gfile.listdir(folder or ".")
-    return steps_in(found for found in names if found.startswith(f"{name}-"))
-
-
-def changed_since(path: str, seconds: float) -> bool:
-    """Whether the file at ``path`` was written at or after that time; exact to a second if remote."""
-    try:
-        return os.stat(path).st_mtime >= seconds
-    except OSError:
-        pass
-    try:
-        return bool(tf.io.gfile.stat(path).mtime_nsec / 1e9 >= math.floor(seconds))
-    except tf.errors.OpError:
-        return False
-
-
-def steps_in(names: Iterable[str]) -> set[int]:
-    """The steps in the names of a model's files."""
-    matches = (re.search(r"-([0-9]+)(\.[^/\\]*)?$", name) for name in names)
-    return {int(match[1]) for match in matches if match}

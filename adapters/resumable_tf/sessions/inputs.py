@@ -7,22 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 from resumable.checkpoint.opening import as_store
 from resumable.state.value import State
 
-from .checkpoints import InputCheckpoints
+from ..checkpoints import InputCheckpoints
+from ..policy import check_policy
+from ..tasks import TaskFiles
 from .dataset import NAME, ResumableIterator, iterators_of
-from .following import steps_in
-from .foreign import others_in
-from .policy import check_policy
-from .task import Task
-from .tasks import TaskFiles
+from .model_folder import others_in
+from .settings import Task
 
-__all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "models_in", "saved_inputs"]
+__all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "saved_inputs"]
 
 # Collections of a graph with the hooks that save its inputs, and with those that save the model in a
 # thread and its inputs with it. If there is one of the latter, the former leave their inputs to it.
@@ -143,9 +141,3 @@ class Inputs:
 
     def _of(self, store: rs.Store) -> SavedInput:
         return next(each for each in self._inputs if each.store is store)
-
-
-def models_in(folder: str | os.PathLike[str]) -> set[int]:
-    """The steps of the models in ``folder``."""
-    files = tf.io.gfile.listdir(os.fspath(folder))
-    return steps_in(name for name in files if name.endswith(".index"))

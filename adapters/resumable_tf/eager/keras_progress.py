@@ -12,14 +12,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from .failures import Failures
+from ..failures import Failures
 
 __all__ = [
     "Explained",
     "begin_at",
     "correct",
     "is_continued",
-    "iterations_of",
     "steps_of",
     "unused_counter",
 ]
@@ -63,19 +62,14 @@ def begin_at(model: Any, place: tuple[int, int] | None) -> None:
 
 def steps_of(optimizer: Any) -> int:
     """How many batches ``optimizer`` was given, by its iterations or the counter in place of them."""
-    counter = unused_counter(optimizer)
-    iterations = iterations_of(optimizer)
-    return iterations if counter is None else max(int(counter.numpy()), iterations)
-
-
-def iterations_of(optimizer: Any) -> int:
-    """The variable with the iterations of ``optimizer``."""
     # With accumulated gradients, `iterations` does not count every batch; the variable does.
     variables = optimizer.variables
-    for variable in variables() if callable(variables) else variables:
-        if variable.name.partition(":")[0] == "iteration":
-            return int(variable.numpy())
-    return int(optimizer.iterations)
+    variables = variables() if callable(variables) else variables
+    counts = [int(each.numpy()) for each in variables if each.name.split(":")[0] == "iteration"]
+    counts = counts[:1] or [int(optimizer.iterations)]
+    if (counter := unused_counter(optimizer)) is not None:
+        counts.append(int(counter.numpy()))
+    return max(counts)
 
 
 def correct(model: Any, trained: int, steps: int) -> None:

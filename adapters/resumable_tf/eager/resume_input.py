@@ -27,14 +27,13 @@ from resumable.core.arguments import check_bool, check_int
 from resumable.core.ended import warn_of_ended_run
 from resumable.state.value import State
 
-from .arguments import policy_of
+from ..checkpoints import InputCheckpoints
+from ..feed import Feed
+from ..numbered import numbered, without_number
+from ..policy import check_policy, policy_of, without_policy
+from ..tasks import TaskFiles
 from .batches import TrainedBatches
-from .checkpoints import InputCheckpoints
-from .feed import Feed
-from .keras_progress import Explained, correct, is_continued, iterations_of, unused_counter
-from .numbered import numbered, without_number
-from .policy import check_policy, without_policy
-from .tasks import TaskFiles
+from .keras_progress import Explained, correct, is_continued, steps_of, unused_counter
 
 __all__ = ["ResumeInput"]
 
@@ -120,8 +119,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._seen: int | None = None
         self._last_step: int | None = None
         self._stop: Final = object()  # a true value to recognise as ours
-        # What counts the batches if iterations do not, and its value for the batch in work.
-        self._counter: Any = None
+        # For the batch in work, the value of what counts the batches if iterations do not.
         self._expected: int | None = None
         self._use = _Use()
 
@@ -183,10 +181,10 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._seen is None:
             self._seen = batch
             self._last_step = batch + self._steps - self._trained % self._steps
-        if self._counter is not None:
+        if (counter := unused_counter(self.model.optimizer)) is not None:
             # Now, as callbacks before this one save the model when the batch is trained.
-            self._expected = self._iterations() + int(self.model.steps_per_execution)
-            self._counter.assign(self._expected)
+            self._expected = self._step + int(self.model.steps_per_execution)
+            counter.assign(self._expected)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         assert self._seen is not None
@@ -233,12 +231,12 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _save(self) -> None:
         self._check_iterations()
         self._since_save = 0
-        self._checkpoints.save(self._iterations())
+        self._checkpoints.save(self._step)
 
     def _check_iterations(self) -> None:
         """Make sure that the optimizer's iterations count the batches."""
         assert self._offset is not None
-        iterations = self._iterations() - self._offset
+        iterations = self._step - self._offset
         if iterations != self._trained:
             raise rs.InvalidArgument(
                 "the optimizer's iterations must grow by one with each batch, by which the input is "
@@ -248,7 +246,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def _restore_if_moved(self) -> None:
         """Move the input to the step of the model, unless it is there."""
-        step = self._iterations()
+        step = self._step
         if self._offset is not None and step - self._offset == self._trained:
             return
         found = self._checkpoints.restore(step, exactly=False)
@@ -262,7 +260,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def _begin_to_count(self) -> None:
         """Count the batches where the optimizer's iterations do not."""
-        self._counter = counter = unused_counter(self.model.optimizer)
+        counter = unused_counter(self.model.optimizer)
         if counter is None:
             return
         if self._expected is not None and int(counter.numpy()) == self._expected:
@@ -270,12 +268,12 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             counter.assign(self._expected - int(self.model.steps_per_execution))
         self._expected = None
         # A model that was trained without this callback has counted its iterations only.
-        counter.assign(max(int(counter.numpy()), int(self.model.optimizer.iterations)))
+        counter.assign(self._step)
 
-    def _iterations(self) -> int:
-        if self._counter is not None:
-            return int(self._counter.numpy())
-        return iterations_of(self.model.optimizer)
+    @property
+    def _step(self) -> int:
+        """The step of the model."""
+        return steps_of(self.model.optimizer)
 
 
 class _Use:

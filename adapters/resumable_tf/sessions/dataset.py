@@ -15,10 +15,10 @@ import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 
+from ..feed import Feed
+from ..numbered import NumberedDataset, numbered
+from ..policy import note_functions
 from .between import Between
-from .feed import Feed
-from .numbered import NumberedDataset, numbered
-from .policy import note_functions
 
 __all__ = [
     "ResumableIterator",

@@ -13,10 +13,9 @@ from tensorflow.python.training.saving import saveable_object
 import resumable as rs
 from resumable.errors import shorten
 
-from .arguments import policy_of
+from ..policy import check_policy, policy_of
 from .dataset import ResumableIterator
-from .foreign import REASON, iterators_in
-from .policy import check_policy
+from .model_folder import REASON, iterators_in
 
 __all__ = ["make_saveable_from_iterator"]
 

@@ -12,8 +12,7 @@ from tensorflow.python.checkpoint.checkpoint_context import in_async_metrics_con
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 
-from .arguments import policy_of
-from .policy import check_policy, without_policy
+from ..policy import check_policy, policy_of, without_policy
 
 __all__ = ["CheckpointableInput"]
 

@@ -15,12 +15,12 @@ from resumable.checkpoint.names import check_name
 from resumable.checkpoint.opening import check_listeners, check_pipeline
 from resumable.core.arguments import check_bool
 
-from .arguments import check_savers, check_trains, check_when, policy_of
+from ..policy import check_policy, policy_of
 from .dataset import claim_store
-from .following import ModelSaver, changed_since
-from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
-from .policy import check_policy
-from .task import task_of
+from .following import ModelSaver
+from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, saved_inputs
+from .model_folder import changed_since, models_in
+from .settings import check_savers, check_trains, check_when, task_of
 
 __all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "SessionListener"]
 
@@ -307,14 +307,24 @@ class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
 
 
 class SessionListener(rs.CheckpointListener):
-    """Calls the methods of a listener of TensorFlow, with the session of ``hook``."""
+    """Calls the methods of a listener of TensorFlow, with the session of ``hook``.
 
-    def __init__(self, hook: Any, listener: tf1.train.CheckpointSaverListener) -> None:
+    Args:
+      hook: the hook.
+      listener: the listener.
+      calls_before: whether to call its ``before_save`` too.
+    """
+
+    def __init__(
+        self, hook: Any, listener: tf1.train.CheckpointSaverListener, calls_before: bool = True
+    ) -> None:
         self._hook = hook
         self._listener = listener
+        self._calls_before = calls_before
 
     def before_save(self, step: int) -> None:
-        self._listener.before_save(self._hook.session, step)
+        if self._calls_before:
+            self._listener.before_save(self._hook.session, step)
 
     def after_save(self, step: int, path: str) -> bool:
         # Only True asks to stop, not another true value, such as a path that a listener returns.

@@ -15,12 +15,13 @@ from resumable.checkpoint.opening import check_listeners
 from resumable.core.arguments import check_bool
 from resumable.errors import shorten
 
-from .arguments import check_savers, check_trains, check_when, policy_of
+from ..policy import policy_of
 from .following import ModelSaver
 from .hooks import SessionListener
-from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
+from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, saved_inputs
+from .model_folder import models_in
+from .settings import Task, check_savers, check_trains, check_when
 from .snapshot import ModelSnapshot
-from .task import Task
 
 __all__ = ["AsyncCheckpointSaverHook"]
 
@@ -172,11 +173,13 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._input_listeners = [listener for hook in hooks for listener in hook.listeners]
         self._model = ModelSnapshot(saver, graph)
         self._followed = ModelSaver(saver, self._before_other, lambda steps: None)
+        # This hook itself calls `before_save` of its own listeners, before the variables are copied.
+        own = [SessionListener(self, each, calls_before=False) for each in self._listeners]
         told = [SessionListener(self, listener) for listener in self._input_listeners]
         return Inputs(
             inputs,
             asynchronous=True,
-            listeners=[_AfterSaveListener(self), *told],
+            listeners=[*own, *told],
             retain=self._retain,
             after=self._write,
         )
@@ -260,16 +263,3 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         if self._followed is not None:
             self._followed.release()
         self._saving = self._model = self._followed = None
-
-
-class _AfterSaveListener(rs.CheckpointListener):
-    """Calls ``after_save`` of the listeners of ``hook``, which itself calls ``before_save``."""
-
-    def __init__(self, hook: AsyncCheckpointSaverHook) -> None:
-        self._hook = hook
-
-    def after_save(self, step: int, path: str) -> bool:
-        answers = [
-            listener.after_save(self._hook.session, step) for listener in self._hook._listeners
-        ]
-        return any(answer is True for answer in answers)

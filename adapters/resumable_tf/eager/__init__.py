@@ -1,0 +1,1 @@
+"""Inputs of TF2: in a `tf.train.Checkpoint`, and under Keras's ``fit``."""

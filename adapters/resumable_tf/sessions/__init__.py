@@ -1,0 +1,1 @@
+"""Inputs of a TF1 graph, under sessions and Estimators."""

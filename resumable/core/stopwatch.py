@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from time import perf_counter
 from typing import Final, TypeVar, final
 
@@ -20,7 +21,7 @@ from .run_counters import RunCounters
 T = TypeVar("T")
 R = TypeVar("R")
 
-MOST_READINGS: Final = 4096
+MOST_READINGS: Final = 2048
 """Readings that are kept before they are summed up. Summing takes a fixed time, and a reading less than the clock."""
 
 
@@ -97,7 +98,8 @@ class Stopwatch:
 
 def _counted(counters: RunCounters, readings: list[float], now: float) -> RunCounters:
     """The ``counters`` with the times from the first of the ``readings`` until ``now``."""
-    seconds = np.diff(readings, append=now)
+    moments = np.fromiter(chain(readings, [now]), np.float64, len(readings) + 1)
+    seconds = np.diff(moments)
     waits, loops = seconds[::2], seconds[1::2]
     return RunCounters(
         counters.counts,

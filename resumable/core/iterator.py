@@ -54,7 +54,7 @@ from .savers import refuses_savers
 from .skipped import iterators, skipped_items
 from .stage import Stage
 from .stage_iterator import SourceIterator, StageIterator
-from .stopwatch import Stopwatch
+from .stopwatch import MOST_READINGS, Stopwatch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -651,8 +651,8 @@ class PipelineIterator(StageIterator[T]):
             raise StopIteration
         source, last = here.source, here.due
         if self._stopwatch is not None:
-            source, count = self._stopwatch.timed_items(source, last - self.step)
-            last = self.step + count
+            source = self._stopwatch.timed_items(source)
+            last = min(last, self.step + MOST_READINGS // 2)
         steps = range(self.step + 1, last + 1)
         prepared = zip(steps, source)  # noqa: B905  # the first to end is enough
         here.prepared = last

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.block import Block, Indices, block_length
+from ..core.position import Position
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..errors import StateMismatch, shorten
@@ -58,7 +59,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         form: RowFormat,
         rows: Callable[[Documents, CutRows, bool], Block],
     ) -> None:
-        self._stage = stage
+        super().__init__(stage, Position())
         self._groups = groups
         self._note_groups = state_deferrer(groups)
         self._documents = documents
@@ -126,7 +127,8 @@ class ConcatenatingIterator(BlockIterator[Columns]):
 
     def _leave(self) -> None:
         self._start = self._ends[-1]
-        self._block, self._offset = None, 0
+        self._block = None
+        self._offset.move_to(0)
         self._forget()
 
     def _forget(self) -> None:
@@ -139,14 +141,15 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         return int(self._start.any())
 
     def get_state(self) -> State:
-        place = self._ends[self._offset - 1] if self._offset else self._start
+        offset = self._offset.number
+        place = self._ends[offset - 1] if offset else self._start
         if (place >= self._read).all():
-            offset, upstream = place - self._read, self._groups.get_state()
+            tokens, upstream = place - self._read, self._groups.get_state()
             number = self._count
         else:
             held = next(held for held in reversed(self._held) if (held.first <= place).all())
-            offset, upstream, number = place - held.first, held.before(), held.number
-        state: State = {"offset": _shown(offset), "upstream": upstream}
+            tokens, upstream, number = place - held.first, held.before(), held.number
+        state: State = {"offset": _shown(tokens), "upstream": upstream}
         return {"documents": number, **state} if self._form.parts else state
 
     def set_state(self, state: State) -> None:

@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
-from ..core.position import NO_TICKS
+from ..core.position import Position
 from ..core.relation import Grouped, Relation
+from ..core.replay_point import ReplayPoint, check_offset
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import PassThroughIterator, Transform
-from ..errors import StateMismatch
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -67,21 +67,13 @@ class BlockIterator(StageIterator[T]):
     A subclass makes them.
     """
 
-    # Invariant: `_block` has `_length` items. The first `_offset`, fewer than all, were handed out.
-    # Where it is None, `_offset` items of the next one are to be passed over.
-    _block: Block | None = None
-    _length = 0
-    # Invariant: `_offset` is `_end` without what `_left` returns, which falls as items are taken one by one.
-    _end = 0
-    _left: Callable[[], int] = NO_TICKS
-
-    @property
-    def _offset(self) -> int:
-        return self._end - self._left()
-
-    @_offset.setter
-    def _offset(self, offset: int) -> None:
-        self._end, self._left = offset, NO_TICKS
+    def __init__(self, stage: Stage[T], offset: Position) -> None:
+        self._stage = stage
+        # Invariant: `_block` has `_length` items. The first `_offset`, fewer than all, were handed out.
+        # Where it is None, `_offset` items of the next one are to be passed over.
+        self._block: Block | None = None
+        self._length = 0
+        self._offset = offset
 
     @abstractmethod
     def _open(self) -> bool:
@@ -103,10 +95,10 @@ class BlockIterator(StageIterator[T]):
     def _runs(self) -> Iterator[Iterable[T]]:
         """Of each block all items but the last, and the last one, with which the block is left."""
         while self._open():
-            items = block_items(slice_block(self._block, self._offset, self._length))
+            items = block_items(slice_block(self._block, self._offset.number, self._length))
             last = items.pop()  # the list is a new one
             cursor: Any = iter(items)
-            self._end, self._left = self._length - 1, cursor.__length_hint__
+            self._offset.end, self._offset.left = self._length - 1, cursor.__length_hint__
             yield cursor
             self._leave()
             yield (last,)
@@ -114,12 +106,12 @@ class BlockIterator(StageIterator[T]):
     def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
         """The next ``count`` items: blocks, and where in each they begin and end."""
         while count and self._open():
-            block, start = self._block, self._offset
+            block, start = self._block, self._offset.number
             stop = min(start + count, self._length)
             if stop == self._length:
                 self._leave()
             else:
-                self._offset = stop
+                self._offset.move_to(stop)
             count -= stop - start
             yield block, start, stop
 
@@ -130,10 +122,10 @@ class NumberedBlocks(BlockIterator[T]):
     A subclass makes them.
 
     Attributes:
-      made_of_group: what the offset counts, and what may differ if it is too large; for an error.
+      outputs: what the offset counts, and what may differ if it is too large; for an error.
     """
 
-    made_of_group = "items made of this group; are they"
+    outputs = "items made of this group; are they the same"
 
     _group = 0
 
@@ -151,13 +143,9 @@ class NumberedBlocks(BlockIterator[T]):
             if found is None:
                 return False
             block, length = found
-            if self._offset > length:
-                raise StateMismatch(
-                    f"saved offset={self._offset} lies beyond the {length} {self.made_of_group} the same in "
-                    "every run?",
-                    self._stage,
-                )
-            if self._offset == length:
+            offset = self._offset.number
+            check_offset(offset, length, self.outputs, self._stage)
+            if offset == length:
                 self._leave()
             else:
                 self._block, self._length = block, length
@@ -165,15 +153,8 @@ class NumberedBlocks(BlockIterator[T]):
 
     def _leave(self) -> None:
         self._block = None
-        self._group, self._offset = self._group + 1, 0
-
-    def get_state(self) -> State:
-        return {"group": self._group, "offset": self._offset}
-
-    def _set_place(self, group: Any, offset: Any) -> None:
-        """Go to an offset in a group, as they were saved."""
-        self._group = unpack_count(self._stage, "group", group)
-        self._offset = unpack_count(self._stage, "offset", offset)
+        self._group += 1
+        self._offset.move_to(0)
 
 
 class GroupIterator(NumberedBlocks[T]):
@@ -189,45 +170,36 @@ class GroupIterator(NumberedBlocks[T]):
     """
 
     def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:
-        self._stage = stage
+        self._point = ReplayPoint(stage, groups)
+        super().__init__(stage, self._point.offset)
         self._groups = groups
-        self._note_groups = state_deferrer(groups)
         self._make = make
-        self._before: DeferredState | None = None  # of the group of `_block`
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._groups,)
 
     def _next_block(self) -> tuple[Block, int] | None:
-        before = self._note_groups()
-        found = block_items(self._groups.pull(1))
+        found = block_items(self._point.next_block())
         if not found:
-            if self._offset:
-                raise StateMismatch(
-                    f"saved offset={self._offset}, but upstream has no further item; did the "
-                    "data shrink since the save?",
-                    self._stage,
-                )
+            self._point.end()
             return None
         block = self._make(found[0], self._group)
-        self._before = before
+        self._point.enter()
         return block, block_length(block)
 
     def _leave(self) -> None:
-        self._before = None
+        self._point.leave()
         super()._leave()
 
     @property
     def _items_held(self) -> int:
-        return int(self._offset > 0)
+        return int(self._offset.number > 0)
 
     def get_state(self) -> State:
-        before = self._before
-        upstream = self._groups.get_state() if before is None else before()
-        return {**super().get_state(), "upstream": upstream}
+        return {"group": self._group, **self._point.get_state()}
 
     def set_state(self, state: State) -> None:
         group, offset, upstream = unpack(self._stage, state, "group", "offset", "upstream")
-        self._set_place(group, offset)
-        self._groups.set_state(upstream)
+        self._group = unpack_count(self._stage, "group", group)
+        self._point.set_state(offset, upstream)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.block import Block, Indices, block_items, concatenate
+from ..core.position import Position
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, SourceIterator
 from ..errors import MalformedItem, StateMismatch, shorten
-from ..state.value import State, unpack
+from ..state.value import State, unpack, unpack_count
 from .documents import Documents
 from .motion import NumberedBlocks
 from .row_format import RowFormat
@@ -80,12 +81,13 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
         plan: Callable[[int], Plan],
         made: Callable[[Plan, int, int, int], Block],
     ) -> None:
-        super().__init__(stage, epoch)
+        NumberedBlocks.__init__(self, stage, Position())
+        SourceIterator.__init__(self, stage, epoch)
         self._groups = groups
         self._plan = plan
         self._made = made
 
-    made_of_group = "rows of this group; are the lengths"
+    outputs = "rows of this group; are the lengths the same"
 
     @property
     def inputs(self) -> tuple[()]:
@@ -113,7 +115,7 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
         if self._group < self._groups:
             plan = self._plan(self._group)
             return plan, len(plan.bounds) - 1
-        if self._offset or self._group > self._groups:
+        if self._offset.number or self._group > self._groups:
             raise StateMismatch(
                 f"saved group={self._group} lies beyond the last of {self._groups}; did the data "
                 "shrink since the save?",
@@ -121,8 +123,13 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
             )
         return None
 
+    def get_state(self) -> State:
+        return {"group": self._group, "offset": self._offset.number}
+
     def set_state(self, state: State) -> None:
-        self._set_place(*unpack(self._stage, state, "group", "offset"))
+        group, offset = unpack(self._stage, state, "group", "offset")
+        self._group = unpack_count(self._stage, "group", group)
+        self._offset.move_to(unpack_count(self._stage, "offset", offset))
 
 
 def lengths_of(block: Block, form: RowFormat) -> Indices:

@@ -9,10 +9,11 @@ from itertools import islice
 from typing import Any, TypeVar, final
 
 from ..core import SavedState, Stage, StageIterator
-from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
+from ..core.expansion import ExpandingIterator, close_expansion, expand, items_of
 from ..core.fan_out import FansOut, check_fan_out
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
+from ..core.replay_point import END
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.expanded import ExpandsTraced

@@ -25,11 +25,12 @@ from ..core import (
     check_int,
 )
 from ..core.arguments import check_field
-from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
+from ..core.expansion import close_expansion, expand, inner_stage, items_of
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.graph import tuned, tuning_without_threads, walk
 from ..core.relation import one_by_one
+from ..core.replay_point import END
 from ..core.stage import InputShadows
 from ..core.stage_iterator import DeferredState, state_deferrer
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten

@@ -29,8 +29,9 @@ from ..core.expansion import close_expansion
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.origin import UnknownOrigin
+from ..core.replay_point import skip_outputs
 from ..core.stage import InputShadows
-from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
+from ..errors import InvalidType, UnencodableState, shorten
 from ..shadows.traced import ScansTraced, Traced, calling
 from ..state.encoding import dumps
 from ..state.value import (
@@ -227,13 +228,8 @@ class _FinishingScanIterator(_ScanIterator[T]):
             raise InvalidType(
                 f"finish of Scan must return an iterable, got {shorten(made)}"
             ) from None
-        passed = sum(1 for _ in islice(rest, self._offset))
-        if passed < self._offset:
-            raise StateMismatch(
-                f"saved offset={self._offset} lies beyond the {passed} items that finish gives; "
-                "does it return the same items in every run?",
-                self._stage,
-            )
+        outputs = "items that finish gives; does it return the same items"
+        skip_outputs(rest, self._offset, outputs, self._stage)
         return rest
 
     def close(self) -> None:

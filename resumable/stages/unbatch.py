@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any, Final, final
 
 import numpy as np
@@ -22,12 +21,12 @@ from ..core import (
     derived,
 )
 from ..core.block import USUAL, concatenate, copy_block, slice_block
-from ..core.expansion import END, ExpandingIterator, check_passed
+from ..core.expansion import OUTPUTS, ExpandingIterator
 from ..core.fan_out import FansOut, check_fan_out
 from ..core.layout import Layout, rows_layout
 from ..core.relation import kind_of
+from ..core.replay_point import END, check_offset, skip_outputs
 from ..core.stage import InputShadows
-from ..core.stage_iterator import DeferredState
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, row_origins
 
@@ -108,51 +107,26 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 
     _stage: Unbatch
 
-    # While `blocks` runs: the current batch as a block, its length, and the offset of its first
-    # item, which is 0 unless items before it were handed out one by one. A batch that no block ends
-    # within is never the current one.
+    # While `blocks` runs: the current batch as a block. A batch that no block ends within is never the
+    # current one.
     _batch: Block | None = None
-    _length = _start = 0
-    # The state before the batch that was read last.
-    _noted: DeferredState | None = None
 
     def pull(self, count: int) -> Block:
         return next(self.blocks(count), []) if count else []
 
     def blocks(self, size: int) -> Iterator[Block]:
-        place = self._place
-        if self._inner is not None:
-            rest = list(self._inner)
-            self._inner = self._plain = None
-            self._batch, self._length, self._start = rest, len(rest), place
-        self._offset.move_to(place)
-        batches = chain.from_iterable(self._batches())
+        point = self._point
+        if point.rows is not None:
+            self._batch = point.rows
+        point.stop_walking()
+        batches = point.upstream_items()
+        if self._stage.size is not None:
+            batches = map(self._stage.checked, batches)
         missing = 0
         while not missing:
             parts, missing = self._parts(batches, size)
             if parts:
                 yield _joined(parts)
-
-    def _batches(self) -> Iterator[Iterable[Any]]:
-        """The further batches: the first one, then the others."""
-        upstream = iter(self._upstream.items())
-        if self._stage.size is not None:
-            upstream = map(self._stage.checked, upstream)
-        self._noted = self._note_upstream()
-        for first in upstream:
-            known = self.state_before_last()
-            self._noted = known or self._noted
-            yield (first,)
-            yield upstream if known else self._noting(upstream)
-
-    def _noting(self, upstream: Iterator[Any]) -> Iterator[Any]:
-        """The batches of ``upstream``, which does not know the state before the last one."""
-        while True:
-            self._noted = self._note_upstream()
-            batch = next(upstream, END)
-            if batch is END:
-                return
-            yield batch
 
     def _parts(self, batches: Iterator[Any], size: int) -> tuple[list[Block], int]:
         """Parts of batches with ``size`` items together, and how many items are missing at the end."""
@@ -160,43 +134,45 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         if self._batch is not None:
             missing = self._cut(parts, missing)
         while missing:
-            if place := self._offset.end:
+            if skipped := self._point.offset.end:
                 batch = next(batches, END)
                 block = END if batch is END else _block(batch)
             else:
                 block, missing = _add_whole(batches, parts, missing)
             if block is END:
-                if place:
-                    raise self.ended_within(place)
+                self._point.end()
                 break
-            length = block_length(block)
-            if place > length:
-                check_passed(length, place, self._stage)
-            self._batch, self._length, self._start, self._before = block, length, 0, self._noted
+            if skipped:
+                check_offset(skipped, block_length(block), OUTPUTS, self._stage)
+            self._batch = block
+            self._point.enter()
             missing = self._cut(parts, missing)
         return parts, missing
 
     def _cut(self, parts: list[Block], missing: int) -> int:
         """Add what comes next in the current batch; leave the batch if more is ``missing``, and say how much."""
-        start = self._offset.end - self._start
+        batch: Block = self._batch
+        usual = type(batch) in USUAL
+        length = len(batch) if usual else block_length(batch)
+        start = self._point.offset.end
         stop = start + missing
-        if stop > self._length:
-            stop = self._length
+        if stop > length:
+            stop = length
         if start < stop:
-            batch: Block = self._batch
-            usual = type(batch) in USUAL
             parts.append(batch[start:stop] if usual else slice_block(batch, start, stop))
             missing -= stop - start
-            self._offset.end = self._start + stop
+            self._point.offset.end = stop
         if missing:
-            self._batch = self._before = None
-            self._offset.end = 0
+            self._batch = None
+            self._point.leave()
         return missing
 
     def _expansions(self) -> Iterator[Iterator[Any]]:
         if self._batch is not None:
-            rest = slice_block(self._batch, self._offset.number - self._start, self._length)
-            self._inner, self._batch = iter(block_items(rest)), None
+            rows = block_items(self._batch)
+            outputs = iter(rows)
+            skip_outputs(outputs, self._point.number, OUTPUTS, self._stage)
+            self._point.outputs, self._point.rows, self._batch = outputs, rows, None
         return super()._expansions()
 
 

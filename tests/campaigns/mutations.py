@@ -105,10 +105,19 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
-    Mutation("core/expansion.py", "len(self._plain) - length_hint(self._inner)", "0"),
-    Mutation("core/expansion.py", "self._offset.move_to(0)", "pass"),
-    Mutation("core/expansion.py", "before = known or before", "before = known or note_state()"),
-    Mutation("core/expansion.py", "if known is None:", "if known:"),
+    Mutation("core/replay_point.py", "len(self.rows) - length_hint(self.outputs)", "0"),
+    Mutation("core/replay_point.py", "self.offset.move_to(0)", "pass"),
+    Mutation(
+        "core/replay_point.py",
+        "self.noted = partial(_state_before_last, self._upstream)",
+        "self.noted = self._note_upstream()",
+    ),
+    Mutation(
+        "core/replay_point.py",
+        "upstream if knows_state else self._noting(upstream)",
+        "upstream",
+    ),
+    Mutation("core/expansion.py", "skip_outputs(outputs, skipped, OUTPUTS, self._stage)", "pass"),
     Mutation("core/stage_iterator.py", 'return last_changed != {"get_state"}', "return True"),
     Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
     Mutation("sources/iterable.py", "if offset != -1 or", "if"),
@@ -265,13 +274,13 @@ MUTATIONS: Final = [
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     Mutation(
         "stages/unbatch.py",
-        "self._length, self._start = rest, len(rest), place",
-        "self._length, self._start = rest, len(rest), 0",
+        "skip_outputs(outputs, self._point.number, OUTPUTS, self._stage)",
+        "pass",
     ),
     Mutation(
         "groups/motion.py",
-        "self._end, self._left = self._length - 1,",
-        "self._end, self._left = self._length,",
+        "self._offset.end, self._offset.left = self._length - 1,",
+        "self._offset.end, self._offset.left = self._length,",
     ),
     Mutation("stages/unbatch.py", "is_view = block is parts[0] and", "is_view = False and"),
     Mutation(
@@ -434,7 +443,9 @@ MUTATIONS: Final = [
         "self._noted = None\n            left_there",
         "left_there",
     ),
-    Mutation("core/expansion.py", "found = upstream.state_at(-1)", "found = upstream.state_at(0)"),
+    Mutation(
+        "core/replay_point.py", "found = upstream.state_at(-1)", "found = upstream.state_at(0)"
+    ),
     Mutation(
         "core/combine.py",
         "self._ended[number] = bool(len(there)) and place < int(there[-1])",

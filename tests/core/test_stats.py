@@ -15,6 +15,7 @@ from support.clocks import Clock
 from support.interrupting import some_interrupters
 
 import resumable as rs
+from resumable.core import iterator as running
 from resumable.core import stopwatch
 from resumable.core.iterator import PipelineIterator
 from resumable.core.run_counters import RunCounters, joined
@@ -258,6 +259,18 @@ def test_another_thread_may_ask_at_each_reading_of_the_clock() -> None:
         pass
     assert all(a <= b for before, after in itertools.pairwise(found) for a, b in zip(before, after))  # noqa: B905
     assert sum(found[-1]) > now - 4.0
+
+
+def test_however_many_items_are_prepared_few_readings_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "SNAPSHOT_SHARE", 1e9)
+    iterator = iter(rs.range(100_000))
+    iterator.measure()
+    watch = iterator._stopwatch
+    assert watch is not None
+    for _ in iterator:
+        assert len(watch._times[1]) <= 2 * stopwatch.MOST_READINGS
 
 
 @given(st.lists(st.floats(1e-8, 1e6), min_size=1, max_size=200), st.sampled_from([50, 95, 99]))

@@ -9,8 +9,7 @@
 # device ahead of the loop.
 #
 # If a pipeline has partitions, `worker_shares` divides them among workers, and `rank_states` saves
-# those of all ranks. `accelerate_guard` refuses Accelerate, which would keep those of one rank only.
-# `stateful` is what they take a state of.
+# those of all ranks. `callers` tells which framework calls.
 #
 # `lightning` and `transformers` have one callback each, `torchtitan` has a data loader. They must be imported by
 # their own names.

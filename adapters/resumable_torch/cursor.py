@@ -26,11 +26,12 @@ from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
 from resumable.core.epochs import in_epoch
 from resumable.core.foreign_source import inexact_sources
+from resumable.core.stage import Stage
 from resumable.state.encoding import dumps_frozen
 from resumable.state.named import KEY, state_in
 from resumable.state.value import State
 
-from .lightning_guard import FIT_LOOPS, WRAPPERS, is_called_by
+from .callers import FIT_LOOPS, WRAPPERS, is_called_by
 
 __all__ = ["KEY", "Cursor", "DrawsItems", "EpochProgress", "HasCursor", "state_in"]
 
@@ -436,6 +437,10 @@ class HasCursor:
     """
 
     cursor: Cursor
+
+    @property
+    def _stage(self) -> Stage[Any]:
+        return self.cursor.pipeline.stage
 
     @property
     def fewest(self) -> int:

@@ -19,9 +19,9 @@ from torch.utils.data._utils.worker import WorkerInfo
 import resumable as rs
 from resumable.core.epochs import in_epoch
 from resumable.core.graph import has_threads, without_threads
+from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
 
-from .accelerate_guard import keeps_rank_state
 from .batch_states import BatchState
 from .cursor import Cursor, DrawsItems
 from .hidden_worker import hidden_worker, hide_worker
@@ -90,7 +90,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def __len__(self) -> int:
         return len(in_epoch(self.pipeline.stage, self.cursor.epoch))
 
-    @keeps_rank_state
+    @GuardedStateDict
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
         """The state of the loop; in a worker, that of the worker.
 

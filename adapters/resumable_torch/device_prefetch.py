@@ -24,9 +24,9 @@ from torch.utils._pytree import tree_map
 
 import resumable as rs
 from resumable.core.arguments import check_int
+from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
 
-from .accelerate_guard import keeps_rank_state
 from .cursor import Cursor, HasCursor
 from .loader import ReceivedBatches, ResumableDataLoader, may_cycle, refuse_cycle
 from .worker_shares import MOST_HELD
@@ -107,7 +107,7 @@ class DevicePrefetch(HasCursor):
         return self.loader.fewest
 
     @property
-    def pipeline(self) -> rs.Pipeline[Any] | None:
+    def pipeline(self) -> rs.Pipeline[Any]:
         """The pipeline whose state it is."""
         return self.loader.pipeline
 
@@ -119,7 +119,7 @@ class DevicePrefetch(HasCursor):
         """As that of the loader, on the device."""
         return Copier(self.device).copied(0, self.loader.peek()).batch
 
-    @keeps_rank_state
+    @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
         """The state after the batch handed out last, the same as that of the loader without prefetch.
 

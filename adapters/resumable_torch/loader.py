@@ -44,17 +44,17 @@ from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
 from resumable.core.run_counters import RunCounters
 from resumable.core.run_stats import described
+from resumable.core.savers import GuardedStateDict
 from resumable.core.stopwatch import Stopwatch
 from resumable.errors import shorten
 from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 
-from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
+from .callers import refuse_states_not_loaded
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
-from .lightning_guard import refuse_states_not_loaded
 from .randomness import draws_of
 from .replayed import Replayed, batches_of, samples_of
 from .sample_order import as_order, check_makes_order, refuse_given
@@ -70,7 +70,7 @@ PLACE: Final = "resumable_place"
 """The name under which a copy of a loader has its state."""
 
 
-class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
+class ResumableDataLoader(HasCursor, DataLoader[T]):
     """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is a new epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
@@ -263,11 +263,20 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         return self.cursor.progress.consumed
 
     @property
-    def pipeline(self) -> rs.Pipeline[Any] | None:
+    def pipeline(self) -> rs.Pipeline[Any]:
         """The pipeline of the data set, or of the numbers of samples."""
         return self.cursor.pipeline
 
-    @keeps_rank_state
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        # Accelerate asks for this before it wraps a loader in one of its own, and nobody else does.
+        raise rs.InvalidArgument(
+            f"a {type(self).__name__} must not be given to prepare, which deals its batches out to the ranks "
+            "once more, runs ahead of the loop, and leaves the state of this loader behind: loop over it as "
+            "it is, and register_for_checkpointing(loader)"
+        )
+
+    @GuardedStateDict
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
         """The state after the batches that the loop has received.
 

@@ -17,9 +17,10 @@ import resumable as rs
 from resumable.errors import shorten
 from resumable.state.value import State
 
+from .callers import refuse_framework
 from .cursor import KEY, Cursor, DrawsItems, EpochProgress
 from .sampler import ResumableBatchSampler, ResumableSampler
-from .torch_samplers import is_torch_sampler, refuse_framework
+from .torch_samplers import is_torch_sampler
 
 __all__ = ["Replayed", "batches_of", "samples_of"]
 

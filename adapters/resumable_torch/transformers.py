@@ -67,8 +67,7 @@ class ResumeInput(TrainerCallback):
                 "loader must be what get_train_dataloader returns, as it is: the trainer uses "
                 f"{type(kwargs['train_dataloader']).__name__} instead"
             )
-        if loader.pipeline is not None:
-            refuse_items_of_rank("the trainer", loader.pipeline.stage)
+        refuse_items_of_rank("the trainer", loader.pipeline.stage)
         length = same_on_all_ranks(of_all_ranks(length_of(loader)))
         loader.count_epochs_from(0)  # as the trainer does, also in a second training
         self._epochs_begun, self._missing = 0, (0.0, 0.0)

@@ -21,9 +21,11 @@ from resumable.core.epochs import in_epoch
 from resumable.core.graph import has_threads, without_threads
 from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
+from resumable.state.encoding import dumps_frozen
 
 from .batch_states import BatchState
-from .cursor import Cursor, DrawsItems
+from .cursor import KEY, Cursor
+from .drawing import DrawsItems
 from .hidden_worker import hidden_worker, hide_worker
 from .sample_order import take_list
 from .worker_shares import worker_share
@@ -104,7 +106,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         if self._worker_iterator is not None:
             with hidden_worker():
-                return self.cursor.state_of(self._worker_iterator)
+                return {KEY: dumps_frozen(self._worker_iterator.get_state())}
         return super().state_dict(consumed)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -115,7 +117,8 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         in_worker = self._current_worker() is not None
         with hidden_worker():
-            super().load_state_dict(state_dict)
+            # Even if nothing is left for a worker: others may have items.
+            self.cursor.load(state_dict, is_chosen=in_worker)
         self._has_loaded = in_worker
 
     def for_loader(self, batch_items: int) -> PipelineDataset:
@@ -144,8 +147,6 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
         """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
-        if has_loaded:  # even if nothing is left: other workers may have items
-            self.cursor.progress.chosen = True
         # A persistent worker goes through one epoch after another.
         self.cursor.begin_in_worker(self._worker_iterator is not None)
         self._worker_iterator = own = self._own_partitions(number, workers)

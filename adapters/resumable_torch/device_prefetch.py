@@ -27,8 +27,11 @@ from resumable.core.arguments import check_int
 from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
 
-from .cursor import Cursor, HasCursor
-from .loader import ReceivedBatches, ResumableDataLoader, may_cycle, refuse_cycle
+from .cursor import Cursor
+from .drawing import HasCursor
+from .loader import ResumableDataLoader
+from .loop import ReceivedBatches, may_cycle, refuse_cycle
+from .place import BatchSize
 from .worker_shares import MOST_HELD
 
 __all__ = ["DevicePrefetch", "device_prefetch"]
@@ -103,8 +106,9 @@ class DevicePrefetch(HasCursor):
         return self.loader.cursor
 
     @property
-    def fewest(self) -> int:
-        return self.loader.fewest
+    def per_batch(self) -> BatchSize:  # type: ignore[override]
+        """The items of a batch of the loader."""
+        return self.loader.per_batch
 
     @property
     def pipeline(self) -> rs.Pipeline[Any]:

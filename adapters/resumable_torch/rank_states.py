@@ -16,7 +16,8 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.merging import merge_owner_states
 from resumable.state.named import named
 
-from .cursor import KEY, HasCursor, state_in
+from .cursor import KEY, state_in
+from .drawing import HasCursor
 
 __all__ = ["JoinedState", "PartitionedState", "gather_state"]
 

@@ -25,6 +25,7 @@ from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
 from resumable.core.epochs import in_epoch
 from resumable.core.foreign_source import inexact_sources
+from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 from resumable.state.named import KEY, state_in
 from resumable.state.value import State
@@ -75,6 +76,11 @@ class Cursor:
     def place(self) -> Place:
         """Where the cursor stands."""
         return self._place
+
+    @property
+    def states(self) -> ConsumedStates[Any]:
+        """Those of the epoch, from where it began or was resumed."""
+        return self._place.states
 
     @property
     def epoch(self) -> int:
@@ -188,10 +194,6 @@ class Cursor:
             there.enough[fewest] = there.states.has(fewest)
         return there.epoch if there.enough[fewest] else there.epoch + 1
 
-    def left(self, most: int) -> int:
-        """How many items are left of the epoch that comes next, up to ``most``."""
-        return self._place.states.left(most)
-
     def end(self, *, has_ended: bool = False, end_before: dict[str, bytes] | None = None) -> None:
         """Go to the start of the next epoch.
 
@@ -207,7 +209,7 @@ class Cursor:
     def leave_rest(self) -> None:
         """`end` the epoch if an item of it was received, or if a state within it was loaded."""
         there = self._place
-        if there.progress.consumed or (there.is_loaded and self.start_state["step"] > 0):
+        if there.progress.consumed or (there.is_loaded and there.states.origin["step"] > 0):
             self.end()
 
     def count_from(self, number: int, per_batch: BatchSize) -> None:
@@ -254,7 +256,7 @@ class Cursor:
         there = self._place
         self._check_functions(there)
         kept = there.progress.kept.get(count)
-        return {KEY: kept or dumps_frozen(there.states.after(self.start_state["step"] + count))}
+        return {KEY: kept or dumps_frozen(there.states.after(there.states.origin["step"] + count))}
 
     def state_after(self, batches: int) -> dict[str, bytes]:
         """The state after the first ``batches`` that the loop has received."""
@@ -274,7 +276,6 @@ class Cursor:
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
         """
-        states = self._place.states
         if progress is not self.progress:
             return
         progress.received += batches
@@ -282,7 +283,7 @@ class Cursor:
             progress.shares.count_received(worker, state)
         elif state is not None:
             count = progress.received * progress.per_batch.items
-            states.keep(states.origin["step"] + count, state)
+            self.states.keep(self.states.origin["step"] + count, state)
 
     def load(
         self, state_dict: Mapping[str, Any], *, is_chosen: bool = False, leads: bool = False
@@ -297,38 +298,36 @@ class Cursor:
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
-        states = self._place.states
-        state = states.checked(state_in(state_dict))
-        loaded = Place(
-            states.starting_at(state),
+        state = self.states.checked(state_in(state_dict))
+        self._move(self._loaded(state, is_chosen, leads), "load_state_dict")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy goes its own way, from where the loop is.
+        there = self._place
+        if batches := there.progress.consumed:
+            state = state_in(self.state_after(batches))
+            place = self._loaded(state, has_partitions(self.pipeline.stage), leads=True)
+            there.progress.is_saved = True
+        else:
+            block = None if there.progress.block is None else iter(())
+            place = replace(
+                there, progress=replace(there.progress, block=block, kept={}, shares=None)
+            )
+        return {
+            **vars(self),
+            "_place": replace(place, states=copy.copy(place.states)),
+            "_owner": None,
+        }
+
+    def _loaded(self, state: State, is_chosen: bool, leads: bool) -> Place:
+        """Where a state leads to."""
+        return Place(
+            self.states.starting_at(state),
             int(state["epoch"]),
             is_loaded=True,
             is_chosen=is_chosen,
             is_led_by_state=leads,
         )
-        self._move(loaded, "load_state_dict")
-
-    def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
-        """A new iterator at the start of the epoch, or where it was resumed."""
-        return self._place.states.produce(threads=threads)
-
-    @property
-    def start_state(self) -> State:
-        """The state with which the epoch began, or was resumed."""
-        return self._place.states.origin
-
-    @property
-    def uses_objects(self) -> bool:
-        """Whether the pipeline has functions or sources that cannot serve two iterators at a time."""
-        return self._place.states._has_own_state
-
-    def __getstate__(self) -> dict[str, Any]:
-        there = self._place
-        block = None if there.progress.block is None else iter(())
-        progress = replace(there.progress, block=block, shares=None, kept={})
-        # A copy goes its own way.
-        place = replace(there, states=copy.copy(there.states), progress=progress)
-        return {**vars(self), "_place": place, "_owner": None}
 
     def _refuse_others(self, is_owners: bool) -> None:
         if not is_owners:

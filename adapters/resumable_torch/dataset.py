@@ -71,7 +71,6 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
         if not isinstance(pipeline, rs.Pipeline):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-        self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
         self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self.marks: BatchState | None = None
@@ -135,7 +134,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
     def _every_item(self) -> Iterator[Any]:
         progress, marks = self.cursor.begin_drawing(), self.marks
-        with self.cursor.produce() as iterator:
+        with self.cursor.states.produce() as iterator:
             for item in iterator:
                 progress.drawn += 1
                 if marks is not None and progress.drawn % self._batch_items == 0:
@@ -152,7 +151,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
             return self._items_of_own_batches(own, others=0)
-        self._worker_iterator = self.cursor.produce(threads=workers == 1)
+        self._worker_iterator = self.cursor.states.produce(threads=workers == 1)
         if not has_loaded:
             self._worker_iterator.skip(number * self._batch_items)
         return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
@@ -164,11 +163,11 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         if not self.cursor.has_owner or self.marks is None:
             return None
-        share = worker_share(self.pipeline, number, workers, self.cursor.start_state)
+        share = worker_share(self.pipeline, number, workers, self.cursor.states.origin)
         if share is None:
             return None
         self.marks.worker = number
-        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.start_state)
+        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.states.origin)
 
     def _items_of_own_batches(
         self, iterator: rs.PipelineIterator[Any], others: int

@@ -110,11 +110,6 @@ class DevicePrefetch(HasCursor):
         """The items of a batch of the loader."""
         return self.loader.per_batch
 
-    @property
-    def pipeline(self) -> rs.Pipeline[Any]:
-        """The pipeline whose state it is."""
-        return self.loader.pipeline
-
     def end_epoch(self) -> None:
         """As that of the loader; the batches that lie ahead are dropped."""
         self.loader.end_epoch()

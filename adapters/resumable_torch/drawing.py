@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import resumable as rs
 from resumable.core.arguments import check_int
 from resumable.core.stage import Stage
 
@@ -24,6 +25,11 @@ class HasCursor:
 
     cursor: Cursor
     per_batch: BatchSize = ONE
+
+    @property
+    def pipeline(self) -> rs.Pipeline[Any]:
+        """The pipeline of the data set, or of the numbers of samples."""
+        return self.cursor.pipeline
 
     @property
     def _stage(self) -> Stage[Any]:

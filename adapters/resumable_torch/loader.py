@@ -26,7 +26,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -51,16 +51,13 @@ from .place import BatchSize
 from .randomness import draws_of
 from .replayed import Replayed, batches_of, samples_of
 from .sample_order import as_order, check_makes_order, refuse_given
-from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
+from .sampler import ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler
 from .worker_shares import check_workers
 
 __all__ = ["ResumableDataLoader"]
 
 T = TypeVar("T")
-
-PLACE: Final = "resumable_place"
-"""The name under which a copy of a loader has its state."""
 
 
 class ResumableDataLoader(HasCursor, DataLoader[T]):
@@ -196,10 +193,11 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         self.cursor = self._source.cursor
         self.cursor.set_owner(self, for_ever=all(self._source is not one for one in given))
         if self._source is dataset:
-            # Torch forbids to set it.
-            object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
+            # Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders, so this
+            # call is all that tells the loader where to go.
+            self.sampler.set_epoch = self.cursor.follow  # type: ignore[attr-defined]
         else:
-            # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
+            # Torch forbids to set it, and has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
             object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
             if isinstance(self._source, Replayed):
                 self._source.batch_items = items
@@ -259,11 +257,6 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     def received(self) -> int:
         """Number of batches that the loop has received since the epoch began or was resumed."""
         return self.cursor.progress.consumed
-
-    @property
-    def pipeline(self) -> rs.Pipeline[Any]:
-        """The pipeline of the data set, or of the numbers of samples."""
-        return self.cursor.pipeline
 
     @property
     def _is_accelerate_prepared(self) -> bool:
@@ -334,7 +327,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         """
         apart = self._apart()
         apart.num_workers = apart.timeout = 0
-        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.start_state["step"]):
+        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.states.origin["step"]):
             for batch in apart:
                 return batch
         raise rs.InvalidArgument(
@@ -344,7 +337,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     def _apart(self) -> ResumableDataLoader[T]:
         """A loader at the same place, over the same data set, which moves alone."""
         shared: list[Any] = [self.collate_fn, self.dataset]
-        if not self.cursor.uses_objects:
+        if not self.cursor.states._has_own_state:
             shared.append(self.cursor.pipeline)
         memo = {id(one): one for one in shared if one is not self._source}
         progress = self.cursor.progress
@@ -362,16 +355,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets, which stands where this loader stands: workers and loops stay behind."""
-        place = self._state(held=0) if self.received else None
-        self.cursor.progress.is_saved |= place is not None
-        left_behind = {"_iterator": None, "has_callback": False}
-        return {**vars(self), **left_behind, PLACE: place}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        place = state.pop(PLACE)
-        vars(self).update(state)
-        if place is not None:
-            self.load_state_dict(place)
+        return {**vars(self), "_iterator": None, "has_callback": False}
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, the start of the next."""
@@ -391,7 +375,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         Their items are passed over: of a stream they are read, and of partitions counted.
         """
         items, fewest = self.per_batch
-        batches, rest = divmod(self.cursor.left(most * items), items)
+        batches, rest = divmod(self.cursor.states.left(most * items), items)
         return batches + (rest >= fewest)
 
     @property

@@ -179,11 +179,11 @@ class ReceivedBatches(Iterator[T]):
             if not cursor.place.follows or cursor.carries_state:
                 loader._iterator = None
             progress.shares = WorkerShares.of(
-                cursor.pipeline, loader.num_workers, cursor.start_state, loader.per_batch.items
+                cursor.pipeline, loader.num_workers, cursor.states.origin, loader.per_batch.items
             )
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
         # epoch a second time, so it must not change that generator.
-        with draws_of(torch.initial_seed(), cursor.epoch, cursor.start_state["step"]):
+        with draws_of(torch.initial_seed(), cursor.epoch, cursor.states.origin["step"]):
             return progress, self._torch_iterator()
 
     def _torch_iterator(self) -> Iterator[T]:
@@ -209,7 +209,7 @@ class ReceivedBatches(Iterator[T]):
             and deal_of(cursor.pipeline.stage).ranks == 1
         ):
             warn_of_ended_run(
-                cursor.start_state["step"],
+                cursor.states.origin["step"],
                 "load no state",
                 go_on=f"begin the next loop, which is epoch {cursor.epoch + 1}",
                 stacklevel=4,

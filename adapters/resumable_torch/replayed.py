@@ -67,7 +67,7 @@ class Replayed(DrawsItems, Sampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         progress, size, drawn = self.cursor.begin_drawing(), self.batch_items, 0
-        with self.cursor.produce() as producer:
+        with self.cursor.states.produce() as producer:
             for _, item in producer:
                 drawn += 1
                 if drawn % size == 0:

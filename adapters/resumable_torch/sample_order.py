@@ -125,7 +125,7 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
     An item that fills up a last round has the position of the item that it repeats.
     """
-    stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.start_state
+    stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.states.origin
     before = _before(cursor)
     if not isinstance(stage, Shard):
         return count(before + start["step"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import Any, Final
 
 from torch.utils.data import Sampler
@@ -24,27 +23,9 @@ from .sample_order import (
     take_list,
 )
 
-__all__ = ["EpochForwarder", "ResumableBatchSampler", "ResumableSampler"]
+__all__ = ["ResumableBatchSampler", "ResumableSampler"]
 
 BLOCK: Final = 4096
-
-
-class EpochForwarder(Sampler[None]):
-    """In place of the sampler of a loader over a stream: it passes `set_epoch` on to the cursor.
-
-    Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders,
-    so this call is all that tells the loader where to go.
-    """
-
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-
-    def __iter__(self) -> Iterator[None]:
-        return repeat(None)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go forward to ``epoch``, never back."""
-        self._cursor.follow(epoch)
 
 
 class ResumableSampler(DrawsItems, Sampler[Any]):
@@ -92,7 +73,7 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
         # The epoch begins with its first sample: torch asks for more iterators than it uses.
         progress = self.cursor.begin_drawing(per_batch)
         positions = positions_from(self.cursor) if self.with_position else None
-        with self.cursor.produce() as producer:
+        with self.cursor.states.produce() as producer:
             while taken := take_list(producer, count):
                 if positions is not None:
                     taken = list(zip(taken, positions, strict=False))

@@ -137,7 +137,7 @@ class ResumeInput(TrainerCallback):
         assert length is not None
         left = start.left
         # Over a stream it takes long to count what is left.
-        is_cheap = self._owns_partitions or loader.cursor.pipeline.random_access
+        is_cheap = self._owns_partitions or loader.pipeline.random_access
         if is_cheap or not math.isclose(saved, start.as_number):
             left = loader.batches_left(length) or length
         if (loader.epoch, left) != (start.epoch, start.left):
@@ -150,7 +150,7 @@ class ResumeInput(TrainerCallback):
 
     @property
     def _owns_partitions(self) -> bool:
-        return has_partitions(self._loader.cursor.pipeline.stage)
+        return has_partitions(self._loader.pipeline.stage)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, *_: Any, **kwargs: Any) -> None:
         own = self._loader.state_dict()

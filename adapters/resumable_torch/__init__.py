@@ -1,8 +1,9 @@
 """PyTorch's samplers, `DataLoader` and `IterableDataset`, resumed exactly in mid-epoch."""
 
-# `cursor` holds the place of the loop: its epoch, and how far it is. All other modules translate.
+# `cursor` holds the place of the loop, a value of `place`: its epoch, and how far it is. All other modules translate.
 # `loader`, `sampler`, `distributed` and `dataset` are named as in torch; `loader` begins with the way
-# of an item, of a state and of a resume. `sample_order` makes the order of a sampler. `batch_states`
+# of an item, of a state and of a resume, and `loop` runs through its batches. `sample_order` makes the order of a
+# sampler, and `replayed` draws that of the user's own. `drawing` is what all of them have in common. `batch_states`
 # sends states out of a worker with the batches. `torch_progress` tells which batches torch has taken.
 # `hidden_worker` hides torch's worker from the sources that run in it. `randomness` gives each sample
 # its own generator; `tensors` lets a source keep tensors in its state. `device_prefetch` copies batches to a

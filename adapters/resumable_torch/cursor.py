@@ -123,7 +123,6 @@ class Cursor:
             by = "set_epoch" if there.is_chosen else by
             passed = there.progress.items_of_workers(has_ended=False)
             coming = self._start_of(there.epoch + (not there.is_chosen), passed)
-            coming = replace(coming, follows=not there.is_chosen)
         elif self.epoch_to_come(progress.per_batch) != there.epoch:
             coming = self._start_of(there.epoch + 1, progress.per_batch.fewest)
         self._check_functions(coming)
@@ -175,7 +174,7 @@ class Cursor:
         progress.block = iter(())
         return progress
 
-    def begin_in_worker(self, any_consumed: bool) -> None:
+    def begin_in_worker(self, any_consumed: bool) -> EpochProgress:
         """Begin the epoch in a worker of torch, which has a copy of the cursor of the loop.
 
         Raises:
@@ -183,7 +182,7 @@ class Cursor:
         """
         if self.has_owner:
             self._refuse_others(self._place.is_begun)
-        self.begin(any_consumed, EpochProgress())
+        return self.begin(any_consumed, EpochProgress(self.progress.per_batch))
 
     def epoch_to_come(self, per_batch: BatchSize = ONE) -> int:
         """The epoch in progress; before its first item, the next one."""
@@ -204,7 +203,7 @@ class Cursor:
         there = self._place
         passed = 0 if there.is_loaded else there.progress.items_of_workers(has_ended)
         coming = self._start_of(there.epoch + 1, passed)
-        self._move(replace(coming, follows=True, end_before=end_before), "end_epoch")
+        self._move(replace(coming, end_before=end_before), "end_epoch")
 
     def leave_rest(self) -> None:
         """`end` the epoch if an item of it was received, or if a state within it was loaded."""
@@ -343,9 +342,7 @@ class Cursor:
     def _choose(self, epoch: int) -> None:
         there = coming = self._place
         if epoch != there.epoch:
-            follows = there.is_begun and epoch == there.epoch + 1
             coming = self._start_of(epoch, there.progress.items_of_workers(has_ended=False))
-            coming = replace(coming, follows=follows)
         self._move(replace(coming, is_chosen=True, is_led_by_state=False), "set_epoch")
 
     @property
@@ -382,13 +379,16 @@ class Cursor:
         In this process they were not called for these items, but for none, or by workers. If ``passed`` is None, this
         process has called them itself.
         """
-        states, unknown = self._place.states, self._place.unknown
+        there = self._place
+        states, unknown = there.states, there.unknown
         if self.carries_state and passed is not None:
             try:
                 states._restore_functions(states.origin["step"] + passed)
             except Exception as error:  # it matters only if there is another epoch
                 unknown = error
-        return Place(states.starting_at(states.first_of(epoch)), epoch, unknown=unknown)
+        follows = there.is_begun and epoch == there.epoch + 1
+        start = states.starting_at(states.first_of(epoch))
+        return Place(start, epoch, follows=follows, unknown=unknown)
 
     def _check_functions(self, place: Place) -> None:
         if (unknown := place.unknown) is not None:

@@ -72,7 +72,6 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         if not isinstance(pipeline, rs.Pipeline):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
         self.cursor = Cursor(pipeline)
-        self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self.marks: BatchState | None = None
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
@@ -120,11 +119,10 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
             self.cursor.load(state_dict, is_chosen=in_worker)
         self._has_loaded = in_worker
 
-    def for_loader(self, batch_items: int) -> PipelineDataset:
-        """A copy for a loader that begins the epochs and takes ``batch_items`` items at a time."""
+    def for_loader(self) -> PipelineDataset:
+        """A copy for a loader that begins the epochs."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
-        copied._batch_items = batch_items
         copied.marks = None if self.pipeline.random_access else BatchState()
         return copied
 
@@ -137,7 +135,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         with self.cursor.states.produce() as iterator:
             for item in iterator:
                 progress.drawn += 1
-                if marks is not None and progress.drawn % self._batch_items == 0:
+                if marks is not None and progress.drawn % progress.per_batch.items == 0:
                     marks.record(iterator)
                 yield item
             if marks is not None:
@@ -147,14 +145,14 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
         # A persistent worker goes through one epoch after another.
-        self.cursor.begin_in_worker(self._worker_iterator is not None)
+        items = self.cursor.begin_in_worker(self._worker_iterator is not None).per_batch.items
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
             return self._items_of_own_batches(own, others=0)
         self._worker_iterator = self.cursor.states.produce(threads=workers == 1)
         if not has_loaded:
-            self._worker_iterator.skip(number * self._batch_items)
-        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
+            self._worker_iterator.skip(number * items)
+        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
         """An iterator over the partitions of worker ``number`` from the start of the epoch.
@@ -176,16 +174,16 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
         After each batch, ``others`` items are skipped: those of the other workers' batches.
         """
+        count, whole = self.cursor.progress.per_batch.items, True
         with iterator:
-            whole = True
             while whole:
                 with hidden_worker():
                     if self.marks is not None and others:
                         self.marks.begin(iterator)
-                    items = take_list(iterator, self._batch_items)
+                    items = take_list(iterator, count)
                     if self.marks is not None:
                         self.marks.record(iterator)
-                    whole = len(items) == self._batch_items
+                    whole = len(items) == count
                     if whole and others:
                         # Now, so that a state taken while the items are handed out includes the skip.
                         iterator.skip(others)

@@ -1,6 +1,6 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
-# The way of a batch: `ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
+# The way of a batch: `ReceivedBatches.__next__` (`loop.py`), which the loop calls, first has `_started` move the
 # cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
 #
 # - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
@@ -9,16 +9,16 @@
 #   (`_own_partitions` → `worker_share`) or at its first batch of the whole → `_items_of_own_batches`.
 #
 # For a stream, `BatchState.record` notes the state after each batch, and `CollateWithState`
-# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `_count_received` counts the batch in the
-# cursor's `EpochProgress`, and keeps the state that came with it: `WorkerShares.count_received` if workers own
-# partitions, else `Cursor.keep`.
+# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `Cursor.count_received` counts the batch in the
+# `EpochProgress` of the loop (`place.py`), and keeps the state that came with it: `WorkerShares.count_received` if
+# workers own partitions, else `ConsumedStates.keep`.
 #
-# The way of a state: `state_dict` → `_state` → `Cursor.state_dict` (`cursor.py`), given the number of items
+# The way of a state: `state_dict` → `Cursor.state_after` (`cursor.py`), given the number of batches
 # received → `ConsumedStates.after`, which computes it, or finds one that came with a batch. If workers own
 # partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
 #
-# The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and gets a new
-# `EpochProgress`. The next `_begin_epoch` drops old workers; there, `Cursor.produce` starts at the state.
+# The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and goes to another
+# `Place`. The next `_started` drops old workers; there, `ConsumedStates.produce` starts at the state.
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             refuse_given("a sampler or a pipeline", advice, identity=identity)
         self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
-            dataset = _checked_dataset(dataset, batch_size)
+            dataset = _checked_dataset(dataset)
             self._source = dataset
         elif batch_sampler is not None:
             self._source = batch_sampler = batches_of(batch_sampler, external_state_policy)
@@ -199,8 +199,6 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         else:
             # Torch forbids to set it, and has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
             object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
-            if isinstance(self._source, Replayed):
-                self._source.batch_items = items
         self._received_in_all = 0
         # Whether a callback of Lightning saves and loads the state.
         self.has_callback = False
@@ -384,10 +382,10 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return CountingSampler(super()._index_sampler)
 
 
-def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
+def _checked_dataset(dataset: Any) -> PipelineDataset:
     if not isinstance(dataset, PipelineDataset):
         raise rs.InvalidType(
             "an iterable data set must be a PipelineDataset to be resumed, got "
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
-    return dataset.for_loader(1 if batch_size is None else batch_size)
+    return dataset.for_loader()

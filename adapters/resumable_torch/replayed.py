@@ -41,15 +41,10 @@ class Replayed(DrawsItems, Sampler[Any]):
       sampler: gives the same order whenever it is iterated in an epoch.
       policy: the ``external_state_policy``, which says what a resume does with another order.
 
-    Attributes:
-      batch_items: number of its items in a batch of the loader.
-
     Raises:
       InvalidArgument: if it can only be iterated once, or a framework passed it.
       InvalidType: if it cannot be iterated.
     """
-
-    batch_items = 1
 
     def __init__(self, sampler: Any, policy: str) -> None:
         refuse_framework(sampler)
@@ -66,7 +61,8 @@ class Replayed(DrawsItems, Sampler[Any]):
             self.cursor.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
-        progress, size, drawn = self.cursor.begin_drawing(), self.batch_items, 0
+        progress, drawn = self.cursor.begin_drawing(), 0
+        size = progress.per_batch.items
         with self.cursor.states.produce() as producer:
             for _, item in producer:
                 drawn += 1
@@ -83,7 +79,7 @@ class Replayed(DrawsItems, Sampler[Any]):
     ) -> None:
         """Keep the state after ``count`` items until the loop has received their batch and some more."""
         progress.kept[count] = dumps_frozen(producer.get_state())
-        oldest = (progress.consumed - HELD) * self.batch_items
+        oldest = (progress.consumed - HELD) * progress.per_batch.items
         for old in [each for each in progress.kept if each < oldest]:
             del progress.kept[old]
 

@@ -29,16 +29,14 @@ LIGHTNING: Final = ForeignSaver(
     for_streams="pass ResumableDataLoader(PipelineDataset(pipeline), None), with the callback ResumeInput()",
 )
 MODULES: Final = {
+    "accelerate.accelerator": ACCELERATE,  # looks up the method when an object is registered
     "accelerate.checkpointing": ACCELERATE,
     "lightning.pytorch.utilities.combined_loader": LIGHTNING,
     "pytorch_lightning.utilities.combined_loader": LIGHTNING,
 }
-"""Modules that ask for a state when they save."""
-FUNCTIONS: Final = {("accelerate.accelerator", "register_for_checkpointing"): ACCELERATE}
-"""Functions that only look up the method, when an object is registered."""
+"""Modules that ask for a state."""
 
 
 def saver_that_asks(caller: FrameType) -> ForeignSaver | None:
     """The saver whose code ``caller`` runs; None if it is none of these."""
-    module = caller.f_globals.get("__name__", "")
-    return MODULES.get(module) or FUNCTIONS.get((module, caller.f_code.co_name))
+    return MODULES.get(caller.f_globals.get("__name__", ""))

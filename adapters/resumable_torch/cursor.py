@@ -49,6 +49,7 @@ class Cursor:
 
     Attributes:
       pipeline: the argument.
+      place: where the cursor stands.
       carries_state: whether a function keeps its state across epochs.
       epochs_before: what is added to the numbers that `set_epoch` and `follow` get.
 
@@ -65,32 +66,27 @@ class Cursor:
                     "from_iterable a function that makes the iterator"
                 )
         self.pipeline = pipeline
-        self._place = Place(ConsumedStates(pipeline), 0)
-        self.carries_state = self._place.states._carries_state
+        self.place = Place(ConsumedStates(pipeline), 0)
+        self.carries_state = self.place.states._carries_state
         self.epochs_before = 0
         self._is_owned = False
         # None where that is for ever, and in a copy: its loader is a copy.
         self._owner: weakref.ref[Any] | None = None
 
     @property
-    def place(self) -> Place:
-        """Where the cursor stands."""
-        return self._place
-
-    @property
     def states(self) -> ConsumedStates[Any]:
         """Those of the epoch, from where it began or was resumed."""
-        return self._place.states
+        return self.place.states
 
     @property
     def epoch(self) -> int:
         """Number of the epoch."""
-        return self._place.epoch
+        return self.place.epoch
 
     @property
     def progress(self) -> EpochProgress:
         """In the epoch. Whoever counts in it first checks that the cursor still has this one."""
-        return self._place.progress
+        return self.place.progress
 
     @property
     def has_owner(self) -> bool:
@@ -118,7 +114,7 @@ class Cursor:
             begins again.
           progress: that of the new loop. A resumed epoch that has too few items left for a batch of it is over.
         """
-        there, coming, by = self._place, self._place, "another loop"
+        there, coming, by = self.place, self.place, "another loop"
         if there.is_begun and any_consumed:
             by = "set_epoch" if there.is_chosen else by
             passed = there.progress.items_of_workers(has_ended=False)
@@ -170,7 +166,7 @@ class Cursor:
         if not self.has_owner:
             progress = self.begin(progress.yielded > 0, EpochProgress(per_batch))
         else:
-            self._refuse_others(self._place.is_begun and progress.block is None)
+            self._refuse_others(self.place.is_begun and progress.block is None)
         progress.block = iter(())
         return progress
 
@@ -181,12 +177,12 @@ class Cursor:
           InvalidArgument: as `begin_drawing`.
         """
         if self.has_owner:
-            self._refuse_others(self._place.is_begun)
+            self._refuse_others(self.place.is_begun)
         return self.begin(any_consumed, EpochProgress(self.progress.per_batch))
 
     def epoch_to_come(self, per_batch: BatchSize = ONE) -> int:
         """The epoch in progress; before its first item, the next one."""
-        there, fewest = self._place, per_batch.fewest
+        there, fewest = self.place, per_batch.fewest
         if not there.is_loaded or there.is_chosen:
             return there.epoch
         if fewest not in there.enough:
@@ -200,14 +196,14 @@ class Cursor:
           has_ended: whether there are no more batches.
           end_before: as in `Place`.
         """
-        there = self._place
+        there = self.place
         passed = 0 if there.is_loaded else there.progress.items_of_workers(has_ended)
         coming = self._start_of(there.epoch + 1, passed)
         self._move(replace(coming, end_before=end_before), "end_epoch")
 
     def leave_rest(self) -> None:
         """`end` the epoch if an item of it was received, or if a state within it was loaded."""
-        there = self._place
+        there = self.place
         if there.progress.consumed or (there.is_loaded and there.states.origin["step"] > 0):
             self.end()
 
@@ -224,7 +220,7 @@ class Cursor:
           InvalidArgument: if a state of a later epoch was loaded, or a state was saved in an epoch that was left.
         """
         epoch = self._numbered(number)
-        if epoch < self.epoch and self._place.is_loaded:
+        if epoch < self.epoch and self.place.is_loaded:
             raise rs.InvalidArgument(
                 f"epoch must be at least {self.epoch - self.epochs_before}, where the loaded state resumes, got {number}: "
                 "begin the loop over epochs at loader.epoch, or call count_epochs_from"
@@ -245,14 +241,14 @@ class Cursor:
         # Fabric gives the number of its loop, and each loop is an epoch anyway.
         if is_called_by(WRAPPERS):
             return
-        if epoch > self.epoch or (epoch == self.epoch and self._place.is_loaded):
+        if epoch > self.epoch or (epoch == self.epoch and self.place.is_loaded):
             if not is_called_by(FIT_LOOPS):  # Lightning says the epoch after a resume too
                 self._refuse_saved_rest()
             self._choose(epoch)
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the epoch, or at its end if it has fewer."""
-        there = self._place
+        there = self.place
         self._check_functions(there)
         kept = there.progress.kept.get(count)
         return {KEY: kept or dumps_frozen(there.states.after(there.states.origin["step"] + count))}
@@ -302,7 +298,7 @@ class Cursor:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy goes its own way, from where the loop is.
-        there = self._place
+        there = self.place
         if batches := there.progress.consumed:
             state = state_in(self.state_after(batches))
             place = self._loaded(state, has_partitions(self.pipeline.stage), leads=True)
@@ -314,7 +310,7 @@ class Cursor:
             )
         return {
             **vars(self),
-            "_place": replace(place, states=copy.copy(place.states)),
+            "place": replace(place, states=copy.copy(place.states)),
             "_owner": None,
         }
 
@@ -340,7 +336,7 @@ class Cursor:
         return check_int("epoch", number, minimum=0) + self.epochs_before
 
     def _choose(self, epoch: int) -> None:
-        there = coming = self._place
+        there = coming = self.place
         if epoch != there.epoch:
             coming = self._start_of(epoch, there.progress.items_of_workers(has_ended=False))
         self._move(replace(coming, is_chosen=True, is_led_by_state=False), "set_epoch")
@@ -348,7 +344,7 @@ class Cursor:
     @property
     def _is_left(self) -> bool:
         """Whether the loop in progress has had a batch, and the epoch more; of a stream without a length, that is assumed."""
-        there, states = self.progress, self._place.states
+        there, states = self.progress, self.place.states
         if not there.consumed:
             return False
         fewest = there.per_batch.fewest
@@ -379,7 +375,7 @@ class Cursor:
         In this process they were not called for these items, but for none, or by workers. If ``passed`` is None, this
         process has called them itself.
         """
-        there = self._place
+        there = self.place
         states, unknown = there.states, there.unknown
         if self.carries_state and passed is not None:
             try:
@@ -400,6 +396,6 @@ class Cursor:
             ) from unknown
 
     def _move(self, place: Place, by: str) -> None:
-        before, self._place = self._place.progress, place
+        before, self.place = self.place.progress, place
         if before is not place.progress:
             before.left_by = by

@@ -27,11 +27,9 @@ from resumable.core.arguments import check_int
 from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
 
-from .cursor import Cursor
 from .drawing import HasCursor
 from .loader import ResumableDataLoader
 from .loop import ReceivedBatches, may_cycle, refuse_cycle
-from .place import BatchSize
 from .worker_shares import MOST_HELD
 
 __all__ = ["DevicePrefetch", "device_prefetch"]
@@ -90,6 +88,7 @@ class DevicePrefetch(HasCursor):
 
     def __init__(self, loader: ResumableDataLoader[Any], device: torch.device, size: int) -> None:
         self.loader = loader
+        self.cursor, self.per_batch = loader.cursor, loader.per_batch
         self.device = device
         self.size = size
 
@@ -99,16 +98,6 @@ class DevicePrefetch(HasCursor):
 
     def __len__(self) -> int:
         return len(self.loader)
-
-    @property
-    def cursor(self) -> Cursor:  # type: ignore[override]
-        """The place of the loader."""
-        return self.loader.cursor
-
-    @property
-    def per_batch(self) -> BatchSize:  # type: ignore[override]
-        """The items of a batch of the loader."""
-        return self.loader.per_batch
 
     def end_epoch(self) -> None:
         """As that of the loader; the batches that lie ahead are dropped."""

@@ -1,6 +1,6 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
-# The way of a batch: `ReceivedBatches.__next__` (`loop.py`), which the loop calls, first has `_started` move the
+# The way of a batch: `ReceivedBatches.__next__` (`loop.py`), which the loop calls, first has `_begin` move the
 # cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
 #
 # - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
@@ -18,7 +18,7 @@
 # partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
 #
 # The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and goes to another
-# `Place`. The next `_started` drops old workers; there, `ConsumedStates.produce` starts at the state.
+# `Place`. The next `_begin` drops old workers; there, `ConsumedStates.produce` starts at the state.
 
 from __future__ import annotations
 
@@ -160,8 +160,12 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             refuse_given("a sampler or a pipeline", advice, identity=identity)
         self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
-            dataset = _checked_dataset(dataset)
-            self._source = dataset
+            if not isinstance(dataset, PipelineDataset):
+                raise rs.InvalidType(
+                    "an iterable data set must be a PipelineDataset to be resumed, got "
+                    f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
+                )
+            self._source = dataset = dataset.for_loader()
         elif batch_sampler is not None:
             self._source = batch_sampler = batches_of(batch_sampler, external_state_policy)
         else:
@@ -380,12 +384,3 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     def _index_sampler(self) -> Any:
         """What torch's iterators draw from."""
         return CountingSampler(super()._index_sampler)
-
-
-def _checked_dataset(dataset: Any) -> PipelineDataset:
-    if not isinstance(dataset, PipelineDataset):
-        raise rs.InvalidType(
-            "an iterable data set must be a PipelineDataset to be resumed, got "
-            f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
-        )
-    return dataset.for_loader()

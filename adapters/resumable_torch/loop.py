@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ReceivedBatches", "may_cycle", "refuse_cycle"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def may_cycle(caller: FrameType) -> bool:
@@ -87,7 +88,7 @@ class ReceivedBatches(Iterator[T]):
         if self.progress.received < 2 and not self._loader.has_callback:
             refuse_states_not_loaded()
         if (torch_progress := self._torch) is None:
-            torch_progress = self._begin()
+            torch_progress = self._timed(self._begin)()
         if self._broken:
             raise rs.WorkerError(
                 "the epoch ended with the error before; load_state_dict(state_dict()) goes on with the "
@@ -160,21 +161,10 @@ class ReceivedBatches(Iterator[T]):
 
     def _begin(self) -> TorchProgress:
         """Begin an epoch."""
-        stopwatch = self._loader._stopwatch
-        begin = self._started
-        self.progress, batches = begin() if stopwatch is None else stopwatch.timed_call(begin)
-        take = batches.__next__
-        if stopwatch is not None:
-            take = partial(stopwatch.timed_call, take)
-        skips_failed = not isinstance(self._loader._source, PipelineDataset)
-        self._torch = TorchProgress(batches, take, skips_failed)
-        return self._torch
-
-    def _started(self) -> tuple[EpochProgress, Iterator[T]]:
-        """The progress in a new epoch, and torch's own iterator over it."""
         loader, cursor = self._loader, self._loader.cursor
         progress = cursor.begin_loop(loader.per_batch, is_ahead=self._is_ahead)
-        if isinstance(loader._source, PipelineDataset):
+        is_map_style = not isinstance(loader._source, PipelineDataset)
+        if not is_map_style:
             # Persistent workers would go to the next epoch, with functions as they are there.
             if not cursor.place.follows or cursor.carries_state:
                 loader._iterator = None
@@ -184,7 +174,15 @@ class ReceivedBatches(Iterator[T]):
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
         # epoch a second time, so it must not change that generator.
         with draws_of(torch.initial_seed(), cursor.epoch, cursor.states.origin["step"]):
-            return progress, self._torch_iterator()
+            batches = self._torch_iterator()
+        self.progress = progress
+        self._torch = TorchProgress(batches, self._timed(batches.__next__), is_map_style)
+        return self._torch
+
+    def _timed(self, call: Callable[[], R]) -> Callable[[], R]:
+        """``call``, timed after `ResumableDataLoader.measure`."""
+        stopwatch = self._loader._stopwatch
+        return call if stopwatch is None else partial(stopwatch.timed_call, call)
 
     def _torch_iterator(self) -> Iterator[T]:
         """Torch's own iterator. Its batches are `BatchWithState` if the state comes with them."""

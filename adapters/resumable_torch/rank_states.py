@@ -148,15 +148,20 @@ def gather_state(loader: HasState, group: dist.ProcessGroup | None = None) -> di
 
 def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes]:
     """The joined state of all ranks, of which this one has ``state_dict``."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if not has_ranks():
         return state_dict
     states = of_all_ranks(state_dict[KEY], group)
     return {KEY: dumps_frozen(merge_owner_states(map(rs.loads, states)))}
 
 
+def has_ranks() -> bool:
+    """Whether `torch.distributed` is in use."""
+    return dist.is_available() and dist.is_initialized()
+
+
 def of_all_ranks(value: T, group: Any = None) -> list[T]:
     """The value of each rank, on every rank; without `torch.distributed` there is one."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if not has_ranks():
         return [value]
     values: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(values, value, group=group)

@@ -14,13 +14,13 @@ import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.checkpoint.reading import read_checkpoint
 from resumable.core.ended import warn_of_ended_run
-from resumable.core.savers import refuse_items_of_rank
+from resumable.core.savers import length_of, refuse_items_of_rank
 from resumable.stages.partition import has_partitions
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
 from .rank_states import gathered, of_all_ranks
-from .trainer_epochs import TrainerStart, length_of, same_on_all_ranks
+from .trainer_epochs import TrainerStart, same_on_all_ranks
 
 __all__ = ["ResumeInput"]
 

@@ -82,15 +82,16 @@ def _refuse(one: HasStage, saver: ForeignSaver) -> None:
                 f"{saver.name} keeps the state of rank 0 alone, and each rank owns other partitions: "
                 f"{saver.for_partitions}"
             )
-    if saver.for_streams and not getattr(one, "has_callback", False) and not _has_length(one):
+    if saver.for_streams and not getattr(one, "has_callback", False) and length_of(one) is None:
         raise ExternalStateError(
             f"{saver.name} fetches a batch ahead of the step from what has no length, so this state would be one "
             f"batch too far: {saver.for_streams}"
         )
 
 
-def _has_length(one: Any) -> bool:
+def length_of(one: Any) -> int | None:
+    """The length of a loader; None if it does not know it."""
     try:
-        return len(one) >= 0
+        return len(one)
     except TypeError:
-        return False
+        return None

@@ -271,7 +271,7 @@ class Cursor:
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
         """
-        if progress is not self.progress:
+        if progress is not self.place.progress:
             return
         progress.received += batches
         if progress.shares is not None and worker is not None:

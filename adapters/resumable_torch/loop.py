@@ -129,7 +129,7 @@ class ReceivedBatches(Iterator[T]):
         by = self.progress.left_by
         if by == "end_epoch":
             raise StopIteration
-        if self._torch is not None and self.progress is not self._loader.cursor.progress:
+        if self._torch is not None and self.progress is not self._loader.cursor.place.progress:
             raise rs.InvalidArgument(
                 f"this loop was overtaken by {by or 'another call'}: the loader is at another place, and what this loop delivers "
                 "would not be in its state. End this loop, or use another loader for the other one"

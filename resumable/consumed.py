@@ -118,6 +118,13 @@ class ConsumedStates(Generic[T]):
         self._elsewhere = False
         self._marks = _Marks()
 
+    def starting_at(self, state: State) -> ConsumedStates[T]:
+        """The states of an epoch that begins at ``state``, as by `start_at`; these stay what they are."""
+        other: ConsumedStates[T] = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other.start_at(state)
+        return other
+
     def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:
         """A new iterator where the epoch begins.
 

@@ -125,6 +125,33 @@ def test_only_pipeline_and_what_explains_stages_know_more_than_one() -> None:
         assert len(imported & stages) <= 1, path
 
 
+FRAMEWORKS = re.compile(
+    "torch|accelerate|lightning|tensorflow|keras|jax|grain|datasets|mosaicml|litdata", re.IGNORECASE
+)
+
+
+def texts_of(path: Path) -> list[str]:
+    """The strings of a module that are no docstrings, and its names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docs = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    strings = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    ]
+    return strings + [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def test_the_core_and_the_state_know_no_framework_by_name() -> None:
+    for folder in ("core", "state"):
+        for path in (PACKAGE / folder).glob("*.py"):
+            assert not [text for text in texts_of(path) if FRAMEWORKS.search(text)], path
+
+
 def test_stages_import_what_authors_have_from_where_authors_find_it() -> None:
     kit = set(vars(core))
     for path in (PACKAGE / "stages").glob("*.py"):

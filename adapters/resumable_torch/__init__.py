@@ -1,16 +1,16 @@
 """PyTorch's samplers, `DataLoader` and `IterableDataset`, resumed exactly in mid-epoch."""
 
-# `cursor` holds the place of the loop: its epoch, and how far it is. All other modules translate.
+# `cursor` holds the place of the loop, a value of `place`: its epoch, and how far it is. All other modules translate.
 # `loader`, `sampler`, `distributed` and `dataset` are named as in torch; `loader` begins with the way
-# of an item, of a state and of a resume. `sample_order` makes the order of a sampler. `batch_states`
+# of an item, of a state and of a resume, and `loop` runs through its batches. `sample_order` makes the order of a
+# sampler, and `replayed` draws that of the user's own. `drawing` is what all of them have in common. `batch_states`
 # sends states out of a worker with the batches. `torch_progress` tells which batches torch has taken.
 # `hidden_worker` hides torch's worker from the sources that run in it. `randomness` gives each sample
 # its own generator; `tensors` lets a source keep tensors in its state. `device_prefetch` copies batches to a
 # device ahead of the loop.
 #
 # If a pipeline has partitions, `worker_shares` divides them among workers, and `rank_states` saves
-# those of all ranks. `accelerate_guard` refuses Accelerate, which would keep those of one rank only.
-# `stateful` is what they take a state of.
+# those of all ranks. `callers` tells which framework calls.
 #
 # `lightning` and `transformers` have one callback each, `torchtitan` has a data loader. They must be imported by
 # their own names.

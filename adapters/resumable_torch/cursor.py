@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from operator import length_hint
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import resumable as rs
@@ -26,80 +25,20 @@ from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
 from resumable.core.epochs import in_epoch
 from resumable.core.foreign_source import inexact_sources
+from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 from resumable.state.named import KEY, state_in
 from resumable.state.value import State
 
-from .lightning_guard import FIT_LOOPS, WRAPPERS, is_called_by
+from .callers import FIT_LOOPS, WRAPPERS, is_called_by
+from .place import ONE, BatchSize, EpochProgress, Place
 
-__all__ = ["KEY", "Cursor", "DrawsItems", "EpochProgress", "HasCursor", "state_in"]
+__all__ = ["KEY", "Cursor", "state_in"]
 
 WAYS_ON: Final = (
     "Before you save and begin another loop, call end_epoch() of the ResumableDataLoader to leave the rest of the epoch "
     "out, or load_state_dict(state_dict()) to go through it"
 )
-
-
-@dataclass
-class EpochProgress:
-    """How far a loop is in an epoch. The cursor gets a new one whenever it goes elsewhere.
-
-    Attributes:
-      begun: whether the loop is in the epoch; otherwise this epoch comes next.
-      resumed: whether it is the rest of an epoch that was resumed.
-      follows: whether torch's persistent workers may be used again.
-      chosen: whether this very epoch comes next: again from its start if it has begun, and as an empty rest if
-        nothing is left of a resumed one.
-      led_by_state: whether only a loaded state has said which epoch comes next.
-      batch_items: number of items in a batch of the loop.
-      fewest: the smallest number of items that make a batch.
-      received: number of batches that the loader has given out.
-      handed_out: how many of them the loop has; None if it has all, since none lie ahead of it.
-      is_saved: whether a state was taken after a batch of this loop.
-      is_second_look: whether the loop before was left at its first batch, which is also the first of this loop.
-      has_ended: whether there are no more batches.
-      worker_items: number of items that a batch of workers takes; 0 if this process makes the items.
-      end_before: what a loader saves until the epoch begins: the state at the end of the epoch before, or
-        None if it saves the state at the start of this one.
-      is_drawn: whether a sampler or a data set delivers the items of the loop in this process.
-      drawn: number of items that it has taken from the pipeline.
-      block: those of the last of them that it has not yielded yet.
-      left_by: the call that moved the cursor elsewhere; empty while the cursor is here.
-    """
-
-    begun: bool = False
-    resumed: bool = False
-    follows: bool = False
-    chosen: bool = False
-    led_by_state: bool = False
-    batch_items: int = 1
-    fewest: int = 1
-    received: int = 0
-    handed_out: int | None = None
-    is_saved: bool = False
-    is_second_look: bool = False
-    has_ended: bool = False
-    worker_items: int = 0
-    end_before: dict[str, bytes] | None = None
-    is_drawn: bool = False
-    drawn: int = 0
-    block: Iterator[Any] = field(default_factory=lambda: iter(()))
-    left_by: str = ""
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether a state was loaded and no loop has begun since."""
-        return self.resumed and not self.begun
-
-    @property
-    def consumed(self) -> int:
-        """How many batches the loop has received."""
-        return self.received if self.handed_out is None else self.handed_out
-
-    @property
-    def yielded(self) -> int:
-        """How many items were yielded in this process; the loop may have consumed fewer."""
-        return self.drawn - length_hint(self.block)
 
 
 class Cursor:
@@ -110,18 +49,14 @@ class Cursor:
 
     Attributes:
       pipeline: the argument.
-      epoch: number of the epoch.
+      place: where the cursor stands.
       carries_state: whether a function keeps its state across epochs.
-      progress: in the epoch. Whoever counts in it first checks that the cursor still has this one.
       epochs_before: what is added to the numbers that `set_epoch` and `follow` get.
 
     Raises:
       InvalidArgument: if a source can only be read once.
       ExternalStateError: if a source would lose items on a resume, and its policy is ``"fail"``.
     """
-
-    epoch: int
-    progress: EpochProgress
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
         for stage, path in inexact_sources(pipeline.stage):
@@ -131,16 +66,27 @@ class Cursor:
                     "from_iterable a function that makes the iterator"
                 )
         self.pipeline = pipeline
-        self._states: ConsumedStates[Any] = ConsumedStates(pipeline)
-        self.carries_state = self._states._carries_state
+        self.place = Place(ConsumedStates(pipeline), 0)
+        self.carries_state = self.place.states._carries_state
         self.epochs_before = 0
-        # Why it is not known what the functions are at the start of this epoch.
-        self._unknown: Exception | None = None
         self._is_owned = False
         # None where that is for ever, and in a copy: its loader is a copy.
         self._owner: weakref.ref[Any] | None = None
-        self.progress = EpochProgress()
-        self._go_to(0, "")
+
+    @property
+    def states(self) -> ConsumedStates[Any]:
+        """Those of the epoch, from where it began or was resumed."""
+        return self.place.states
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch."""
+        return self.place.epoch
+
+    @property
+    def progress(self) -> EpochProgress:
+        """In the epoch. Whoever counts in it first checks that the cursor still has this one."""
+        return self.place.progress
 
     @property
     def has_owner(self) -> bool:
@@ -160,39 +106,39 @@ class Cursor:
             )
         self._is_owned, self._owner = True, None if for_ever else weakref.ref(loader)
 
-    def begin(self, any_consumed: bool, fewest: int = 1) -> EpochProgress:
+    def begin(self, any_consumed: bool, progress: EpochProgress) -> EpochProgress:
         """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
           any_consumed: whether an item of the epoch in progress was consumed. If none was, that epoch
             begins again.
-          fewest: the smallest number of items with which an epoch begins. If a resumed epoch has fewer
-            left, it is over.
+          progress: that of the new loop. A resumed epoch that has too few items left for a batch of it is over.
         """
-        there = self.progress
-        if there.begun and any_consumed:
-            if there.chosen:
-                self._go_to(self.epoch, "set_epoch")
-            else:
-                self.end("another loop")
-        elif self.epoch_to_come(fewest) != self.epoch:
-            self._restore_functions(fewest)
-            self._go_to(self.epoch + 1, "another loop")
-        self._check_functions()
-        there = self.progress
-        self._replace(
-            EpochProgress(
-                begun=True,
-                resumed=there.resumed,
-                follows=there.follows and not there.begun,
-                led_by_state=there.led_by_state,
-            ),
-            "another loop",
+        there, coming, by = self.place, self.place, "another loop"
+        if there.is_begun and any_consumed:
+            by = "set_epoch" if there.is_chosen else by
+            passed = there.progress.items_of_workers(has_ended=False)
+            coming = self._start_of(there.epoch + (not there.is_chosen), passed)
+        elif self.epoch_to_come(progress.per_batch) != there.epoch:
+            coming = self._start_of(there.epoch + 1, progress.per_batch.fewest)
+        self._check_functions(coming)
+        begun = Place(
+            coming.states,
+            coming.epoch,
+            is_begun=True,
+            is_led_by_state=coming.is_led_by_state,
+            follows=coming.follows and not coming.is_begun,
+            progress=progress,
         )
-        return self.progress
+        self._move(begun, by)
+        return progress
 
-    def begin_loop(self, batch_items: int, fewest: int) -> EpochProgress:
-        """`begin` for a loop whose batches of ``batch_items`` items are counted.
+    def begin_loop(self, per_batch: BatchSize, *, is_ahead: bool) -> EpochProgress:
+        """`begin` for a loop whose batches are counted.
+
+        Args:
+          per_batch: the items of a batch.
+          is_ahead: whether batches are handed out later than they are received.
 
         Raises:
           InvalidArgument: if the loop before was left within an epoch in which a state was saved, or two loops
@@ -207,63 +153,64 @@ class Cursor:
                 "gives that batch each time. To look at it, call peek() of the ResumableDataLoader; to train on it, "
                 f"keep the iterator. {WAYS_ON}"
             )
-        progress = self.begin(there.consumed > 0 and not is_look, fewest)
-        progress.is_second_look = is_look
-        progress.batch_items, progress.fewest = batch_items, fewest
-        return progress
+        progress = EpochProgress(per_batch, is_look, handed_out=0 if is_ahead else None)
+        return self.begin(there.consumed > 0 and not is_look, progress)
 
-    def begin_drawing(self, fewest: int = 1) -> EpochProgress:
+    def begin_drawing(self, per_batch: BatchSize = ONE) -> EpochProgress:
         """Begin to deliver the items of an epoch in this process. If there is an owner, it has begun that epoch.
 
         Raises:
           InvalidArgument: if there is an owner, and something else asks for the items.
         """
-        there = self.progress
+        progress = self.progress
         if not self.has_owner:
-            there = self.begin(there.yielded > 0, fewest)
+            progress = self.begin(progress.yielded > 0, EpochProgress(per_batch))
         else:
-            self._refuse_others(there.begun and not there.is_drawn)
-        there.is_drawn = True
-        return there
+            self._refuse_others(self.place.is_begun and progress.block is None)
+        progress.block = iter(())
+        return progress
 
-    def begin_in_worker(self, any_consumed: bool) -> None:
+    def begin_in_worker(self, any_consumed: bool) -> EpochProgress:
         """Begin the epoch in a worker of torch, which has a copy of the cursor of the loop.
 
         Raises:
           InvalidArgument: as `begin_drawing`.
         """
         if self.has_owner:
-            self._refuse_others(self.progress.begun)
-        self.begin(any_consumed)
+            self._refuse_others(self.place.is_begun)
+        return self.begin(any_consumed, EpochProgress(self.progress.per_batch))
 
-    def epoch_to_come(self, fewest: int = 1) -> int:
+    def epoch_to_come(self, per_batch: BatchSize = ONE) -> int:
         """The epoch in progress; before its first item, the next one."""
-        if not self.progress.is_loaded or self.progress.chosen:
-            return self.epoch
-        if fewest not in self._known:
-            self._known[fewest] = self._states.has(fewest)
-        return self.epoch if self._known[fewest] else self.epoch + 1
+        there, fewest = self.place, per_batch.fewest
+        if not there.is_loaded or there.is_chosen:
+            return there.epoch
+        if fewest not in there.enough:
+            there.enough[fewest] = there.states.has(fewest)
+        return there.epoch if there.enough[fewest] else there.epoch + 1
 
-    def left(self, most: int) -> int:
-        """How many items are left of the epoch that comes next, up to ``most``."""
-        return self._states.left(most)
+    def end(self, *, has_ended: bool = False, end_before: dict[str, bytes] | None = None) -> None:
+        """Go to the start of the next epoch.
 
-    def end(self, by: str) -> None:
-        """Go to the start of the next epoch."""
-        if self.progress.is_loaded:
-            self._restore_functions(0)
-        self._go_to(self.epoch + 1, by, follows=True)
+        Args:
+          has_ended: whether there are no more batches.
+          end_before: as in `Place`.
+        """
+        there = self.place
+        passed = 0 if there.is_loaded else there.progress.items_of_workers(has_ended)
+        coming = self._start_of(there.epoch + 1, passed)
+        self._move(replace(coming, end_before=end_before), "end_epoch")
 
     def leave_rest(self) -> None:
         """`end` the epoch if an item of it was received, or if a state within it was loaded."""
-        there = self.progress
-        if there.consumed or (there.is_loaded and self.start_state["step"] > 0):
-            self.end("end_epoch")
+        there = self.place
+        if there.progress.consumed or (there.is_loaded and there.states.origin["step"] > 0):
+            self.end()
 
-    def count_from(self, number: int, fewest: int) -> None:
+    def count_from(self, number: int, per_batch: BatchSize) -> None:
         """Let ``number`` be that of the epoch that comes next, for `set_epoch` and `follow`."""
         is_over = self.progress.consumed > 0 and not self._is_look
-        coming = self.epoch + 1 if is_over else self.epoch_to_come(fewest)
+        coming = self.epoch + 1 if is_over else self.epoch_to_come(per_batch)
         self.epochs_before = coming - number
 
     def set_epoch(self, number: int) -> None:
@@ -272,8 +219,8 @@ class Cursor:
         Raises:
           InvalidArgument: if a state of a later epoch was loaded, or a state was saved in an epoch that was left.
         """
-        epoch, there = self._numbered(number), self.progress
-        if epoch < self.epoch and there.is_loaded:
+        epoch = self._numbered(number)
+        if epoch < self.epoch and self.place.is_loaded:
             raise rs.InvalidArgument(
                 f"epoch must be at least {self.epoch - self.epochs_before}, where the loaded state resumes, got {number}: "
                 "begin the loop over epochs at loader.epoch, or call count_epochs_from"
@@ -294,57 +241,88 @@ class Cursor:
         # Fabric gives the number of its loop, and each loop is an epoch anyway.
         if is_called_by(WRAPPERS):
             return
-        if epoch > self.epoch or (epoch == self.epoch and self.progress.is_loaded):
+        if epoch > self.epoch or (epoch == self.epoch and self.place.is_loaded):
             if not is_called_by(FIT_LOOPS):  # Lightning says the epoch after a resume too
                 self._refuse_saved_rest()
             self._choose(epoch)
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the epoch, or at its end if it has fewer."""
-        self._check_functions()
-        return {KEY: dumps_frozen(self._states.after(self._states.origin["step"] + count))}
+        there = self.place
+        self._check_functions(there)
+        kept = there.progress.kept.get(count)
+        return {KEY: kept or dumps_frozen(there.states.after(there.states.origin["step"] + count))}
 
-    def keep(self, count: int, data: bytes) -> None:
-        """Record the state after ``count`` items of the epoch, serialised by `resumable.dumps`."""
-        self._states.keep(self._states.origin["step"] + count, data)
+    def state_after(self, batches: int) -> dict[str, bytes]:
+        """The state after the first ``batches`` that the loop has received."""
+        progress = self.progress
+        if batches and progress.shares is not None:
+            return {KEY: dumps_frozen(progress.shares.before(progress.received - batches))}
+        return self.state_dict(batches * progress.per_batch.items)
 
-    def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
-        """The state of an iterator over the pipeline."""
-        return {KEY: dumps_frozen(iterator.get_state())}
+    def count_received(
+        self, progress: EpochProgress, batches: int, state: bytes | None, worker: int | None
+    ) -> None:
+        """Count batches, unless the cursor has gone elsewhere.
 
-    def load(self, state_dict: Mapping[str, Any]) -> None:
+        Args:
+          progress: in the epoch of these batches.
+          batches: how many.
+          state: the one after them, if it is known.
+          worker: the number of the one that made them, if it owns partitions.
+        """
+        if progress is not self.place.progress:
+            return
+        progress.received += batches
+        if progress.shares is not None and worker is not None:
+            progress.shares.count_received(worker, state)
+        elif state is not None:
+            count = progress.received * progress.per_batch.items
+            self.states.keep(self.states.origin["step"] + count, state)
+
+    def load(
+        self, state_dict: Mapping[str, Any], *, is_chosen: bool = False, leads: bool = False
+    ) -> None:
         """Go to a state, in the middle of its epoch.
+
+        Args:
+          state_dict: with the state.
+          is_chosen: whether its epoch comes next, even if nothing is left of it.
+          leads: whether it alone says which epoch comes next.
 
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
-        state = self._states.checked(state_in(state_dict))
-        self._stand_at(state, EpochProgress(resumed=True), "load_state_dict")
-        self._unknown = None
-
-    def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
-        """A new iterator at the start of the epoch, or where it was resumed."""
-        return self._states.produce(threads=threads)
-
-    @property
-    def start_state(self) -> State:
-        """The state with which the epoch began, or was resumed."""
-        return self._states.origin
-
-    @property
-    def uses_objects(self) -> bool:
-        """Whether the pipeline has functions or sources that cannot serve two iterators at a time."""
-        return self._states._has_own_state
+        state = self.states.checked(state_in(state_dict))
+        self._move(self._loaded(state, is_chosen, leads), "load_state_dict")
 
     def __getstate__(self) -> dict[str, Any]:
-        progress = replace(self.progress, block=iter(()))
-        # A copy goes its own way.
+        # A copy goes its own way, from where the loop is.
+        there = self.place
+        if batches := there.progress.consumed:
+            state = state_in(self.state_after(batches))
+            place = self._loaded(state, has_partitions(self.pipeline.stage), leads=True)
+            there.progress.is_saved = True
+        else:
+            block = None if there.progress.block is None else iter(())
+            place = replace(
+                there, progress=replace(there.progress, block=block, kept={}, shares=None)
+            )
         return {
             **vars(self),
-            "_states": copy.copy(self._states),
+            "place": replace(place, states=copy.copy(place.states)),
             "_owner": None,
-            "progress": progress,
         }
+
+    def _loaded(self, state: State, is_chosen: bool, leads: bool) -> Place:
+        """Where a state leads to."""
+        return Place(
+            self.states.starting_at(state),
+            int(state["epoch"]),
+            is_loaded=True,
+            is_chosen=is_chosen,
+            is_led_by_state=leads,
+        )
 
     def _refuse_others(self, is_owners: bool) -> None:
         if not is_owners:
@@ -358,23 +336,24 @@ class Cursor:
         return check_int("epoch", number, minimum=0) + self.epochs_before
 
     def _choose(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            follows = self.progress.begun and epoch == self.epoch + 1
-            self._go_to(epoch, "set_epoch", follows=follows)
-        self.progress.chosen, self.progress.led_by_state = True, False
+        there = coming = self.place
+        if epoch != there.epoch:
+            coming = self._start_of(epoch, there.progress.items_of_workers(has_ended=False))
+        self._move(replace(coming, is_chosen=True, is_led_by_state=False), "set_epoch")
 
     @property
     def _is_left(self) -> bool:
         """Whether the loop in progress has had a batch, and the epoch more; of a stream without a length, that is assumed."""
-        there = self.progress
+        there, states = self.progress, self.place.states
         if not there.consumed:
             return False
-        step = self._states.origin["step"] + there.consumed * there.batch_items
+        fewest = there.per_batch.fewest
+        step = states.origin["step"] + there.consumed * there.per_batch.items
         if self.pipeline.random_access:
-            with self._states.pipeline.resume(self._states.after(step)) as probe:
-                return probe.skip(there.fewest) == there.fewest
+            with self.pipeline.resume(states.after(step)) as probe:
+                return probe.skip(fewest) == fewest
         length = in_epoch(self.pipeline.stage, self.epoch).length
-        return length is None or step + there.fewest <= length
+        return length is None or step + fewest <= length
 
     @property
     def _is_look(self) -> bool:
@@ -390,108 +369,33 @@ class Cursor:
                 f"in it: a resume would go through the rest of that epoch, and this call would leave it out. {WAYS_ON}"
             )
 
-    def _go_to(self, epoch: int, by: str, *, follows: bool = False) -> None:
-        there = self.progress
-        if there.worker_items and (there.received or there.has_ended):
-            # One batch more than were received is the end.
-            self._restore_functions((there.received + there.has_ended) * there.worker_items)
-        self._stand_at(self._states.first_of(epoch), EpochProgress(follows=follows), by)
+    def _start_of(self, epoch: int, passed: int | None) -> Place:
+        """The start of ``epoch``, with functions as they are after ``passed`` items of this one.
 
-    def _restore_functions(self, count: int) -> None:
-        """Let the next epoch begin with functions as they are after ``count`` items of this one.
-
-        In this process they were not called for these items, but for none, or by workers.
+        In this process they were not called for these items, but for none, or by workers. If ``passed`` is None, this
+        process has called them itself.
         """
-        if self.carries_state:
+        there = self.place
+        states, unknown = there.states, there.unknown
+        if self.carries_state and passed is not None:
             try:
-                self._states._restore_functions(self._states.origin["step"] + count)
+                states._restore_functions(states.origin["step"] + passed)
             except Exception as error:  # it matters only if there is another epoch
-                self._unknown = error
+                unknown = error
+        follows = there.is_begun and epoch == there.epoch + 1
+        start = states.starting_at(states.first_of(epoch))
+        return Place(start, epoch, follows=follows, unknown=unknown)
 
-    def _check_functions(self) -> None:
-        if self._unknown is not None:
+    def _check_functions(self, place: Place) -> None:
+        if (unknown := place.unknown) is not None:
             raise rs.ExternalStateError(
-                f"epoch {self.epoch} would go on with functions of {self.pipeline!r} that have a state "
+                f"epoch {place.epoch} would go on with functions of {self.pipeline!r} that have a state "
                 "of their own, and what they are after the items that workers made is not known: "
-                f"{type(self._unknown).__name__}: {self._unknown}; set num_workers to 0, or train one "
+                f"{type(unknown).__name__}: {unknown}; set num_workers to 0, or train one "
                 "epoch, over a pipeline that ends with repeat()"
-            ) from self._unknown
+            ) from unknown
 
-    def _stand_at(self, state: State, progress: EpochProgress, by: str) -> None:
-        self._states.start_at(state)
-        self._replace(progress, by)
-        self.epoch = int(state["epoch"])
-        # Whether a resumed epoch has at least this many items left.
-        self._known: dict[int, bool] = {}
-
-    def _replace(self, progress: EpochProgress, by: str) -> None:
-        self.progress.left_by, self.progress = by, progress
-
-
-class HasCursor:
-    """The common part of all classes that go through the epochs of a pipeline.
-
-    Attributes:
-      cursor: the place of the loop.
-    """
-
-    cursor: Cursor
-
-    @property
-    def fewest(self) -> int:
-        """The smallest number of items with which an epoch begins."""
-        return 1
-
-    @property
-    def epoch(self) -> int:
-        """The epoch in progress; before its first item, the next one."""
-        return self.cursor.epoch_to_come(self.fewest)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed.
-
-        Raises:
-          InvalidArgument: if a state of a later epoch was loaded.
-        """
-        self.cursor.set_epoch(epoch)
-
-
-class DrawsItems(HasCursor):
-    """A sampler or a data set: it delivers the items of an epoch ahead of the loop, if no loader counts them."""
-
-    @property
-    def items_of_one(self) -> int:
-        """Number of items of the pipeline in what it yields at a time."""
-        return 1
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed.
-
-        If a loader owns it, the number never leads back: a loaded place is kept, and epochs go on.
-
-        Raises:
-          InvalidArgument: if no loader owns it, and a state of a later epoch was loaded.
-        """
-        cursor = self.cursor
-        (cursor.follow if cursor.has_owner else cursor.set_epoch)(epoch)
-
-    def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """The state after what the loop has consumed.
-
-        Args:
-          consumed: number of items, or of batches if it yields batches, that the loop has consumed since the epoch
-            began or was resumed. By default, the number of those yielded, which is right only where nothing runs
-            ahead.
-        """
-        if consumed is None:
-            return self.cursor.state_dict(self.cursor.progress.yielded)
-        count = check_int("consumed", consumed, minimum=0)
-        return self.cursor.state_dict(count * self.items_of_one)
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue at ``state_dict`` in the next loop.
-
-        Raises:
-          StateMismatch: if it belongs to another order.
-        """
-        self.cursor.load(state_dict)
+    def _move(self, place: Place, by: str) -> None:
+        before, self.place = self.place.progress, place
+        if before is not place.progress:
+            before.left_by = by

@@ -19,11 +19,13 @@ from torch.utils.data._utils.worker import WorkerInfo
 import resumable as rs
 from resumable.core.epochs import in_epoch
 from resumable.core.graph import has_threads, without_threads
+from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
+from resumable.state.encoding import dumps_frozen
 
-from .accelerate_guard import keeps_rank_state
 from .batch_states import BatchState
-from .cursor import Cursor, DrawsItems
+from .cursor import KEY, Cursor
+from .drawing import DrawsItems
 from .hidden_worker import hidden_worker, hide_worker
 from .sample_order import take_list
 from .worker_shares import worker_share
@@ -69,9 +71,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
         if not isinstance(pipeline, rs.Pipeline):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-        self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
-        self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self.marks: BatchState | None = None
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
@@ -90,7 +90,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def __len__(self) -> int:
         return len(in_epoch(self.pipeline.stage, self.cursor.epoch))
 
-    @keeps_rank_state
+    @GuardedStateDict
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
         """The state of the loop; in a worker, that of the worker.
 
@@ -104,7 +104,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         if self._worker_iterator is not None:
             with hidden_worker():
-                return self.cursor.state_of(self._worker_iterator)
+                return {KEY: dumps_frozen(self._worker_iterator.get_state())}
         return super().state_dict(consumed)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -115,14 +115,14 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         in_worker = self._current_worker() is not None
         with hidden_worker():
-            super().load_state_dict(state_dict)
+            # Even if nothing is left for a worker: others may have items.
+            self.cursor.load(state_dict, is_chosen=in_worker)
         self._has_loaded = in_worker
 
-    def for_loader(self, batch_items: int) -> PipelineDataset:
-        """A copy for a loader that begins the epochs and takes ``batch_items`` items at a time."""
+    def for_loader(self) -> PipelineDataset:
+        """A copy for a loader that begins the epochs."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
-        copied._batch_items = batch_items
         copied.marks = None if self.pipeline.random_access else BatchState()
         return copied
 
@@ -132,10 +132,10 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
     def _every_item(self) -> Iterator[Any]:
         progress, marks = self.cursor.begin_drawing(), self.marks
-        with self.cursor.produce() as iterator:
+        with self.cursor.states.produce() as iterator:
             for item in iterator:
                 progress.drawn += 1
-                if marks is not None and progress.drawn % self._batch_items == 0:
+                if marks is not None and progress.drawn % progress.per_batch.items == 0:
                     marks.record(iterator)
                 yield item
             if marks is not None:
@@ -144,17 +144,15 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
         """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
-        if has_loaded:  # even if nothing is left: other workers may have items
-            self.cursor.progress.chosen = True
         # A persistent worker goes through one epoch after another.
-        self.cursor.begin_in_worker(self._worker_iterator is not None)
+        items = self.cursor.begin_in_worker(self._worker_iterator is not None).per_batch.items
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
             return self._items_of_own_batches(own, others=0)
-        self._worker_iterator = self.cursor.produce(threads=workers == 1)
+        self._worker_iterator = self.cursor.states.produce(threads=workers == 1)
         if not has_loaded:
-            self._worker_iterator.skip(number * self._batch_items)
-        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
+            self._worker_iterator.skip(number * items)
+        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
         """An iterator over the partitions of worker ``number`` from the start of the epoch.
@@ -163,11 +161,11 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         if not self.cursor.has_owner or self.marks is None:
             return None
-        share = worker_share(self.pipeline, number, workers, self.cursor.start_state)
+        share = worker_share(self.pipeline, number, workers, self.cursor.states.origin)
         if share is None:
             return None
         self.marks.worker = number
-        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.start_state)
+        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.states.origin)
 
     def _items_of_own_batches(
         self, iterator: rs.PipelineIterator[Any], others: int
@@ -176,16 +174,16 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
         After each batch, ``others`` items are skipped: those of the other workers' batches.
         """
+        count, whole = self.cursor.progress.per_batch.items, True
         with iterator:
-            whole = True
             while whole:
                 with hidden_worker():
                     if self.marks is not None and others:
                         self.marks.begin(iterator)
-                    items = take_list(iterator, self._batch_items)
+                    items = take_list(iterator, count)
                     if self.marks is not None:
                         self.marks.record(iterator)
-                    whole = len(items) == self._batch_items
+                    whole = len(items) == count
                     if whole and others:
                         # Now, so that a state taken while the items are handed out includes the skip.
                         iterator.skip(others)

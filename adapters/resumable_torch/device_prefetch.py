@@ -24,11 +24,12 @@ from torch.utils._pytree import tree_map
 
 import resumable as rs
 from resumable.core.arguments import check_int
+from resumable.core.savers import GuardedStateDict
 from resumable.errors import shorten
 
-from .accelerate_guard import keeps_rank_state
-from .cursor import Cursor, HasCursor
-from .loader import ReceivedBatches, ResumableDataLoader, may_cycle, refuse_cycle
+from .drawing import HasCursor
+from .loader import ResumableDataLoader
+from .loop import ReceivedBatches, may_cycle, refuse_cycle
 from .worker_shares import MOST_HELD
 
 __all__ = ["DevicePrefetch", "device_prefetch"]
@@ -87,6 +88,7 @@ class DevicePrefetch(HasCursor):
 
     def __init__(self, loader: ResumableDataLoader[Any], device: torch.device, size: int) -> None:
         self.loader = loader
+        self.cursor, self.per_batch = loader.cursor, loader.per_batch
         self.device = device
         self.size = size
 
@@ -97,20 +99,6 @@ class DevicePrefetch(HasCursor):
     def __len__(self) -> int:
         return len(self.loader)
 
-    @property
-    def cursor(self) -> Cursor:  # type: ignore[override]
-        """The place of the loader."""
-        return self.loader.cursor
-
-    @property
-    def fewest(self) -> int:
-        return self.loader.fewest
-
-    @property
-    def pipeline(self) -> rs.Pipeline[Any] | None:
-        """The pipeline whose state it is."""
-        return self.loader.pipeline
-
     def end_epoch(self) -> None:
         """As that of the loader; the batches that lie ahead are dropped."""
         self.loader.end_epoch()
@@ -119,7 +107,7 @@ class DevicePrefetch(HasCursor):
         """As that of the loader, on the device."""
         return Copier(self.device).copied(0, self.loader.peek()).batch
 
-    @keeps_rank_state
+    @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
         """The state after the batch handed out last, the same as that of the loader without prefetch.
 

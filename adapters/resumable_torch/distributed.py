@@ -11,6 +11,7 @@ from torch.utils.data import DistributedSampler
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
+from .rank_states import has_ranks
 from .sample_order import as_order
 from .sampler import ResumableSampler
 
@@ -53,9 +54,7 @@ class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  #
         *,
         with_position: bool = False,
     ) -> None:
-        if (num_replicas is None or rank is None) and not (
-            dist.is_available() and dist.is_initialized()
-        ):
+        if (num_replicas is None or rank is None) and not has_ranks():
             raise rs.InvalidArgument(
                 "num_replicas and rank must be given where torch.distributed is not initialised, "
                 f"got {num_replicas!r} and {rank!r}"

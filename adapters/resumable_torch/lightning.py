@@ -67,7 +67,7 @@ class ResumeInput(Callback):
         states, self._to_load = self._to_load, []
         loaders = _stateful(trainer.train_dataloader)
         for loader in _own(trainer):
-            refuse_items_of_rank("Lightning", loader.cursor.pipeline.stage)
+            refuse_items_of_rank("Lightning", loader.pipeline.stage)
             loader.has_callback = True
         if not states:
             return
@@ -144,9 +144,7 @@ class ResumeInput(Callback):
         for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):
                 state = loader.state_dict(held=held)
-                saved[number] = (
-                    gathered(state) if has_partitions(loader.cursor.pipeline.stage) else state
-                )
+                saved[number] = gathered(state) if has_partitions(loader.pipeline.stage) else state
         combined = trainer.fit_loop._combined_loader
         if own and combined is not None and isinstance(combined._iterator, _MaxSizeCycle):
             checkpoint[CYCLED] = list(combined._iterator._consumed)

@@ -1,6 +1,6 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
-# The way of a batch: `ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
+# The way of a batch: `ReceivedBatches.__next__` (`loop.py`), which the loop calls, first has `_begin` move the
 # cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
 #
 # - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
@@ -9,29 +9,24 @@
 #   (`_own_partitions` → `worker_share`) or at its first batch of the whole → `_items_of_own_batches`.
 #
 # For a stream, `BatchState.record` notes the state after each batch, and `CollateWithState`
-# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `_count_received` counts the batch in the
-# cursor's `EpochProgress`, and keeps the state that came with it: `WorkerShares.count_received` if workers own
-# partitions, else `Cursor.keep`.
+# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `Cursor.count_received` counts the batch in the
+# `EpochProgress` of the loop (`place.py`), and keeps the state that came with it: `WorkerShares.count_received` if
+# workers own partitions, else `ConsumedStates.keep`.
 #
-# The way of a state: `state_dict` → `_state` → `Cursor.state_dict` (`cursor.py`), given the number of items
+# The way of a state: `state_dict` → `Cursor.state_after` (`cursor.py`), given the number of batches
 # received → `ConsumedStates.after`, which computes it, or finds one that came with a batch. If workers own
 # partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
 #
-# The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and gets a new
-# `EpochProgress`. The next `_begin_epoch` drops old workers; there, `Cursor.produce` starts at the state.
+# The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and goes to another
+# `Place`. The next `_begin` drops old workers; there, `ConsumedStates.produce` starts at the state.
 
 from __future__ import annotations
 
 import copy
-import gc
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
 from time import perf_counter
-from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -39,38 +34,33 @@ from torch.utils.data import DataLoader, IterableDataset
 import resumable as rs
 from resumable.core.arguments import check_bool, check_callable, check_choice, check_int
 from resumable.core.best_effort import BestEffort
-from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
 from resumable.core.run_counters import RunCounters
 from resumable.core.run_stats import described
+from resumable.core.savers import GuardedStateDict
 from resumable.core.stopwatch import Stopwatch
 from resumable.errors import shorten
-from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
-from resumable.state.encoding import dumps_frozen
 
-from .accelerate_guard import NotPrepared, keeps_rank_state
-from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
-from .cursor import KEY, EpochProgress, HasCursor
+from .cursor import KEY
 from .dataset import PipelineDataset
-from .lightning_guard import refuse_states_not_loaded
+from .drawing import HasCursor
+from .loop import ReceivedBatches, may_cycle
+from .place import BatchSize
 from .randomness import draws_of
 from .replayed import Replayed, batches_of, samples_of
 from .sample_order import as_order, check_makes_order, refuse_given
-from .sampler import EpochForwarder, ResumableBatchSampler, ResumableSampler
-from .torch_progress import CountingSampler, TorchProgress
-from .worker_shares import WorkerShares, check_workers
+from .sampler import ResumableBatchSampler, ResumableSampler
+from .torch_progress import CountingSampler
+from .worker_shares import check_workers
 
-__all__ = ["ReceivedBatches", "ResumableDataLoader", "may_cycle", "refuse_cycle"]
+__all__ = ["ResumableDataLoader"]
 
 T = TypeVar("T")
 
-PLACE: Final = "resumable_place"
-"""The name under which a copy of a loader has its state."""
 
-
-class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
+class ResumableDataLoader(HasCursor, DataLoader[T]):
     """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is a new epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
@@ -170,8 +160,12 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             refuse_given("a sampler or a pipeline", advice, identity=identity)
         self._source: ResumableSampler | ResumableBatchSampler | Replayed | PipelineDataset
         if isinstance(dataset, IterableDataset):
-            dataset = _checked_dataset(dataset, batch_size)
-            self._source = dataset
+            if not isinstance(dataset, PipelineDataset):
+                raise rs.InvalidType(
+                    "an iterable data set must be a PipelineDataset to be resumed, got "
+                    f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
+                )
+            self._source = dataset = dataset.for_loader()
         elif batch_sampler is not None:
             self._source = batch_sampler = batches_of(batch_sampler, external_state_policy)
         else:
@@ -192,19 +186,23 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             )
         if isinstance(self._source, PipelineDataset):
             check_workers(self._source.pipeline, self.num_workers)
-        self._shares: WorkerShares | None = None
+        items = self.batch_size or 1
+        self.per_batch = (
+            self._source.per_batch
+            if isinstance(self._source, ResumableBatchSampler)
+            else BatchSize(items, items if self.drop_last else 1)
+        )
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
         self.cursor.set_owner(self, for_ever=all(self._source is not one for one in given))
         if self._source is dataset:
-            # Torch forbids to set it.
-            object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
+            # Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders, so this
+            # call is all that tells the loader where to go.
+            self.sampler.set_epoch = self.cursor.follow  # type: ignore[attr-defined]
         else:
-            # Torch has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
+            # Torch forbids to set it, and has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
             object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
-            if isinstance(self._source, Replayed):
-                self._source.batch_items = self._batch_items
         self._received_in_all = 0
         # Whether a callback of Lightning saves and loads the state.
         self.has_callback = False
@@ -263,11 +261,15 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         return self.cursor.progress.consumed
 
     @property
-    def pipeline(self) -> rs.Pipeline[Any] | None:
-        """The pipeline of the data set, or of the numbers of samples."""
-        return self.cursor.pipeline
+    def _is_accelerate_prepared(self) -> bool:
+        # Accelerate asks for this before it wraps a loader in one of its own, and nobody else does.
+        raise rs.InvalidArgument(
+            f"a {type(self).__name__} must not be given to prepare, which deals its batches out to the ranks "
+            "once more, runs ahead of the loop, and leaves the state of this loader behind: loop over it as "
+            "it is, and register_for_checkpointing(loader)"
+        )
 
-    @keeps_rank_state
+    @GuardedStateDict
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
         """The state after the batches that the loop has received.
 
@@ -280,9 +282,9 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             state of rank 0 only: register ``JoinedState(loader)``.
         """
         self._apply_policy()
-        progress = self.cursor.progress
-        state = self._state(held) if progress.end_before is None else progress.end_before
-        progress.is_saved |= progress.consumed > 0
+        there = self.cursor.place
+        state = self._state(held) if there.end_before is None else there.end_before
+        there.progress.is_saved |= there.progress.consumed > 0
         return state
 
     def _apply_policy(self) -> None:
@@ -296,11 +298,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
             )
 
     def _state(self, held: int) -> dict[str, bytes]:
-        batches = max(self.received - held, 0)
-        if batches and self._shares is not None:
-            ahead = self.cursor.progress.received - batches
-            return {KEY: dumps_frozen(self._shares.before(ahead))}
-        return self.cursor.state_dict(batches * self._batch_items)
+        return self.cursor.state_after(max(self.received - held, 0))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop.
@@ -308,15 +306,12 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         Raises:
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
-        self.cursor.load(state_dict)
-        progress = self.cursor.progress
         # With partitions, even if this rank has nothing left of the epoch.
-        progress.chosen = has_partitions(self.cursor.pipeline.stage)
-        progress.led_by_state = True
+        self.cursor.load(state_dict, is_chosen=has_partitions(self._stage), leads=True)
 
     def count_epochs_from(self, number: int) -> None:
         """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs from ``number``."""
-        self.cursor.count_from(check_int("number", number, minimum=0), self.fewest)
+        self.cursor.count_from(check_int("number", number, minimum=0), self.per_batch)
 
     def end_epoch(self) -> None:
         """Leave out the rest of the epoch, as after ``break``: the state becomes that of the start of the next one.
@@ -334,7 +329,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
         """
         apart = self._apart()
         apart.num_workers = apart.timeout = 0
-        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.start_state["step"]):
+        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.states.origin["step"]):
             for batch in apart:
                 return batch
         raise rs.InvalidArgument(
@@ -344,7 +339,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     def _apart(self) -> ResumableDataLoader[T]:
         """A loader at the same place, over the same data set, which moves alone."""
         shared: list[Any] = [self.collate_fn, self.dataset]
-        if not self.cursor.uses_objects:
+        if not self.cursor.states._has_own_state:
             shared.append(self.cursor.pipeline)
         memo = {id(one): one for one in shared if one is not self._source}
         progress = self.cursor.progress
@@ -362,16 +357,7 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets, which stands where this loader stands: workers and loops stay behind."""
-        place = self._state(held=0) if self.received else None
-        self.cursor.progress.is_saved |= place is not None
-        left_behind = {"_iterator": None, "_shares": None, "has_callback": False}
-        return {**vars(self), **left_behind, PLACE: place}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        place = state.pop(PLACE)
-        vars(self).update(state)
-        if place is not None:
-            self.load_state_dict(place)
+        return {**vars(self), "_iterator": None, "has_callback": False}
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, the start of the next."""
@@ -383,265 +369,18 @@ class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
 
         A pipeline that repeats the loader then goes to the next epoch by itself.
         """
-        self.cursor.load(state)
-        self.cursor.progress.chosen = True
+        self.cursor.load(state, is_chosen=True)
 
     def batches_left(self, most: int) -> int:
         """How many batches are left of the epoch that comes next, up to ``most``.
 
         Their items are passed over: of a stream they are read, and of partitions counted.
         """
-        batches, rest = divmod(self.cursor.left(most * self._batch_items), self._batch_items)
-        return batches + (rest >= self.fewest)
-
-    @property
-    def _batch_items(self) -> int:
-        """Number of items that one batch takes."""
-        if isinstance(self._source, ResumableBatchSampler):
-            return self._source.items_of_one
-        return 1 if self.batch_size is None else self.batch_size
-
-    @property
-    def fewest(self) -> int:
-        """The smallest number of items that make a batch."""
-        if isinstance(self._source, ResumableBatchSampler):
-            return self._source.fewest
-        return self._batch_items if self.drop_last else 1
-
-    def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
-        """Begin an epoch: the progress in it, and torch's own iterator over it."""
-        progress = self.cursor.begin_loop(self._batch_items, self.fewest)
-        if isinstance(self._source, PipelineDataset):
-            if self.num_workers:
-                progress.worker_items = self._batch_items
-            # Persistent workers would go to the next epoch, with functions as they are there.
-            if not progress.follows or self.cursor.carries_state:
-                self._iterator = None
-            self._shares = WorkerShares.of(
-                self._source.pipeline, self.num_workers, self.cursor.start_state, self._batch_items
-            )
-        # Torch seeds its workers from a generator that the model may use too. A resume begins the
-        # epoch a second time, so it must not change that generator.
-        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.start_state["step"]):
-            return progress, self._torch_iterator()
-
-    def _torch_iterator(self) -> Iterator[T]:
-        """Torch's own iterator. Its batches are `BatchWithState` if the state comes with them."""
-        if not isinstance(self._source, PipelineDataset) or self._source.marks is None:
-            return super().__iter__()
-        collate = self.collate_fn
-        self.collate_fn = CollateWithState(collate, self._source.marks)
-        try:
-            return super().__iter__()
-        finally:
-            self.collate_fn = collate
-
-    def _count_received(
-        self, progress: EpochProgress, batches: int, state: bytes | None, worker: int | None
-    ) -> None:
-        """Count batches, unless the cursor has gone elsewhere.
-
-        Args:
-          progress: in the epoch of these batches.
-          batches: how many.
-          state: the one after them, if it is known.
-          worker: the number of the one that made them, if it owns partitions.
-        """
-        self._received_in_all += 1
-        if progress is self.cursor.progress:
-            progress.received += batches
-            if self._shares is not None and worker is not None:
-                self._shares.count_received(worker, state)
-            elif state is not None:
-                self.cursor.keep(progress.received * self._batch_items, state)
-
-    def _end_epoch(self, progress: EpochProgress) -> None:
-        """Go to the next epoch when torch has no more batches, unless the cursor has gone elsewhere."""
-        if progress is self.cursor.progress:
-            self._warn_if_nothing_was_left()
-            last = None
-            if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:
-                # Other ranks may have batches of this epoch left, and all states are joined. A
-                # pipeline that cannot be saved can still be iterated.
-                with suppress(Exception):
-                    last = self._state(held=0)
-            progress.has_ended = True
-            self.cursor.end("end_epoch")
-            self.cursor.progress.end_before = last
-
-    def _warn_if_nothing_was_left(self) -> None:
-        """Warn at the end of a resumed epoch that had no batch.
-
-        With several ranks there is no warning: others may have batches, and all stay in one epoch.
-        """
-        if (
-            self.cursor.progress.led_by_state
-            and not self.received
-            and deal_of(self.cursor.pipeline.stage).ranks == 1
-        ):
-            warn_of_ended_run(
-                self.cursor.start_state["step"],
-                "load no state",
-                go_on=f"begin the next loop, which is epoch {self.cursor.epoch + 1}",
-                stacklevel=4,
-            )
-
-    @property
-    def _continues_after_errors(self) -> bool:
-        """Whether batches come after one that could not be made."""
-        return not isinstance(self._source, PipelineDataset)
+        items, fewest = self.per_batch
+        batches, rest = divmod(self.cursor.states.left(most * items), items)
+        return batches + (rest >= fewest)
 
     @property
     def _index_sampler(self) -> Any:
         """What torch's iterators draw from."""
         return CountingSampler(super()._index_sampler)
-
-
-def may_cycle(caller: FrameType) -> bool:
-    """Whether ``caller`` may be the frame that calls `itertools.cycle`, which has none of its own."""
-    return "cycle" in caller.f_code.co_names
-
-
-def refuse_cycle(batches: Iterator[Any]) -> None:
-    """Refuse to end ``batches`` if `itertools.cycle` would then repeat them.
-
-    Raises:
-      InvalidArgument: saying what to write instead.
-    """
-    if any(isinstance(one, itertools.cycle) for one in gc.get_referrers(batches)):
-        raise rs.InvalidArgument(
-            "itertools.cycle would repeat the batches of this epoch, which no state counts: iterate over "
-            "itertools.chain.from_iterable(itertools.repeat(loader)), which begins the next epoch each time"
-        )
-
-
-class ReceivedBatches(Iterator[T]):
-    """Counts the batches that the loop receives. The epoch begins with the first call of `next`.
-
-    Args:
-      loader: whose batches they are.
-      is_ahead: whether batches are handed out later than they are received, as `EpochProgress.handed_out` says. The
-        epoch then ends when `end_epoch` is called, and else with the last batch.
-      may_cycle: whether `itertools.cycle` may have asked for it.
-    """
-
-    def __init__(
-        self, loader: ResumableDataLoader[T], *, is_ahead: bool = False, may_cycle: bool = False
-    ) -> None:
-        self._loader = loader
-        self._is_ahead = is_ahead
-        self._may_cycle = may_cycle
-        self.progress = EpochProgress()
-        self._take: Callable[[], T] | None = None  # the next of torch's batches
-        self._order_check = SameOrderCheck()
-        self._torch: TorchProgress | None = None
-        # Number of batches that could not be made. With a map-style data set, they count as skipped
-        # once the loop has received another batch. A pipeline's epoch ends with the first of them:
-        # its worker would deliver nothing more, while others would continue.
-        self._failed = 0
-        # Whether torch would leave a batch out if it continued after an exception. It is set before
-        # torch is asked, since a signal handler may raise anywhere.
-        self._broken = False
-        self._ended = False
-
-    def __next__(self) -> T:
-        if self._ended:  # or each further call would end another epoch
-            raise StopIteration
-        self.check_current()
-        if self.progress.received < 2 and not self._loader.has_callback:
-            refuse_states_not_loaded()
-        if self._take is None or self._torch is None:
-            self._begin()
-            assert self._take is not None
-            assert self._torch is not None
-        if self._broken:
-            raise rs.WorkerError(
-                "the epoch ended with the error before; load_state_dict(state_dict()) goes on with the "
-                "batch that could not be made"
-            )
-        self._torch.note_before_next()
-        self._broken = True
-        try:
-            batch: Any = self._take()
-        except StopIteration:
-            self._ended = True
-            if not self._is_ahead:
-                self.end_epoch()
-            if self._may_cycle:
-                refuse_cycle(self)
-            raise
-        except BaseException as error:
-            self._broken = not self._continues(self._torch, error)
-            if self._broken:
-                self._loader._iterator = None  # so that new workers begin the next epoch
-            raise
-        state = worker = None
-        if isinstance(batch, BatchWithState):
-            batch, state, digests, worker = batch
-            self._order_check.check(digests)
-        self._loader._count_received(self.progress, 1 + self._failed, state, worker)
-        self._failed, self._broken = 0, False
-        return batch  # type: ignore[no-any-return]
-
-    def check_current(self) -> None:
-        """Check that the loader is where this loop left it.
-
-        Raises:
-          InvalidArgument: if something has moved the loader since this loop began.
-          StopIteration: if `end_epoch` has ended this loop.
-        """
-        by = self.progress.left_by
-        if by == "end_epoch":
-            raise StopIteration
-        if by:
-            raise rs.InvalidArgument(
-                f"this loop was overtaken by {by}: the loader is at another place, and what this loop delivers "
-                "would not be in its state. End this loop, or use another loader for the other one"
-            )
-
-    def state_dict(self) -> dict[str, bytes]:
-        """As that of the loader.
-
-        Raises:
-          InvalidArgument: if something has moved the loader since this loop began.
-        """
-        if not (self._ended or self.progress.left_by == "end_epoch"):
-            self.check_current()
-        return self._loader.state_dict()
-
-    def end_epoch(self) -> None:
-        """Go to the next epoch, unless the loader has gone elsewhere."""
-        self._loader._end_epoch(self.progress)
-
-    def _begin(self) -> None:
-        stopwatch = self._loader._stopwatch
-        begin = self._loader._begin_epoch
-        self.progress, batches = begin() if stopwatch is None else stopwatch.timed_call(begin)
-        if self._is_ahead:
-            self.progress.handed_out = 0
-        self._torch = TorchProgress(batches, self._loader._continues_after_errors)
-        take = batches.__next__
-        self._take = take if stopwatch is None else partial(stopwatch.timed_call, take)
-
-    def _continues(self, torch_progress: TorchProgress, error: BaseException) -> bool:
-        """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
-        if not torch_progress.leaves_none_out:
-            return False
-        if not torch_progress.taken:  # torch was interrupted while it waited
-            return True
-        # Torch skips the batch. That is right for an error of the data set, but an interrupt says
-        # nothing about the batch.
-        passed_over = torch_progress.taken == 1 and isinstance(error, Exception)
-        if not (passed_over and self._loader._continues_after_errors):
-            return False
-        self._failed += 1
-        return True
-
-
-def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
-    if not isinstance(dataset, PipelineDataset):
-        raise rs.InvalidType(
-            "an iterable data set must be a PipelineDataset to be resumed, got "
-            f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
-        )
-    return dataset.for_loader(1 if batch_size is None else batch_size)

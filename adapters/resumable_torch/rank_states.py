@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch.distributed as dist
 
 import resumable as rs
 from resumable.core.named_state import named_by, state_for
+from resumable.core.savers import GuardedStateDict
+from resumable.core.stage import Stage
+from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
 from resumable.core.merging import merge_owner_states
 from resumable.state.named import named
 
-from .accelerate_guard import keeps_rank_state
-from .cursor import KEY
-from .stateful import Stateful, as_stateful, pipeline_of
+from .cursor import KEY, state_in
+from .drawing import HasCursor
 
 __all__ = ["JoinedState", "PartitionedState", "gather_state"]
 
 T = TypeVar("T")
+
+
+class Stateful(Protocol):
+    """A `ResumableDataLoader`, a `PipelineDataset` or a sampler."""
+
+    def state_dict(self) -> dict[str, bytes]:
+        """The state of the loop."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue at ``state_dict`` in the next loop."""
+
+
+HasState: TypeAlias = "Stateful | rs.PipelineIterator[Any]"
 
 
 class PartitionedState:
@@ -39,15 +54,20 @@ class PartitionedState:
       InvalidType: if ``loader`` is none of these.
     """
 
-    def __init__(self, loader: Stateful | rs.PipelineIterator[Any]) -> None:
-        self._loader = as_stateful(loader)
+    def __init__(self, loader: HasState) -> None:
+        self._loader = _checked(loader)
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
         """The pipeline whose state it is, if that is known."""
-        return pipeline_of(self._loader)
+        return None if self._stage is None else rs.Pipeline(self._stage)
 
-    @keeps_rank_state
+    @property
+    def _stage(self) -> Stage[Any] | None:
+        loader: Any = self._loader
+        return loader._stage if isinstance(loader, (rs.PipelineIterator, HasCursor)) else None
+
+    @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
         """A serialised state for each partition of this rank, under ``partition/00007`` and so on, or for all.
 
@@ -55,10 +75,10 @@ class PartitionedState:
           ExternalStateError: if it is registered with Accelerate, which would keep only the
             partitions of rank 0.
         """
-        state = rs.loads(self._loader.state_dict()[KEY])
-        keyed, pipeline = named(state), self.pipeline
-        if KEY in keyed and pipeline is not None and pipeline.stage._deal.ranks > 1:
-            return named_by(pipeline.stage, state)
+        state = rs.loads(_whole_state(self._loader)[KEY])
+        keyed, stage = named(state), self._stage
+        if KEY in keyed and stage is not None and stage._deal.ranks > 1:
+            return named_by(stage, state)
         return keyed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -69,9 +89,7 @@ class PartitionedState:
             one step of one pipeline. Only a rank that has ended may be some steps behind; this is
             checked where no stage upon the partitions has several inputs.
         """
-        pipeline = pipeline_of(self._loader)
-        state = state_for(None if pipeline is None else pipeline.stage, state_dict)
-        self._loader.load_state_dict({KEY: dumps_frozen(state)})
+        _load(self._loader, {KEY: dumps_frozen(state_for(self._stage, state_dict))})
 
 
 class JoinedState:
@@ -89,12 +107,8 @@ class JoinedState:
       InvalidType: if ``loader`` is none of these.
     """
 
-    def __init__(
-        self,
-        loader: Stateful | rs.PipelineIterator[Any],
-        group: dist.ProcessGroup | None = None,
-    ) -> None:
-        self._loader = as_stateful(loader)
+    def __init__(self, loader: HasState, group: dist.ProcessGroup | None = None) -> None:
+        self._loader = _checked(loader)
         self._group = group
 
     def state_dict(self) -> dict[str, bytes]:
@@ -111,12 +125,10 @@ class JoinedState:
         Raises:
           StateMismatch: if it belongs to another pipeline; nothing changes then.
         """
-        self._loader.load_state_dict(state_dict)
+        _load(self._loader, state_dict)
 
 
-def gather_state(
-    loader: Stateful | rs.PipelineIterator[Any], group: dist.ProcessGroup | None = None
-) -> dict[str, bytes]:
+def gather_state(loader: HasState, group: dist.ProcessGroup | None = None) -> dict[str, bytes]:
     """The joined state of all ranks, on every rank, such as for ``torch.save`` on rank 0.
 
     Every rank of the group must call it, after the same step. ``load_state_dict`` of a loader takes it
@@ -131,21 +143,55 @@ def gather_state(
       StateMismatch: if the states cannot be joined, on every rank.
       InvalidType: if ``loader`` has no state.
     """
-    return gathered(as_stateful(loader).state_dict(), group)
+    return gathered(_whole_state(_checked(loader)), group)
 
 
 def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes]:
     """The joined state of all ranks, of which this one has ``state_dict``."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if not has_ranks():
         return state_dict
     states = of_all_ranks(state_dict[KEY], group)
     return {KEY: dumps_frozen(merge_owner_states(map(rs.loads, states)))}
 
 
+def has_ranks() -> bool:
+    """Whether `torch.distributed` is in use."""
+    return dist.is_available() and dist.is_initialized()
+
+
 def of_all_ranks(value: T, group: Any = None) -> list[T]:
     """The value of each rank, on every rank; without `torch.distributed` there is one."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if not has_ranks():
         return [value]
     values: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(values, value, group=group)
     return values
+
+
+def _checked(loader: Any) -> HasState:
+    """``loader``, if it has a state.
+
+    Raises:
+      InvalidType: if it has none.
+    """
+    if not (hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")):
+        raise rs.InvalidType(
+            "loader must be a ResumableDataLoader, a PipelineDataset or an iterator of a pipeline, got "
+            f"{shorten(loader)}"
+        )
+    return loader  # type: ignore[no-any-return]
+
+
+def _whole_state(loader: HasState) -> dict[str, bytes]:
+    """The state of ``loader`` under one key; that of an iterator may have one for each partition."""
+    if isinstance(loader, rs.PipelineIterator):
+        return {KEY: dumps_frozen(loader.get_state())}
+    return loader.state_dict()
+
+
+def _load(loader: HasState, state_dict: Mapping[str, Any]) -> None:
+    """Let ``loader`` continue at a state under one key."""
+    if isinstance(loader, rs.PipelineIterator):
+        loader.set_state(state_in(state_dict))
+    else:
+        loader.load_state_dict(state_dict)

@@ -15,11 +15,14 @@ from torch.utils.data import BatchSampler, Sampler
 
 import resumable as rs
 from resumable.errors import shorten
-from resumable.state.value import State
+from resumable.state.encoding import dumps_frozen
 
-from .cursor import KEY, Cursor, DrawsItems, EpochProgress
+from .callers import refuse_framework
+from .cursor import Cursor
+from .drawing import DrawsItems
+from .place import EpochProgress
 from .sampler import ResumableBatchSampler, ResumableSampler
-from .torch_samplers import is_torch_sampler, refuse_framework
+from .torch_samplers import is_torch_sampler
 
 __all__ = ["Replayed", "batches_of", "samples_of"]
 
@@ -38,16 +41,10 @@ class Replayed(DrawsItems, Sampler[Any]):
       sampler: gives the same order whenever it is iterated in an epoch.
       policy: the ``external_state_policy``, which says what a resume does with another order.
 
-    Attributes:
-      batch_items: number of its items in a batch of the loader.
-
     Raises:
       InvalidArgument: if it can only be iterated once, or a framework passed it.
       InvalidType: if it cannot be iterated.
     """
-
-    cursor: _KeepingCursor
-    batch_items = 1
 
     def __init__(self, sampler: Any, policy: str) -> None:
         refuse_framework(sampler)
@@ -59,22 +56,32 @@ class Replayed(DrawsItems, Sampler[Any]):
         self._sampler = sampler
         self._told = epoch = getattr(sampler, "epoch", 0)
         made = rs.from_iterable(self._with_digests, external_state_policy=policy)
-        self.cursor = _KeepingCursor(made)
+        self.cursor = Cursor(made)
         if type(epoch) is int and epoch > 0:
             self.cursor.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
-        progress, size, drawn = self.cursor.begin_drawing(), self.batch_items, 0
-        with self.cursor.produce() as producer:
+        progress, drawn = self.cursor.begin_drawing(), 0
+        size = progress.per_batch.items
+        with self.cursor.states.produce() as producer:
             for _, item in producer:
                 drawn += 1
                 if drawn % size == 0:
-                    self.cursor.keep_drawn(progress, drawn, size, producer)
+                    self._keep(progress, drawn, producer)
                 yield item
-            self.cursor.keep_drawn(progress, drawn + -drawn % size, size, producer)
+            self._keep(progress, drawn + -drawn % size, producer)
 
     def __len__(self) -> int:
         return len(self._sampler)
+
+    def _keep(
+        self, progress: EpochProgress, count: int, producer: rs.PipelineIterator[Any]
+    ) -> None:
+        """Keep the state after ``count`` items until the loop has received their batch and some more."""
+        progress.kept[count] = dumps_frozen(producer.get_state())
+        oldest = (progress.consumed - HELD) * progress.per_batch.items
+        for old in [each for each in progress.kept if each < oldest]:
+            del progress.kept[old]
 
     def _with_digests(self, epoch: int) -> Iterator[tuple[int, Any]]:
         """The items of an epoch, each after a digest of all items until then."""
@@ -92,28 +99,6 @@ class Replayed(DrawsItems, Sampler[Any]):
             self._told = getattr(sampler, "epoch", None)  # some count epochs themselves
             digest = zlib.crc32(_in_digest(item).encode(), digest)
             yield digest, item
-
-
-class _KeepingCursor(Cursor):
-    """A cursor that has the state after each batch that was drawn."""
-
-    def keep_drawn(
-        self, progress: EpochProgress, count: int, size: int, producer: rs.PipelineIterator[Any]
-    ) -> None:
-        """Keep the state after ``count`` items, in batches of ``size``, unless the cursor has gone elsewhere."""
-        if progress is self.progress:
-            self._drawn[count] = self.state_of(producer)[KEY]
-            for old in [each for each in self._drawn if each < (progress.consumed - HELD) * size]:
-                del self._drawn[old]
-
-    def state_dict(self, count: int) -> dict[str, bytes]:
-        if count in self._drawn:
-            return {KEY: self._drawn[count]}
-        return super().state_dict(count)
-
-    def _stand_at(self, state: State, progress: EpochProgress, by: str) -> None:
-        self._drawn: dict[int, bytes] = {}
-        super()._stand_at(state, progress, by)
 
 
 def _in_digest(item: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sized
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
@@ -125,18 +126,15 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
     An item that fills up a last round has the position of the item that it repeats.
     """
-    stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.start_state
+    stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.states.origin
     before = _before(cursor)
     if not isinstance(stage, Shard):
         return count(before + start["step"])
-    length = stage.upstream.length
-    base = start["pipeline"]["position"]
-    dealt = count(base + stage.index, stage.count)
+    length, base = stage.upstream.length, start["pipeline"]["position"]
     if length is None or length == math.inf:
-        return (before + place for place in dealt)
-    rounds, rest = divmod(int(length) - base, stage.count)
-    repeated = base + rounds * stage.count + (stage.index % rest if rest else 0)
-    return (before + (place if place < int(length) else repeated) for place in dealt)
+        return count(before + base + stage.index, stage.count)
+    places = rs.Pipeline(replace(stage, upstream=rs.range(base, int(length)).stage))
+    return (before + place for place in places)
 
 
 def _before(cursor: Cursor) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import Any, Final
 
 from torch.utils.data import Sampler
@@ -11,7 +10,9 @@ from torch.utils.data import Sampler
 from resumable.core.arguments import check_bool, check_int
 from resumable.core.epochs import in_epoch
 
-from .cursor import Cursor, DrawsItems
+from .cursor import Cursor
+from .drawing import DrawsItems
+from .place import BatchSize, EpochProgress
 from .sample_order import (
     Source,
     as_order,
@@ -22,27 +23,9 @@ from .sample_order import (
     take_list,
 )
 
-__all__ = ["EpochForwarder", "ResumableBatchSampler", "ResumableSampler"]
+__all__ = ["ResumableBatchSampler", "ResumableSampler"]
 
 BLOCK: Final = 4096
-
-
-class EpochForwarder(Sampler[None]):
-    """In place of the sampler of a loader over a stream: it passes `set_epoch` on to the cursor.
-
-    Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders,
-    so this call is all that tells the loader where to go.
-    """
-
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-
-    def __iter__(self) -> Iterator[None]:
-        return repeat(None)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go forward to ``epoch``, never back."""
-        self._cursor.follow(epoch)
 
 
 class ResumableSampler(DrawsItems, Sampler[Any]):
@@ -80,16 +63,21 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
             check_positions(self.cursor.pipeline)
 
     def __iter__(self) -> Iterator[Any]:
+        for progress, block in self.draw(BLOCK, self.per_batch):
+            progress.drawn += len(block)
+            progress.block = iter(block)
+            yield from progress.block
+
+    def draw(self, count: int, per_batch: BatchSize) -> Iterator[tuple[EpochProgress, list[Any]]]:
+        """The samples of an epoch in lists of up to ``count``, each with the progress that counts them."""
         # The epoch begins with its first sample: torch asks for more iterators than it uses.
-        progress = self.cursor.begin_drawing()
+        progress = self.cursor.begin_drawing(per_batch)
         positions = positions_from(self.cursor) if self.with_position else None
-        with self.cursor.produce() as producer:
-            while block := take_list(producer, BLOCK):
+        with self.cursor.states.produce() as producer:
+            while taken := take_list(producer, count):
                 if positions is not None:
-                    block = list(zip(block, positions, strict=False))
-                progress.drawn += len(block)
-                progress.block = iter(block)
-                yield from progress.block
+                    taken = list(zip(taken, positions, strict=False))
+                yield progress, taken
 
     def __len__(self) -> int:
         return len(in_epoch(self.cursor.pipeline.stage, self.cursor.epoch))
@@ -131,28 +119,15 @@ class ResumableBatchSampler(DrawsItems, Sampler[list[Any]]):
         self.cursor = self.sampler.cursor
         self.batch_size = check_int("batch_size", batch_size, minimum=1)
         self.drop_last = check_bool("drop_last", drop_last)
+        self.per_batch = BatchSize(batch_size, batch_size if drop_last else 1)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        progress = self.cursor.begin_drawing(self.fewest)
-        positions = positions_from(self.cursor) if self.sampler.with_position else None
-        with self.cursor.produce() as producer:
-            while batch := take_list(producer, self.batch_size):
-                if len(batch) < self.batch_size and self.drop_last:
-                    return
-                if positions is not None:
-                    batch = list(zip(batch, positions, strict=False))
-                progress.drawn += len(batch)
-                yield batch
+        for progress, batch in self.sampler.draw(self.batch_size, self.per_batch):
+            if len(batch) < self.per_batch.fewest:
+                return
+            progress.drawn += len(batch)
+            yield batch
 
     def __len__(self) -> int:
         batches, rest = divmod(len(self.sampler), self.batch_size)
         return batches + (rest > 0 and not self.drop_last)
-
-    @property
-    def fewest(self) -> int:
-        """The smallest number of samples that make a batch."""
-        return self.batch_size if self.drop_last else 1
-
-    @property
-    def items_of_one(self) -> int:
-        return self.batch_size

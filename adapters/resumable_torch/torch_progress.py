@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["CountingSampler", "TorchProgress"]
@@ -63,12 +63,15 @@ class TorchProgress:
 
     Args:
       batches: torch's iterator over a loader whose sampler is `CountingSampler`.
-      ordered: whether each draw makes one batch, as with a map-style data set.
+      take: its ``__next__``, which may be timed.
+      skips_failed: whether batches come after one that could not be made, since each draw makes one batch, as with a
+        map-style data set.
     """
 
-    def __init__(self, batches: Any, ordered: bool) -> None:
+    def __init__(self, batches: Any, take: Callable[[], Any], skips_failed: bool) -> None:
+        self.take = take
+        self.skips_failed = skips_failed
         self._batches = batches
-        self._ordered = ordered
         self._workers = batches._num_workers > 0
         self._before = 0
         self._alive: list[bool] = []
@@ -99,7 +102,7 @@ class TorchProgress:
             torch._workers_status == self._alive
             and torch._tasks_outstanding == waiting
             and (torch._rcvd_idx == torch._send_idx or torch._rcvd_idx in torch._task_info)
-            and (not self._ordered or self._has_sent_every_draw)
+            and (not self.skips_failed or self._has_sent_every_draw)
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The order that a sampler of torch describes, and the framework that passed it."""
+"""The order that a sampler of torch describes."""
 
 # Torch's random samplers draw from a generator. Where only the seed is missing from the description, the order
 # here is that of `shuffle(seed)` over the same indices. Whatever else a sampler does is refused.
@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from torch.utils.data import (
@@ -22,21 +21,11 @@ from torch.utils.data import (
 import resumable as rs
 from resumable.errors import shorten
 
+from .callers import refuse_framework
 from .data_identity import identity_of_indices, rows_of
 
-__all__ = ["is_torch_sampler", "order_of_sampler", "refuse_framework"]
+__all__ = ["is_torch_sampler", "order_of_sampler"]
 
-RANKS: Final = (
-    "give each rank its part by sampler=ResumableDistributedSampler(dataset, seed=0), or pass "
-    "use_distributed_sampler=False if the order has a shard"
-)
-MADE_AGAIN_BY: Final = {"lightning": "Lightning", "fabric": "Fabric", "ignite": "ignite"}
-"""Frameworks whose function ``update_dataloader`` makes a loader again, by a word in the name of its module."""
-OPTIONS: Final = {
-    "SequentialSampler": "instead of overfit_batches=n, pass shuffle=False and limit_train_batches=n",
-    "_IndexBatchSamplerWrapper": "predict with a plain DataLoader, since nothing is resumed",
-    "ReproducibleBatchSampler": "use Engine, since the loader has a state itself",
-}
 INSTEAD: Final[dict[type, str]] = {
     DistributedSampler: "write ResumableDistributedSampler with the same arguments",
     WeightedRandomSampler: "write rs.range(len(weights)).sample(weights, seed=0, count=n)",
@@ -78,21 +67,3 @@ def order_of_sampler(sampler: Sampler[Any]) -> tuple[rs.Pipeline[int], bool]:
         kind, "pass it to ResumableDataLoader as sampler, or batches of indices as batch_sampler"
     )
     raise rs.InvalidType(f"the order of {shorten(sampler)} cannot be resumed: {advice}")
-
-
-def refuse_framework(sampler: object) -> None:
-    """Refuse ``sampler`` if a framework passes it in place of the order that the user gave.
-
-    Raises:
-      InvalidArgument: naming the framework, and what to write.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name.endswith("update_dataloader"):
-            module, kind = frame.f_globals["__name__"], type(sampler).__name__
-            for name in [name for word, name in MADE_AGAIN_BY.items() if word in module][-1:]:
-                raise rs.InvalidArgument(
-                    f"{name} replaced the order of this loader by a {kind}, which would lose its shuffle "
-                    f"and its state: {OPTIONS.get(kind, RANKS)}"
-                )
-        frame = frame.f_back  # type: ignore[assignment]

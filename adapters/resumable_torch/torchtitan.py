@@ -104,7 +104,6 @@ class PipelineDataLoader(BaseDataLoader):
             local_batch_size=local_batch_size,
         )
         _check_dealt(pipeline, dp_rank, dp_world_size)
-        self._stage = pipeline.stage
         workers: dict[str, Any] = {}
         if config.num_workers:
             workers = {
@@ -152,7 +151,7 @@ class PipelineDataLoader(BaseDataLoader):
 
     def state_dict(self) -> dict[str, bytes]:
         """The state after the batches that the loop has received, by the keys of a `PipelineIterator`."""
-        return named_by(self._stage, rs.loads(self.loader.state_dict()[KEY]))
+        return named_by(self.loader._stage, rs.loads(self.loader.state_dict()[KEY]))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue at ``state_dict`` in the next loop, with whatever data-parallel degree it was saved.
@@ -160,7 +159,7 @@ class PipelineDataLoader(BaseDataLoader):
         Raises:
           StateMismatch: if it is empty, of another pipeline, or lacks what this rank needs.
         """
-        state = state_for(self._stage, state_dict)
+        state = state_for(self.loader._stage, state_dict)
         self.loader.load_state_dict({KEY: dumps_frozen(state)})
 
 

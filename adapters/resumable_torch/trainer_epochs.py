@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import resumable as rs
 
-__all__ = ["TrainerStart", "length_of", "same_on_all_ranks"]
+__all__ = ["TrainerStart", "same_on_all_ranks"]
 
 
 class TrainerStart(NamedTuple):
@@ -53,14 +53,6 @@ class TrainerStart(NamedTuple):
     def as_number(self) -> float:
         """What the trainer then calls its epoch."""
         return self.epoch + self.trained / (self.length or 1)
-
-
-def length_of(loader: Any) -> int | None:
-    """The batches of an epoch; None if the loader does not know it."""
-    try:
-        return len(loader)
-    except TypeError:
-        return None
 
 
 def same_on_all_ranks(lengths: list[int | None]) -> int | None:

@@ -14,13 +14,13 @@ import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.checkpoint.reading import read_checkpoint
 from resumable.core.ended import warn_of_ended_run
-from resumable.core.savers import refuse_items_of_rank
+from resumable.core.savers import length_of, refuse_items_of_rank
 from resumable.stages.partition import has_partitions
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
 from .rank_states import gathered, of_all_ranks
-from .trainer_epochs import TrainerStart, length_of, same_on_all_ranks
+from .trainer_epochs import TrainerStart, same_on_all_ranks
 
 __all__ = ["ResumeInput"]
 
@@ -67,8 +67,7 @@ class ResumeInput(TrainerCallback):
                 "loader must be what get_train_dataloader returns, as it is: the trainer uses "
                 f"{type(kwargs['train_dataloader']).__name__} instead"
             )
-        if loader.pipeline is not None:
-            refuse_items_of_rank("the trainer", loader.pipeline.stage)
+        refuse_items_of_rank("the trainer", loader.pipeline.stage)
         length = same_on_all_ranks(of_all_ranks(length_of(loader)))
         loader.count_epochs_from(0)  # as the trainer does, also in a second training
         self._epochs_begun, self._missing = 0, (0.0, 0.0)
@@ -138,7 +137,7 @@ class ResumeInput(TrainerCallback):
         assert length is not None
         left = start.left
         # Over a stream it takes long to count what is left.
-        is_cheap = self._owns_partitions or loader.cursor.pipeline.random_access
+        is_cheap = self._owns_partitions or loader.pipeline.random_access
         if is_cheap or not math.isclose(saved, start.as_number):
             left = loader.batches_left(length) or length
         if (loader.epoch, left) != (start.epoch, start.left):
@@ -151,7 +150,7 @@ class ResumeInput(TrainerCallback):
 
     @property
     def _owns_partitions(self) -> bool:
-        return has_partitions(self._loader.cursor.pipeline.stage)
+        return has_partitions(self._loader.pipeline.stage)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, *_: Any, **kwargs: Any) -> None:
         own = self._loader.state_dict()

@@ -120,9 +120,8 @@ class WorkerShares:
         self._batch_items = batch_items
         self._last = deque[int](maxlen=MOST_HELD)  # the workers of the last batches
         self._received = [0] * len(pipelines)
-        self._states = [ConsumedStates(pipeline) for pipeline in pipelines]
-        for states in self._states:
-            states.start_at(states.checked(start_state))
+        each = map(ConsumedStates[Any], pipelines)
+        self._states = [states.starting_at(states.checked(start_state)) for states in each]
 
     @classmethod
     def of(

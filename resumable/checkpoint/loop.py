@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from ..core.ended import warn_of_ended_run
 from ..core.iterator import PipelineIterator
-from ..core.savers import refuses_savers
+from ..core.savers import GuardedStateDict
 from ..core.stage import Stage
 from ..errors import InvalidArgument, StateMismatch, WorkerError
 from ..state.encoding import dumps_frozen
@@ -144,7 +144,7 @@ class ResumedLoop(Generic[T]):
         """Numbers of the trigger's signals that were received since the resume."""
         return frozenset(self._signals.received)
 
-    @refuses_savers
+    @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
         """The state after the item that was handed out last, as `PipelineIterator.state_dict` has it."""
         return self.iterator.state_dict()

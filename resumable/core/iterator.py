@@ -50,7 +50,7 @@ from .run_counters import TOKENS, RunCounters
 from .run_stats import counts_since, described
 from .saved_run import relied_on_by, saved_position
 from .saved_state import saved_state
-from .savers import refuses_savers
+from .savers import GuardedStateDict
 from .skipped import iterators, skipped_items
 from .stage import Stage
 from .stage_iterator import SourceIterator, StageIterator
@@ -359,7 +359,7 @@ class PipelineIterator(StageIterator[T]):
         self._items = items
         before.root.close()
 
-    @refuses_savers
+    @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
         """`get_state` by the names of torch, for `torch.distributed.checkpoint` and whatever else knows them.
 

@@ -38,7 +38,8 @@ def words_for(kind: str) -> Mapping[str, Any]:
     """Our words for those of other loaders, read from ``foreign_words.json`` when one is asked for.
 
     Args:
-      kind: ``arguments``, of which each is an `OurWord`, ``methods`` of a pipeline, or ``functions`` of the package.
+      kind: ``arguments``, of which each is an `OurWord`, ``methods`` of a pipeline, ``functions`` of the package, or
+        ``values`` that a state cannot hold, by their type.
     """
     rows = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[kind]
     return {

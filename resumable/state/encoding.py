@@ -9,8 +9,8 @@ import msgpack
 import numpy as np
 
 from ..errors import CorruptCheckpoint, UnencodableState
+from ..errors.foreign_states import looks_like
 from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
-from .foreign import looks_like
 from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_key, is_plain_dtype
 
 # The first bytes of every serialised state: a name and the version of this format.

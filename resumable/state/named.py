@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import StateMismatch, shorten
+from ..errors.foreign_states import looks_like
 from .by_partition import by_partition
 from .encoding import dumps_frozen, loads
-from .foreign import looks_like
 from .value import State
 
 KEY: Final = "resumable"

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..errors import StateMismatch, UnencodableState, shorten
-from .foreign import looks_like
+from ..errors.foreign_states import looks_like
+from ..errors.foreign_words import words_for
 
 State: TypeAlias = dict[str, Any]
 TakenState: TypeAlias = "State | Exception"
@@ -31,8 +32,6 @@ LONGEST_PLACE: Final = 200
 LARGEST_COUNT: Final = 2**63 - 1
 LARGEST_POSITION: Final = 2**62
 """The most items of a pipeline. Twice as many are still counted in 64 bits."""
-WAYS_OUT: Final = {"torch.Tensor": "resumable_torch.with_tensors(source) saves it as an array"}
-"""What to do about a value of a foreign type."""
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
@@ -113,9 +112,10 @@ def _refuse(value: Any, where: str, depth: int) -> None:
     described = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, (np.ndarray, np.generic)):
         described += f" of dtype {value.dtype}"
-    way_out = f"; {WAYS_OUT[described]}" if described in WAYS_OUT else ""
+    way_out = words_for("values").get(described)
     raise UnencodableState(
-        f"{_cut(where)} holds a {described}, which has no exact serialised form{way_out}"
+        f"{_cut(where)} holds a {described}, which has no exact serialised form"
+        + (f"; {way_out}" if way_out else "")
     )
 
 

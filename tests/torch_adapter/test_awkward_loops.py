@@ -24,6 +24,7 @@ from resumable_torch import (  # noqa: E402
     ResumableDistributedSampler,
     ResumableSampler,
 )
+from support.interrupting import some_interrupters  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 from torch_adapter.data import listed, loader_of, plain, rest_of  # noqa: E402
 
@@ -469,3 +470,38 @@ def test_an_error_of_a_worker_names_stage_and_item(kind: str, workers: int) -> N
         list(batches)
     note = str(raised.value)
     assert "Map(fn=fails_at_five), item 5 of FromSequence, __key__ 'row 5', counted from 0" in note
+
+
+MOVES: dict[str, Callable[[Any, Any], Any]] = {
+    "load_state_dict": lambda loader, state: loader.load_state_dict(state),
+    "set_epoch": lambda loader, state: loader.set_epoch(2),
+    "end_epoch": lambda loader, state: loader.end_epoch(),
+    "another loop": lambda loader, state: next(iter(loader)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", ["map", "stream"])
+@pytest.mark.parametrize("name", MOVES)
+def test_wherever_a_move_is_interrupted_the_loader_is_at_the_old_place_or_the_new_one(
+    name: str, kind: str
+) -> None:
+    def moved(move: Callable[[Any], Any]) -> Any:
+        """The place of a loader after two batches and ``move``."""
+        loader = loader_of(kind)
+        loop = iter(loader)
+        next(loop), next(loop)
+        move(loader)
+        state = rs.loads(loader.state_dict()["resumable"])
+        return state["epoch"], state["step"], loader.epoch
+
+    other = loader_of(kind)
+    other.set_epoch(1)
+    next(iter(other))
+    state = other.state_dict()
+    allowed = {moved(lambda loader: None), moved(lambda loader: MOVES[name](loader, state))}
+    if name == "another loop":  # it has begun, and received nothing yet
+        allowed.add((1, 0, 1))
+    for interrupter in some_interrupters((name, kind)):
+        found = moved(lambda loader, call=interrupter: call(lambda: MOVES[name](loader, state)))  # type: ignore[misc]
+        assert found in allowed

@@ -100,7 +100,7 @@ def test_what_is_looked_up_by_index_comes_without_a_state() -> None:
     dataset = PipelineDataset(rs.range(LENGTH).shuffle(1).map(row))
     batches: Any = ResumableDataLoader(dataset, 3, num_workers=1, collate_fn=listed)
     assert batches.dataset.marks is None
-    assert dataset.for_loader(3).marks is None
+    assert dataset.for_loader().marks is None
 
 
 def test_the_loader_keeps_the_function_it_was_given() -> None:

@@ -392,3 +392,18 @@ def test_the_error_of_a_function_names_its_item(num_workers: int) -> None:
         list(loader)
     told = "".join(traceback.format_exception(raised.value))
     assert "item 7 of Range, __key__ 'name-7', counted from 0" in told
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "stream"])
+def test_workers_that_persist_are_not_asked_for_an_epoch_that_does_not_follow(kind: str) -> None:
+    loader, late = (
+        loader_of(kind, num_workers=2, persistent_workers=workers) for workers in (True, False)
+    )
+    late.set_epoch(4)
+    next(iter(late))
+    list(loader)
+    loader.load_state_dict(late.state_dict())
+    loader.end_epoch()
+    late.end_epoch()
+    assert loader.epoch == late.epoch == 5
+    assert [plain(batch) for batch in loader] == [plain(batch) for batch in late]

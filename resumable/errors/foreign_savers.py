@@ -1,0 +1,42 @@
+"""Savers of other libraries that would not save a state right, known by the code that asks for ``state_dict``."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Final, NamedTuple
+
+
+class ForeignSaver(NamedTuple):
+    """A saver that would not save every state right.
+
+    Attributes:
+      name: of the library.
+      for_partitions: what to write where each rank owns partitions, if it keeps the state of rank 0 alone.
+      for_streams: what to write where there is no length, if it then fetches a batch ahead of the training step.
+    """
+
+    name: str
+    for_partitions: str = ""
+    for_streams: str = ""
+
+
+ACCELERATE: Final = ForeignSaver(
+    "Accelerate",
+    for_partitions="register_for_checkpointing(JoinedState(loader)) keeps those of all",
+)
+LIGHTNING: Final = ForeignSaver(
+    "Lightning",
+    for_streams="pass ResumableDataLoader(PipelineDataset(pipeline), None), with the callback ResumeInput()",
+)
+MODULES: Final = {
+    "accelerate.accelerator": ACCELERATE,  # looks up the method when an object is registered
+    "accelerate.checkpointing": ACCELERATE,
+    "lightning.pytorch.utilities.combined_loader": LIGHTNING,
+    "pytorch_lightning.utilities.combined_loader": LIGHTNING,
+}
+"""Modules that ask for a state."""
+
+
+def saver_that_asks(caller: FrameType) -> ForeignSaver | None:
+    """The saver whose code ``caller`` runs; None if it is none of these."""
+    return MODULES.get(caller.f_globals.get("__name__", ""))

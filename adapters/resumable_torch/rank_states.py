@@ -8,12 +8,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import torch.distributed as dist
 
 import resumable as rs
+from resumable.core.merging import merge_owner_states
 from resumable.core.named_state import named_by, state_for
 from resumable.core.savers import GuardedStateDict
 from resumable.core.stage import Stage
 from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
-from resumable.core.merging import merge_owner_states
 from resumable.state.named import named
 
 from .cursor import KEY, state_in

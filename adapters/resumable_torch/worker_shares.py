@@ -15,13 +15,13 @@ import resumable as rs
 from resumable.consumed import ConsumedStates
 from resumable.core import CallsFunction
 from resumable.core.epochs import in_epoch, of_each_epoch
+from resumable.core.merging import merge_owner_states
 from resumable.core.relation import one_for_each
 from resumable.core.stage import Stage
 from resumable.stages.filter import Filter
 from resumable.stages.partition import Partition, dealt
 from resumable.stages.random_map import RandomMap
 from resumable.state.partitions import PARTITIONS
-from resumable.core.merging import merge_owner_states
 from resumable.state.value import State
 
 __all__ = ["WorkerShares", "check_workers", "worker_share"]

@@ -17,7 +17,9 @@ from .transform import Transform, TransformIterator
 
 T = TypeVar("T")
 
-OUTPUTS: Final = "items that the function makes of this item; does it return the same items"
+OUTPUTS: Final = (
+    "items that the function makes of this item; does it return the same items in every run?"
+)
 PLAIN: Final = frozenset({list, tuple})
 OF_PLAIN: Final[frozenset[type]] = frozenset({type(iter([])), type(iter(()))})
 """Checked first: an expansion may have few items, so the cost of starting one matters."""

@@ -146,6 +146,4 @@ def check_offset(offset: int, count: int, described: str, stage: object) -> None
       StateMismatch: if ``offset`` is more than ``count``.
     """
     if offset > count:
-        raise StateMismatch(
-            f"saved offset={offset} lies beyond the {count} {described} in every run?", stage
-        )
+        raise StateMismatch(f"saved offset={offset} lies beyond the {count} {described}", stage)

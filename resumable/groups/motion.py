@@ -125,7 +125,7 @@ class NumberedBlocks(BlockIterator[T]):
       outputs: what the offset counts, and what may differ if it is too large; for an error.
     """
 
-    outputs = "items made of this group; are they the same"
+    outputs = "items made of this group; are they the same in every run?"
 
     _group = 0
 

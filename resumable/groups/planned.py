@@ -87,7 +87,7 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
         self._plan = plan
         self._made = made
 
-    outputs = "rows of this group; are the lengths the same"
+    outputs = "rows of this group; are the lengths the same in every run?"
 
     @property
     def inputs(self) -> tuple[()]:

@@ -228,7 +228,7 @@ class _FinishingScanIterator(_ScanIterator[T]):
             raise InvalidType(
                 f"finish of Scan must return an iterable, got {shorten(made)}"
             ) from None
-        outputs = "items that finish gives; does it return the same items"
+        outputs = "items that finish gives; does it return the same items in every run?"
         skip_outputs(rest, self._offset, outputs, self._stage)
         return rest
 

@@ -37,8 +37,8 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"(?:client|fsspec|tf|tensorflow|torch|jax|orbax|ocp|grain|lightning|transformers|hypothesis|distributed|dist|ray)(?:\..*)?"
-        r"|(?:BackupAndRestore|CheckpointSaverListener|ModelCheckpoint|Saver|UploadFn|ValidationTaskConfig|Mesh|Sharding|Tree|Stateful|Tokens|ToGlobal|CheckpointUploadMode)"
-        r"|resumable\.(?:core\.foreseen\.PartUses|core\.indexed\.EpochAt|groups\.padding\.Padded|formats\.example\.ExampleDecoder)|resumable_torch\.stateful\.Stateful",
+        r"|(?:BackupAndRestore|CheckpointSaverListener|ModelCheckpoint|Saver|UploadFn|ValidationTaskConfig|Mesh|Sharding|Tree|Stateful|HasState|Tokens|ToGlobal|CheckpointUploadMode)"
+        r"|resumable\.(?:core\.foreseen\.PartUses|core\.indexed\.EpochAt|groups\.padding\.Padded|formats\.example\.ExampleDecoder)|resumable\.testing\.laws\.ResumedItems|resumable_torch\.rank_states\.Stateful",
     ),
 ]
 

@@ -106,7 +106,7 @@ def resumes_at_every_position(
       pipeline: any pipeline.
       limit: how many items to read.
       positions: where to resume, up to ``limit``; at every position by default.
-      run: called as `resumed_items` is, to resume elsewhere.
+      run: called as ``resumed_items`` is, to resume elsewhere.
       where: says that in messages.
     """
     expected = first_items(pipeline, limit)

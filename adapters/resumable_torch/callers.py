@@ -1,4 +1,4 @@
-"""Which framework calls, where that decides what a call means."""
+"""The framework that made a call, where the meaning of the call depends on it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _between(
         stage = stage.upstream
     name = type(stage).__name__
     if stage._run_changes.may_begin:  # one that does nothing is left out too
-        theirs, ours = (_with_stage(tree, name) for tree in (theirs, ours))
+        theirs, ours = theirs.with_stage(name), ours.with_stage(name)
     if theirs.name != ours.name:
         yield ChangedArgument(ours.name, path, "stage", theirs.name, ours.name)
         return
@@ -117,8 +117,3 @@ def _between(
         yield ChangedArgument(name, path, "number of inputs", len(before), len(inputs))
     for number, pair in enumerate(zip(before, inputs, strict=False)):
         yield from _in_epochs(*pair, stage.inputs[number], below(path, inputs, number))
-
-
-def _with_stage(pipeline: SavedPipeline, name: str) -> SavedPipeline:
-    """The stage of this ``name`` over ``pipeline``, if it was left out."""
-    return pipeline if pipeline.name == name else SavedPipeline(name, "", {}, (pipeline,))

@@ -13,25 +13,24 @@ from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
 from .differences import (
     ArgumentDifference,
     Difference,
-    EpochCount,
-    EpochsDifference,
+    FixedDifference,
     InputsDifference,
-    PipelinesOfEpochs,
     ReachedField,
 )
+from .epochs_difference import EpochCount, EpochsDifference, PipelinesOfEpochs
 from .evidence import Evidence
 from .fingerprint import StageIdentity
 from .identity import IdentityField
 from .library_stages import changes_of
 from .mismatch import Mismatch, Rule
-from .reliance import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR
+from .reliance import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR, Reliance
 from .stage import Stage, own_partitions
-from .timeline import UNBOUNDED
+from .timeline import UNBOUNDED, Timeline
 
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
 OF_RANK: Final = RANK | PARTS | ENDS
-"""Fields for one of these say which items go to which rank."""
+"""A field that must be equal for one of these reliances says which items go to which rank."""
 
 
 def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:
@@ -78,41 +77,44 @@ class _Comparison:
     """Two stages at one place, compared with the stages before them.
 
     Attributes:
-      given: the saved stage.
+      in_state: the saved stage.
       ours: the stage of now.
       path: of the stage.
       divides: the stage after it that divides its items into partitions, if one does.
       is_own: as in `differences`.
     """
 
-    given: SavedPipeline
+    in_state: SavedPipeline
     ours: StageIdentity
     path: str
     divides: Stage[Any] | None
     is_own: IsOwn
 
     @property
-    def saved(self) -> SavedPipeline:
-        """The saved stage; one that may begin in a run was there before, and did nothing."""
-        is_new = self.given.name != self.ours.name and self.ours.stage._run_changes.may_begin
-        return SavedPipeline(self.ours.name, "", {}, (self.given,)) if is_new else self.given
+    def as_if_saved(self) -> SavedPipeline:
+        """The saved stage. A new stage that may begin mid-run counts as saved with its defaults."""
+        may_begin = self.ours.stage._run_changes.may_begin
+        return self.in_state.with_stage(self.ours.name) if may_begin else self.in_state
 
     def differences(self) -> Iterator[Difference]:
         """All differences, the last stage first."""
-        saved = self.saved
+        saved = self.as_if_saved
         if problem := self._other_stage(saved):
             yield self._fixed(problem)
             return
         fields = self._fields(saved)
-        yield from self._of_argument(fields)
+        timeline = self.ours.timeline(fields)
+        if timeline is not None:
+            yield from self._of_argument(fields, timeline)
         if self._may_grow and self._continues_names(fields.get("names")):
             fields = {**fields, "names": self.ours.fields["names"][0]}
         for field in [*self.ours.fields, *sorted(fields.keys() - self.ours.fields.keys())]:
-            yield from self._of_field(field, fields)
-        yield from self._of_inputs(saved, fields)
+            if timeline is None or not self._when(field) >= SO_FAR:
+                yield from self._of_field(field, fields)
+        yield from self._of_inputs(saved, timeline)
 
     def _fixed(self, mismatch: Mismatch) -> Difference:
-        return Difference([mismatch], self.ours.stage)
+        return FixedDifference([mismatch], self.ours.stage)
 
     def _mismatch(self, rule: Rule, **values: Any) -> Mismatch:
         return Mismatch(rule, self.path, self.ours.name, **values)
@@ -152,28 +154,29 @@ class _Comparison:
             return True
         return isinstance(saved, list) and list((names or ())[: len(saved)]) == saved
 
-    def _of_argument(self, fields: Mapping[str, Any]) -> Iterator[Difference]:
-        """The argument that says from where on it holds, if the stage has one."""
-        stage, saved = self.ours.stage, self.ours.timeline(fields)
-        argument = stage._run_changes.argument(stage)
-        present = self.ours.present_timeline
-        if saved is None or argument is None or present is None:
-            return
-        change = partial(_with_timeline, saved)
+    def _when(self, field: str) -> Reliance:
+        """When the field must be equal."""
         described = self.ours.described
-        fields_so_far = [field for field in self.ours.fields if described[field].when >= SO_FAR]
+        return described[field].when if field in described else NOTHING
+
+    def _of_argument(self, fields: Mapping[str, Any], saved: Timeline) -> Iterator[Difference]:
+        """The argument that says from where on it holds, as it is ``saved``."""
+        stage, present = self.ours.stage, self.ours.present_timeline
+        argument = stage._run_changes.argument(stage)
+        if argument is None or present is None:
+            return
+        undo = partial(stage._run_changes.with_timeline, timeline=saved)
+        fields_so_far = [field for field in self.ours.fields if self._when(field) >= SO_FAR]
         found = [one for field in fields_so_far for one in self._of_value(field, fields)]
         mismatches = [mismatch for one in found for mismatch in one.mismatches]
-        if mismatches and (other := self._other_stage(self.given)):
+        if mismatches and (other := self._other_stage(self.in_state)):
             mismatches = [other]
-        yield ArgumentDifference(mismatches, stage, change, self.path, argument, saved, present)
+        yield ArgumentDifference(mismatches, stage, undo, self.path, argument, saved, present)
 
     def _of_field(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
         ours = self.ours
         current, _ = ours.fields.get(field, ("nothing", "nothing"))
-        when = ours.described[field].when if field in ours.described else NOTHING
-        if when >= SO_FAR and self.ours.timeline(fields) is not None:
-            return
+        when = self._when(field)
         if isinstance(current, Evidence):
             if field in fields and (reason := current.contradiction(fields[field])):
                 yield self._fixed(self._mismatch(Rule.CONTENT, reason=reason))
@@ -198,8 +201,8 @@ class _Comparison:
         if field in fields:
             mismatch = self._unequal(field, fields[field], getattr(stage, field))
         if mismatch and type(fields[field]) is int:
-            change = partial(_with_argument, described.shown_as or field, fields[field])
-            yield ReachedField([mismatch], stage, change, field)
+            undo = partial(dataclasses.replace, **{described.shown_as or field: fields[field]})
+            yield ReachedField([mismatch], stage, undo, field)
         elif mismatch:
             yield self._fixed(mismatch)
 
@@ -232,21 +235,20 @@ class _Comparison:
             whole_run=described.whole_run,
         )
 
-    def _of_inputs(self, saved: SavedPipeline, fields: Mapping[str, Any]) -> Iterator[Difference]:
+    def _of_inputs(self, saved: SavedPipeline, timeline: Timeline | None) -> Iterator[Difference]:
         ours, before, now = self.ours, len(saved.inputs), len(self.ours.upstreams)
         changes, stage = ours.stage._run_changes, ours.stage
-        timeline = ours.timeline(fields)
         has_new = self._may_grow and 0 < before < now
         mismatches = []
         if before != now:
             reason = "was an input added or removed?"
             mismatches = [self._mismatch(Rule.INPUTS, saved=before, present=now, reason=reason)]
         if has_new or (self._may_grow and timeline is None and before == now):
-            change = None if timeline else partial(_with_first_inputs, before)
+            undo = None if timeline else partial(changes.without_joined, count=before)
             refused = changes.cannot_join(stage, before)
-            yield InputsDifference(mismatches, stage, change, self.path, before, refused)
+            yield InputsDifference(mismatches, stage, undo, self.path, before, refused)
         elif mismatches:
-            yield Difference(mismatches, stage)
+            yield FixedDifference(mismatches, stage)
             return
         divides: Stage[Any] | None = self.divides
         if own_partitions(stage):
@@ -258,20 +260,6 @@ class _Comparison:
             yield from _in_epochs(
                 *pair, counting, self.is_own, below(self.path, ours.upstreams, number)
             )
-
-
-def _with_timeline(timeline: Any, stage: Stage[Any]) -> Stage[Any]:
-    changed: Stage[Any] = stage._run_changes.with_timeline(stage, timeline)
-    return changed
-
-
-def _with_first_inputs(count: int, stage: Stage[Any]) -> Stage[Any]:
-    changed: Stage[Any] = stage._run_changes.without_joined(stage, count)
-    return changed
-
-
-def _with_argument(name: str, value: Any, stage: Stage[Any]) -> Stage[Any]:
-    return dataclasses.replace(stage, **{name: value})
 
 
 def _why_another_stage(saved: str, ours: StageIdentity) -> str:

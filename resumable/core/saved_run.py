@@ -21,8 +21,8 @@ from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Relianc
 from .stage import Stage
 from .timeline import UNBOUNDED
 
-Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
-"""Turns a stage of the pipeline into what it was in the run."""
+StageEdit: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
+"""Makes another stage of a stage."""
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
 """What a resume relies on that draws items again."""
@@ -75,11 +75,11 @@ def relied_on_by(ahead: int, epoch: int) -> Reliance:
     return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
-class InputThen(NamedTuple):
+class EarlierInput(NamedTuple):
     """What the input of a stage was.
 
     Attributes:
-      pairs: first epochs and pipelines; the present pipeline where none of now is as the saved one.
+      pairs: (first epoch, input) pairs; the present input where the saved one is unknown.
       is_known: whether it is known in the first epoch.
     """
 
@@ -89,27 +89,75 @@ class InputThen(NamedTuple):
 
 @final
 @dataclass
-class PipelineThen:
-    """What a pipeline was in a run, as far as it may be another now.
+class SavedRun:
+    """How far a run had read of a pipeline when it was saved, and what the pipeline was then.
+
+    Items that a resume reads again are passed over, as the resume will do. How far the run was is asked only once
+    all differences of the pipeline are noted.
 
     Attributes:
-      stage: the last stage of now.
-      epochs_of_loop: how many epochs of the whole pipeline were begun.
+      stage: the last stage of the present pipeline.
+      position: of the state.
       lists_arguments: whether all arguments by position are wanted, which may then disagree.
-      changes: of the stages that were others, by the `id` of the stage.
-      inputs: of the stages that had others in some epochs, by the `id` of the stage.
-      problems: what does not hold of pipelines by epoch, wherever the run stands in them.
+      undo: makes of a stage what it was, by the `id` of the stage.
+      inputs: saved inputs of the stages whose input differs by epoch, by the `id` of the stage.
+      problems: mismatches between the pipelines of an epoch, wherever the run stands in them.
     """
 
     stage: Stage[Any]
-    epochs_of_loop: float
+    position: SavedPosition
     lists_arguments: bool
-    changes: dict[int, Change] = field(default_factory=dict)
-    inputs: dict[int, InputThen] = field(default_factory=dict)
+    undo: dict[int, StageEdit] = field(default_factory=dict)
+    inputs: dict[int, EarlierInput] = field(default_factory=dict)
     problems: list[Mismatch] = field(default_factory=list)
 
+    @property
+    def epoch(self) -> int:
+        """Of the last item that was handed out."""
+        return self._reaches[0]
+
+    def as_it_was(self, stage: Stage[Any]) -> Stage[Any]:
+        """``stage`` as it was."""
+        return self._earlier[id(stage)]
+
+    def items_read(self, stage: Stage[Any]) -> float:
+        """How many items of ``stage`` were read, at most."""
+        if id(stage) in self._unbounded:
+            return UNBOUNDED
+        return reach_of(self.as_it_was(stage), self._reaches[1])
+
+    def epochs_begun(self, stage: Stage[Any] | None) -> float:
+        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
+        if stage is None:
+            return self.position.epoch + 1
+        inputs = self.inputs.get(id(stage))
+        only_saved = inputs is not None and not inputs.is_known
+        if only_saved and self.position.ahead:
+            return UNBOUNDED
+        try:
+            return epochs_begun(self.as_it_was(stage), self._reaches[1], only_saved=only_saved)
+        except StateMismatch:  # it is a state of something else
+            return UNBOUNDED
+
+    def why_not_built(self, edited: Stage[Any] | None, edit: StageEdit) -> str | None:
+        """Why the pipeline cannot be built with ``edit`` of one of its stages; None if it can.
+
+        Args:
+          edited: the stage; None for the whole pipeline.
+          edit: of it.
+        """
+        present = [found for found, _ in walk(self.stage)]
+        try:
+            if edited is None:
+                edit(self.stage)
+            else:
+                rebuilt(self.stage, lambda at, one: edit(one) if present[at] is edited else one)
+        except (InvalidArgument, InvalidType) as error:
+            return str(error)
+        return None
+
     @cached_property
-    def stages(self) -> dict[int, Stage[Any]]:
+    def _earlier(self) -> dict[int, Stage[Any]]:
         """Each stage as it was, by the `id` of the stage of now.
 
         Raises:
@@ -120,9 +168,9 @@ class PipelineThen:
 
         def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
             key = id(present[number])
-            if key in self.changes:
+            if key in self.undo:
                 try:
-                    found = self.changes[key](found)
+                    found = self.undo[key](found)
                 except (InvalidArgument, InvalidType) as error:
                     raise StateMismatch(f"no stage was saved like this: {error}", found) from None
             if key in self.inputs:
@@ -139,106 +187,31 @@ class PipelineThen:
             ) from None
         return earlier
 
-
-@final
-class SavedRun:
-    """How far a run had read of a pipeline when it was saved.
-
-    Items that a resume reads again are passed over, as the resume will do.
-
-    Args:
-      stage: the last stage.
-      position: of the state.
-      then: what the pipeline was.
-    """
-
-    def __init__(
-        self,
-        stage: Stage[Any],
-        position: SavedPosition,
-        then: PipelineThen,
-    ) -> None:
-        self.lists_arguments = then.lists_arguments
-        self._stage = stage
-        self._position = position
-        self._then = then
-
-    @property
-    def epoch(self) -> int:
-        """Of the last item that was handed out."""
-        return self._reaches[0]
-
-    def then(self, stage: Stage[Any]) -> Stage[Any]:
-        """``stage`` as it was."""
-        return self._then.stages[id(stage)]
-
-    def items_read(self, stage: Stage[Any]) -> float:
-        """How many items of ``stage`` were read, at most."""
-        if id(stage) in self._unbounded:
-            return UNBOUNDED
-        return reach_of(self.then(stage), self._reaches[1])
-
-    def epochs_begun(self, stage: Stage[Any] | None) -> float:
-        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
-        if stage is None:
-            return self._position.epoch + 1
-        inputs = self._then.inputs.get(id(stage))
-        only_saved = inputs is not None and not inputs.is_known
-        if only_saved and self._position.ahead:
-            return UNBOUNDED
-        try:
-            return epochs_begun(self.then(stage), self._reaches[1], only_saved=only_saved)
-        except StateMismatch:  # it is a state of something else
-            return UNBOUNDED
-
-    def refused(self, stage: Stage[Any] | None, change: Change) -> str | None:
-        """Why the pipeline cannot be built with ``change`` of ``stage``; None if it can."""
-        return why_not_built(self._stage, stage, change)
-
     @cached_property
     def _reaches(self) -> tuple[int, list[Reach]]:
         """The epoch of the last item, and how far each stage was read."""
         try:
-            return _reaches(self.then(self._stage), self._position)
+            return _read_until(self.as_it_was(self.stage), self.position)
         except InvalidArgument as error:
             raise StateMismatch(
-                f"no run of this pipeline can have this state: {error}", self._stage
+                f"no run of this pipeline can have this state: {error}", self.stage
             ) from None
 
     @cached_property
     def _unbounded(self) -> set[int]:
-        """The stages, by their `id`, before a stage that orders its items by another rule now."""
+        """The `id` of every stage before a stage whose order has changed."""
         return {
             id(below)
-            for now, _ in walk(self._stage)
+            for now, _ in walk(self.stage)
             if not now._run_changes.orders_as(
-                now, self.then(now), reach_of(self.then(now), self._reaches[1])
+                now, self.as_it_was(now), reach_of(self.as_it_was(now), self._reaches[1])
             )
             for upstream in now.inputs
             for below, _ in walk(upstream)
         }
 
 
-def why_not_built(root: Stage[Any], changed: Stage[Any] | None, change: Change) -> str | None:
-    """Why the pipeline up to ``root`` cannot be built with ``change`` of one of its stages; None if it can.
-
-    Args:
-      root: the last stage.
-      changed: the stage; None for the whole pipeline.
-      change: of it.
-    """
-    present = [found for found, _ in walk(root)]
-    try:
-        if changed is None:
-            change(root)
-        else:
-            rebuilt(root, lambda number, one: change(one) if present[number] is changed else one)
-    except (InvalidArgument, InvalidType) as error:
-        return str(error)
-    return None
-
-
-def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
+def _read_until(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
     epoch = position.epoch_reached
     if any(source.reads_once for source, _ in inexact_sources(was)):
         # What is passed over would be lost.

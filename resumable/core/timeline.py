@@ -1,4 +1,4 @@
-"""Arguments that say from which position on they hold."""
+"""Arguments whose value may change at a position of the run."""
 
 from __future__ import annotations
 

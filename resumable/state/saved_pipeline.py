@@ -95,6 +95,10 @@ class SavedPipeline:
         """The name, with the version of the state as in ``Stage@2`` from version 2 on."""
         return f"{self.name}@{self.version}" if self.version else self.name
 
+    def with_stage(self, name: str) -> SavedPipeline:
+        """The stage of this ``name`` over this pipeline, where a fingerprint leaves it out since it does nothing."""
+        return self if self.name == name else SavedPipeline(name, "", {}, (self,))
+
     @property
     def node(self) -> list[Any]:
         """The node of a fingerprint that this was read from."""

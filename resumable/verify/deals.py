@@ -199,7 +199,7 @@ class Continued(Work):
         return None
 
     def _delivered(self, iterator: Any, deal: Any, index: int) -> Iterator[tuple[int, int, Any]]:
-        """What a rank delivers of what is known: each item with its sequence, and its place in that."""
+        """The known items that a rank delivers: each with its sequence and its place in the sequence."""
         if self.position is not None:  # up to the last whole round
             for turn in range((len(self.known[0]) - self.position) // self.ranks):
                 yield 0, self.position + turn * self.ranks + index, next(iterator, END)

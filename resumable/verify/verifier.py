@@ -143,7 +143,7 @@ def _may_be_endless(stage: Stage[Any]) -> bool:
 @final
 @dataclass
 class _Verification:
-    """One verification on its way, and what it has found so far.
+    """A running verification, and its findings.
 
     Attributes:
       target: what is verified, as text.

@@ -643,15 +643,21 @@ MUTATIONS: Final = [
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # changed runs
-    Mutation("core/differences.py", "if found and all(one.of_rank for one in found)", "if found"),
-    Mutation("core/differences.py", "if not is_latest:", "if False:"),
-    Mutation("core/differences.py", "(one.mismatches or then.lists_arguments)", "one.mismatches"),
+    Mutation(
+        "core/epochs_difference.py", "if found and all(one.of_rank for one in found)", "if found"
+    ),
+    Mutation("core/epochs_difference.py", "begun <= span.following and begun < UNBOUNDED", "True"),
+    Mutation(
+        "core/differences.py",
+        "is not None and (self.mismatches or run.lists_arguments)",
+        "is not None and self.mismatches",
+    ),
     Mutation("core/reach.py", "if count == UNBOUNDED:\n        yield", "if False:\n        yield"),
     Mutation("core/reach.py", "stage.length + 1)", "stage.length)"),
     Mutation(
         "core/saved_run.py",
-        "        return str(error)\n    return None",
-        "        pass\n    return None",
+        "            return str(error)\n        return None",
+        "            pass\n        return None",
     ),
     # states
     Mutation(VALUE, "    if value < 0:\n", "    if value < -1:\n"),

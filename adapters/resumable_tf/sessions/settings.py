@@ -88,7 +88,7 @@ def check_when(save_steps: Any, save_secs: Any) -> None:
 
 
 def check_savers(saver: Any, scaffold: Any) -> None:
-    """Make sure that at most one is there, and that they are what they must be.
+    """Check that at most one of ``saver`` and ``scaffold`` is given, and its type.
 
     Raises:
       InvalidType: if one is another object.
@@ -107,7 +107,7 @@ def check_savers(saver: Any, scaffold: Any) -> None:
 
 
 def check_trains(hook: Any) -> None:
-    """Make sure that the default graph, in which ``hook`` begins, is not one that evaluates.
+    """Check that the default graph, in which ``hook`` begins, is not an evaluation.
 
     Raises:
       InvalidArgument: if it evaluates.

@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Future
 from functools import partial
 from typing import Any, Final, final
 
@@ -20,9 +20,9 @@ from ..core.process_counts import process_counts
 from ..core.weak_sets import members
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
-from .answers import Answer
-from .executor_thread import ExecutorService, ExecutorWorkers, Submission
-from .parcels import Slots, answer_with_parcel, clear_away
+from .arena import Arena, new_arena
+from .chunk_work import Reply
+from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
 
@@ -81,11 +81,6 @@ class ProcessWorkers(ExecutorWorkers):
         super().__init__(_PoolService(fn, drop, tell, count, slots))
         _running.add(self)
 
-    def abandon(self, answer: Answer[Any]) -> None:
-        super().abandon(answer)
-        assert isinstance(answer, Submission)
-        clear_away(answer)
-
 
 @final
 class _PoolService(ExecutorService):
@@ -98,26 +93,22 @@ class _PoolService(ExecutorService):
         self._drop = drop
         self._tell = tell
         self._count = count
-        self._slot_count = slots
+        self._slots = slots
         self._executor: Any = None
         self._has_exit_hook = False
         self._sent = b""  # the pickled function that the processes have
-        self._slots = Slots(0)
+        self._arena: Arena | None = None
 
-    def send(self, submission: Submission) -> None:
-        if (
-            submission.begins_epoch
-            and self._executor is not None
-            and pickled(self._fn) != self._sent
-        ):
+    def send(self, request: ChunkRequest) -> None:
+        if request.begins_epoch and self._executor is not None and pickled(self._fn) != self._sent:
             self.close()  # the function has changed since the processes got it
         if self._executor is None:
             self._start()
         try:
-            self._submit(submission)
+            self._submit(request)
         except BrokenExecutor:
             self._restart()
-            self._submit(submission)
+            self._submit(request)
 
     def close(self) -> None:
         if self._executor is not None:
@@ -128,7 +119,8 @@ class _PoolService(ExecutorService):
             queue._reader.close()
             if queue._thread is not None:
                 queue._thread.join(FEEDER_SECONDS)
-            self._slots.close()
+            if self._arena is not None:
+                self._arena.close()
             self._executor = None
 
     def _start(self) -> None:
@@ -136,10 +128,10 @@ class _PoolService(ExecutorService):
 
         context = _context()
         # New memory too: an old process that is being killed may still write to the old memory.
-        self._slots = Slots(self._slot_count)
+        self._arena = new_arena(self._slots)
         # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
         self._sent = pickled(self._fn)
-        setup = ProcessSetup(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
+        setup = ProcessSetup(self._sent, self._drop, self._tell, self._arena, os.getpid())
         self._executor = ProcessPoolExecutor(
             self._count,
             timeout=IDLE_SECONDS,
@@ -166,14 +158,33 @@ class _PoolService(ExecutorService):
             else:
                 return
 
-    def _submit(self, submission: Submission) -> None:
-        slot = self._slots.take()
-        future = self._executor.submit(worker_process.work, submission.block, slot)
-        future.add_done_callback(partial(answer_with_parcel, submission, self._slots, slot))
+    def _submit(self, request: ChunkRequest) -> None:
+        slot = None if self._arena is None else self._arena.take()
+        future = self._executor.submit(worker_process.work, request.block, slot)
+        future.add_done_callback(partial(_answer, request, self._arena, slot))
         if not self._has_exit_hook:  # only now has the pool started
             self._has_exit_hook = True
             if not _hook_exit():
                 self.close()
+
+
+def _answer(
+    request: ChunkRequest, arena: Arena | None, slot: int | None, future: Future[Any]
+) -> None:
+    """Answer ``request``; called in a thread of the pool or in that of the executor."""
+    try:
+        reply: Reply = future.result()
+        shared = None
+        if reply.parts is None:
+            assert arena is not None
+            assert slot is not None
+            shared = arena.read(slot, reply.lengths)
+        request.give(reply.open(shared))
+    except BaseException as error:
+        request.give(None, error)
+    finally:
+        if arena is not None and slot is not None:
+            arena.give_back(slot)
 
 
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()

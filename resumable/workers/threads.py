@@ -68,9 +68,11 @@ class _JobQueue:
 
     Attributes:
       jobs: to be done, in order; None lets a thread end.
+      last: done by the first thread that ends.
     """
 
-    def __init__(self, owner: Threads, thorough: bool) -> None:
+    def __init__(self, owner: Threads, thorough: bool, last: Job[Any] | None) -> None:
+        self.last = last
         self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._owner = when_gone(owner, self.jobs)
         self._thorough = thorough
@@ -110,13 +112,18 @@ class _WorkerThread:
     """
 
     def __init__(self) -> None:
+        self._start_once = [None]
         self.ident: int | None = None
         self.stopping = False
         self.ended = False
         self._hints: SimpleQueue[None] = SimpleQueue()
 
     def run(self, queue: _JobQueue) -> None:
-        """Do jobs until the thread is to end; called in the thread."""
+        """Do jobs until the thread is to end; called in the thread, or in two after an interrupt."""
+        try:
+            self._start_once.pop()
+        except IndexError:
+            return
         self.ident = get_ident()
         while not self.stopping:
             try:
@@ -131,6 +138,8 @@ class _WorkerThread:
             else:
                 job.run()
             del job  # so that the call and what it refers to are freed with the answer
+        if queue.last is not None:
+            queue.last.run()
         self.ended = True
         self._hints.put(None)
 
@@ -153,14 +162,18 @@ class Threads:
       name: of each.
       thorough: whether every job submitted is done, also while the interpreter exits. Such threads
         also end when they are idle; the next job starts new ones.
+      last: done once as the threads end, if one has started.
     """
 
-    def __init__(self, count: int, name: str, *, thorough: bool = False) -> None:
+    def __init__(
+        self, count: int, name: str, *, thorough: bool = False, last: Job[Any] | None = None
+    ) -> None:
         self._count = count
         self._name = name
         self._thorough = thorough
-        self._queue = _JobQueue(self, thorough)
+        self._queue = _JobQueue(self, thorough, last)
         self._workers: list[_WorkerThread] = []
+        self._next = _WorkerThread()
         self._process = HomeProcess()
         stop_at_exit(self)
 
@@ -178,9 +191,13 @@ class Threads:
 
     def wait_for(self, job: Answer[R]) -> R:
         """Wait for ``job`` or another answer that these threads will give; returns its value."""
+        self.wait(job)
+        return job.result()
+
+    def wait(self, job: Answer[Any]) -> None:
+        """The same without taking the value."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
-        return job.result()
 
     @property
     def alive(self) -> bool:
@@ -221,7 +238,7 @@ class Threads:
             _to_finish.pop(worker, None)
 
     def _start_thread(self) -> None:
-        worker, queue = _WorkerThread(), self._queue
+        worker, queue = self._next, self._queue
         thread = threading.Thread(target=worker.run, args=(queue,), name=self._name, daemon=True)
         _at_work.add(worker)
         if self._thorough:
@@ -234,8 +251,9 @@ class Threads:
                 raise
             _to_finish.pop(worker, None)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
-        # Not before: after an interrupt, one thread too many does no harm, one too few would.
+        # After an interrupt before this line, the next job starts the same worker again, which runs once.
         self._workers.append(worker)
+        self._next = _WorkerThread()
 
 
 def _start(thread: threading.Thread, worker: _WorkerThread, queue: _JobQueue) -> None:

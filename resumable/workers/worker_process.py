@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.block import Block
 from .arena import SLOT_BYTES, Arena
-from .chunk_work import attempt_and_pack, dumps
+from .chunk_work import Reply, attempt_for_reply, dumps
 from .failure import sendable
 
 # Below this a pipe is as fast as shared memory.
@@ -36,14 +36,6 @@ class ProcessSetup(NamedTuple):
     tell: bool
     arena: Arena | None
     parent: int
-
-
-class Reply(NamedTuple):
-    """A pickled outcome, in its slot of the arena or in ``parts``."""
-
-    parts: list[bytes] | None
-    lengths: list[int]
-    seconds: float
 
 
 _setup: ProcessSetup
@@ -75,13 +67,13 @@ def _exit_with(parent: int) -> None:
 
 def work(block: Block, slot: int | None) -> Reply:
     """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if there is one."""
-    packed = attempt_and_pack(_loaded_function(), block, _setup.drop, _setup.tell)
-    lengths = [len(part) for part in packed.parts]
-    arena = _setup.arena
-    if arena is not None and slot is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
-        arena.write(slot, packed.parts)
-        return Reply(None, lengths, packed.seconds)
-    return Reply([bytes(part) for part in packed.parts], lengths, packed.seconds)
+    reply = attempt_for_reply(_loaded_function(), block, _setup.drop, _setup.tell)
+    if _setup.arena is None or slot is None or reply.parts is None:
+        return reply
+    if WORTH_SHARING <= sum(reply.lengths) <= SLOT_BYTES:
+        _setup.arena.write(slot, reply.parts)
+        reply.parts = None
+    return reply
 
 
 def _loaded_function() -> Callable[[Any], Any]:

@@ -732,6 +732,7 @@ MUTATIONS: Final = [
         "max(outcome.size / tried, sent, 1)",
         "max(outcome.size / tried, 1)",
     ),
+    Mutation("workers/function_pickler.py", "file.read(len(compared)) != compared", "False"),
     Mutation(FOREIGN, "raise WorkersLost(error) from error", "raise"),
     Mutation(FOREIGN, "(None, WorkersLost(error))", "(None, error)"),
     Mutation(FOREIGN, "_IMPORTED, os.getpid()", "_IMPORTED, 0"),

@@ -23,6 +23,7 @@ from . import worker_process
 from .arena import Arena, new_arena
 from .chunk_work import Reply
 from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from .fork_server import CAN_FORK
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
 
@@ -211,7 +212,7 @@ def _end_running() -> None:
 
 def _context() -> Any:
     """How processes are started; None for loky's own way."""
-    if sys.platform != "linux":
+    if not CAN_FORK:
         return None
     from .forking import forking_context
 

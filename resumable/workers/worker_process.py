@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ..core.block import Block
+from . import fork_server
 from .arena import SLOT_BYTES, Arena
 from .chunk_work import Reply, attempt_for_reply, dumps
 from .failure import sendable
@@ -40,17 +41,15 @@ class ProcessSetup(NamedTuple):
 
 _setup: ProcessSetup
 _fn: Callable[[Any], Any] | None = None
-forked_by: int | None = None
-"""The process id of the server that forked this process, if one did; it ends with the parent."""
 
 
 def begin(setup: ProcessSetup) -> None:
     """Prepare a worker."""
     global _setup
-    if hasattr(os, "setpgid"):
+    if hasattr(os, "setpgid") and os.getpgid(0) != os.getpid():
         os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
     _setup = setup
-    parent = setup.parent if forked_by is None else forked_by
+    parent = fork_server.forked_by or setup.parent  # a server ends with that process
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 

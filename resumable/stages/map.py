@@ -44,7 +44,8 @@ from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchang
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator
 from ..workers.tally import MayDropItems, OnSkip, Tally
-from ..workers.worker_call import WorkerCall, check_call
+from ..workers.worker_call import check_call
+from ..workers.workers import WorkerCall
 
 T = TypeVar("T")
 

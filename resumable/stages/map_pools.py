@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final, final
 from weakref import WeakSet
 
@@ -18,8 +19,8 @@ from ..workers.answers import Job
 from ..workers.chunk_work import Outcome
 from ..workers.idle_workers import IdleWorkers, WorkerSource
 from ..workers.threads import PATIENCE
-from ..workers.worker_call import WorkerCall, make_workers
-from ..workers.workers import Workers, close_all
+from ..workers.worker_call import make_workers
+from ..workers.workers import WorkerCall, Workers, close_all
 from .map import CallsInWorkers
 from .part import down_to_parts
 
@@ -138,7 +139,7 @@ class PoolShare(Workers):
 
     def submit_alone(self, block: Block) -> Job[Outcome]:
         if self._alone is None:
-            self._alone = make_workers(self._call._replace(workers=1), 1)
+            self._alone = make_workers(replace(self._call, workers=1), 1)
         return self._noted(self._alone.submit(block))
 
     def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:

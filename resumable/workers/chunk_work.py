@@ -10,7 +10,6 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from ..core.block import Block, block_items, block_length, slice_block
 from ..errors import InvalidType, shorten
-from .failure import Failure, sendable_errors
+from .failure import Failure, dumps, sendable_errors
 
 LONGEST_SECONDS: Final = 0.1
 SLICES: Final = 16
@@ -123,25 +122,9 @@ def attempt_for_reply(fn: Callable[[Any], Any], block: Block, drop: bool, tell: 
     """Attempt a chunk for another process; errors of dropped items are left out unless ``tell``."""
     began = time.perf_counter()
     outcome = attempt_in_time(fn, block, drop)
-    outcome.failed = sendable_errors(outcome.failed, tell, dumps)
+    outcome.failed = sendable_errors(outcome.failed, tell)
     parts = [np.frombuffer(part, np.uint8) for part in _pickled(outcome)]
     return Reply(parts, [len(part) for part in parts], time.perf_counter() - began)
-
-
-def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
-    """``value`` as bytes, by cloudpickle where pickle cannot; large buffers are put into ``buffers``."""
-    keep = None if buffers is None else buffers.append
-    try:
-        return pickle.dumps(value, 5, buffer_callback=keep)
-    except Exception:  # such as an object of the main module, which is not imported here
-        if find_spec("cloudpickle") is None:
-            raise
-        import cloudpickle
-
-        if buffers is not None:
-            buffers.clear()
-        data: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep)
-        return data
 
 
 def _pickled(outcome: Outcome) -> list[memoryview]:

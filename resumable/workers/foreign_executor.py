@@ -29,7 +29,7 @@ from .chunk_work import Outcome, Reply, attempt_for_reply, attempt_in_time
 from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
 from .sizes import approximate_bytes
 from .threads import HEARTBEAT
-from .workers import WorkersLost
+from .workers import WorkerCall, WorkersLost
 
 Process: TypeAlias = tuple[str, int]
 """Names a process among those of all machines, also after a fork."""
@@ -85,12 +85,10 @@ def work_on(chunk: SentChunk) -> Outcome | Reply:
 class ForeignWorkers(ExecutorWorkers):
     """Workers of the user's executor, which is left running."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
-    ) -> None:
+    def __init__(self, call: WorkerCall, executor: Executor) -> None:
         timeout = getattr(executor, "timeout", None)
         self._timeout = None if timeout is None else check_seconds("executor.timeout", timeout)
-        super().__init__(_ForeignService(fn, drop, tell, executor))
+        super().__init__(_ForeignService(call, executor))
         # What is sent while a client of Dask is being closed may never be done.
         self._dask_client = getattr(executor, "_client", None)
 
@@ -120,17 +118,14 @@ class ForeignWorkers(ExecutorWorkers):
 class _ForeignService(ExecutorService):
     """Submits to the user's executor."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
-    ) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._tell = tell
+    def __init__(self, call: WorkerCall, executor: Executor) -> None:
+        self._call = call
         self._executor = executor
         self._sent: set[Future[Any]] = set()
 
     def send(self, request: ChunkRequest) -> None:
-        chunk = SentChunk(this_process(), self._fn, request.block, self._drop, self._tell)
+        call = self._call
+        chunk = SentChunk(this_process(), call.fn, request.block, call.drop, call.tell)
         try:
             future = self._executor.submit(work_on, chunk)
         except Exception as error:

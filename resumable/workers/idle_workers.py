@@ -13,8 +13,8 @@ from typing import Any, Final, final
 from ..core.home_process import HomeProcess
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from .worker_call import WorkerCall, make_workers
-from .workers import Workers, close_all
+from .worker_call import make_workers
+from .workers import WorkerCall, Workers, close_all
 
 
 class WorkerSource(ABC):

@@ -39,9 +39,8 @@ from .failure import Failure
 from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
-from .worker_call import WorkerCall
 from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error, lost_error
-from .workers import Workers, WorkersLost
+from .workers import WorkerCall, Workers, WorkersLost
 
 T = TypeVar("T")
 

@@ -40,9 +40,9 @@ from .running_partition import Delivery, PartitionTask
 from .skips import report_skips
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
-from .worker_call import WorkerCall, check_call, check_executor
+from .worker_call import check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error, lost_error
-from .workers import Workers, WorkersLost, close_all
+from .workers import WorkerCall, Workers, WorkersLost, close_all
 
 T = TypeVar("T")
 

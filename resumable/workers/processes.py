@@ -26,6 +26,7 @@ from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
 from .fork_server import CAN_FORK
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
+from .workers import WorkerCall
 
 IDLE_SECONDS: Final = 300
 FEEDER_SECONDS: Final = 1.0
@@ -71,15 +72,13 @@ class ProcessWorkers(ExecutorWorkers):
 
     die_together = True
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
-    ) -> None:
+    def __init__(self, call: WorkerCall, slots: int) -> None:
         if multiprocessing.current_process().daemon:
             raise WorkerError(
                 "a daemonic process, such as a worker of a DataLoader, may not start processes; "
                 "use executor='thread' there"
             )
-        super().__init__(_PoolService(fn, drop, tell, count, slots))
+        super().__init__(_PoolService(call, slots))
         _running.add(self)
 
 
@@ -87,13 +86,8 @@ class ProcessWorkers(ExecutorWorkers):
 class _PoolService(ExecutorService):
     """A pool of processes, and a new one after each that breaks."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
-    ) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._tell = tell
-        self._count = count
+    def __init__(self, call: WorkerCall, slots: int) -> None:
+        self._call = call
         self._slots = slots
         self._executor: Any = None
         self._has_exit_hook = False
@@ -101,7 +95,11 @@ class _PoolService(ExecutorService):
         self._arena: Arena | None = None
 
     def send(self, request: ChunkRequest) -> None:
-        if request.begins_epoch and self._executor is not None and pickled(self._fn) != self._sent:
+        if (
+            request.begins_epoch
+            and self._executor is not None
+            and pickled(self._call.fn) != self._sent
+        ):
             self.close()  # the function has changed since the processes got it
         if self._executor is None:
             self._start()
@@ -131,10 +129,11 @@ class _PoolService(ExecutorService):
         # New memory too: an old process that is being killed may still write to the old memory.
         self._arena = new_arena(self._slots)
         # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
-        self._sent = pickled(self._fn)
-        setup = ProcessSetup(self._sent, self._drop, self._tell, self._arena, os.getpid())
+        self._sent = pickled(self._call.fn)
+        call = self._call
+        setup = ProcessSetup(self._sent, call.drop, call.tell, self._arena, os.getpid())
         self._executor = ProcessPoolExecutor(
-            self._count,
+            call.workers,
             timeout=IDLE_SECONDS,
             context=context,
             initializer=worker_process.begin,

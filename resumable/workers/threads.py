@@ -18,7 +18,6 @@ import threading
 import time
 import weakref
 from _thread import get_ident, start_new_thread
-from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar, final
@@ -107,7 +106,7 @@ class _WorkerThread:
 
     Attributes:
       ident: the thread's, once it runs.
-      ended: whether the thread has done its last job.
+      ended: given once the thread has done its last job.
       stopping: whether it may do no further job. It stays if it finds one in the last moment.
     """
 
@@ -115,8 +114,7 @@ class _WorkerThread:
         self._start_once = [None]
         self.ident: int | None = None
         self.stopping = False
-        self.ended = False
-        self._hints: SimpleQueue[None] = SimpleQueue()
+        self.ended: Answer[None] = Answer()
 
     def run(self, queue: _JobQueue) -> None:
         """Do jobs until the thread is to end; called in the thread, or in two after an interrupt."""
@@ -140,15 +138,7 @@ class _WorkerThread:
             del job  # so that the call and what it refers to are freed with the answer
         if queue.last is not None:
             queue.last.run()
-        self.ended = True
-        self._hints.put(None)
-
-    def join(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for the end; returns whether it has come."""
-        if not self.ended and seconds > 0:
-            with suppress(Empty):
-                self._hints.get(timeout=seconds)
-        return self.ended
+        self.ended.give(None)
 
 
 @final
@@ -184,7 +174,7 @@ class Threads:
           WorkerError: if no thread can be started, as while the interpreter exits.
         """
         self._queue.jobs.put(job)
-        self._workers = [worker for worker in self._workers if not worker.ended]
+        self._workers = [worker for worker in self._workers if not worker.ended.given]
         # One that is stopping may stay: a thread too many does no harm.
         while sum(not worker.stopping for worker in self._workers) < self._count:
             self._start_thread()
@@ -202,7 +192,7 @@ class Threads:
     @property
     def alive(self) -> bool:
         """Whether a thread is left that could answer."""
-        return not all(worker.ended for worker in self._workers)
+        return not all(worker.ended.given for worker in self._workers)
 
     def check_alive(self) -> None:
         """Raise an error if no thread is left that could answer.
@@ -228,7 +218,7 @@ class Threads:
         self._queue.stop()
         ends = time.monotonic() + seconds
         for worker in self._workers:
-            if worker.ident != get_ident() and not worker.join(ends - time.monotonic()):
+            if worker.ident != get_ident() and not worker.ended.wait(ends - time.monotonic()):
                 return False
         return True
 
@@ -273,14 +263,14 @@ def _finish() -> None:
     for worker in members(_at_work):
         if (queue := _to_finish.get(worker)) is not None:
             queue.stop()
-            worker.join(LONG_PATIENCE)
+            worker.ended.wait(LONG_PATIENCE)
     # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
     # call are waited for no longer than `EXIT_SECONDS`.
     for one in members(_to_stop):
         one.stop()
     ends = time.monotonic() + EXIT_SECONDS
     for worker in members(_at_work):
-        worker.join(ends - time.monotonic())
+        worker.ended.wait(ends - time.monotonic())
 
 
 def _forget() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from ..core.block import Block
 from . import fork_server
 from .arena import SLOT_BYTES, Arena
-from .chunk_work import Reply, attempt_for_reply, dumps
+from .chunk_work import Reply, attempt_for_reply
 from .failure import sendable
 
 # Below this a pipe is as fast as shared memory.
@@ -83,7 +83,7 @@ def _loaded_function() -> Callable[[Any], Any]:
             _fn = pickle.loads(_setup.fn)
         except BaseException as error:
             # An error that cannot be unpickled would break the pool.
-            if (sent := sendable(error, dumps)) is not error:
+            if (sent := sendable(error)) is not error:
                 raise sent from error
             raise
     return _fn

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, final
@@ -16,7 +18,33 @@ from typing import Any, final
 from ..core.block import Block
 from .answers import Job
 from .chunk_work import Outcome, attempt
+from .tally import SkipListener
 from .threads import PATIENCE, Threads
+
+
+@final
+@dataclass(frozen=True)
+class WorkerCall:
+    """A function, and the workers that are to call it.
+
+    Attributes:
+      fn: called with one item.
+      drop: whether an item whose call raises is dropped.
+      workers: number of threads or processes.
+      executor: ``"thread"``, ``"process"``, or an executor that runs already.
+      skip_listener: called with the number of an item that is dropped, its error, and itself.
+    """
+
+    fn: Callable[[Any], Any]
+    drop: bool
+    workers: int
+    executor: str | Executor
+    skip_listener: SkipListener | None = None
+
+    @property
+    def tell(self) -> bool:
+        """Whether errors of dropped items are sent back."""
+        return self.skip_listener is not None
 
 
 @final
@@ -97,13 +125,12 @@ def close_all(workers: Collection[Workers]) -> bool:
 class ThreadWorkers(Workers):
     """Threads of this process."""
 
-    def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._threads = Threads(count, "resumable-map")
+    def __init__(self, call: WorkerCall) -> None:
+        self._call = call
+        self._threads = Threads(call.workers, "resumable-map")
 
     def submit(self, block: Block) -> Job[Outcome]:
-        job = Job(partial(attempt, self._fn, block, self._drop))
+        job = Job(partial(attempt, self._call.fn, block, self._call.drop))
         self._threads.submit(job)
         return job
 

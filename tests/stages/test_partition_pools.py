@@ -19,7 +19,7 @@ import resumable as rs
 from resumable.stages.map_pools import PoolShare
 from resumable.workers import threads
 from resumable.workers.executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
-from resumable.workers.worker_call import WorkerCall
+from resumable.workers.workers import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 

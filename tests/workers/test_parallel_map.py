@@ -38,8 +38,7 @@ from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.answers import Answer, Job
 from resumable.workers.chunk_work import Outcome, attempt
-from resumable.workers.worker_call import WorkerCall
-from resumable.workers.workers import Workers, WorkersLost
+from resumable.workers.workers import WorkerCall, Workers, WorkersLost
 
 
 class Inline(Workers):

@@ -31,6 +31,7 @@ from resumable.workers.arena import Arena
 from resumable.workers.chunk_work import Outcome
 from resumable.workers.processes import ProcessWorkers
 from resumable.workers.worker_process import ProcessSetup
+from resumable.workers.workers import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -444,7 +445,7 @@ def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
 
 
 def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
-    workers = ProcessWorkers(abs, False, False, 1, 0)
+    workers = ProcessWorkers(WorkerCall(abs, False, 1, "process"), 0)
 
     def adapt(count: int, seconds: float, size: int, item: Any = 0, handover: float = 0.001) -> int:
         outcome = Outcome([0] * count, {}, seconds=seconds, size=size)
@@ -464,7 +465,7 @@ def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
 
 
 def test_chunks_take_longer_where_the_way_to_a_worker_does() -> None:
-    workers = ProcessWorkers(abs, False, False, 1, 0)
+    workers = ProcessWorkers(WorkerCall(abs, False, 1, "process"), 0)
 
     def adapt(handover: float) -> int:
         for _ in range(9):

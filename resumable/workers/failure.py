@@ -34,13 +34,6 @@ class Failure:
 class _RemoteTraceback(Exception):
     """The frames of an error in the process that it comes from."""
 
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self._trace = trace
-
-    def __str__(self) -> str:
-        return f"in a worker process\n{self._trace}"
-
 
 def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
     """``value`` as bytes, by cloudpickle where pickle cannot; large buffers are put into ``buffers``."""
@@ -78,5 +71,5 @@ def sendable_errors(failed: dict[int, Exception | None], tell: bool) -> dict[int
 def _arrived(packed: bytes, trace: str) -> Failure:
     error = pickle.loads(packed)
     if error.__cause__ is None:
-        error.__cause__ = _RemoteTraceback(trace)
+        error.__cause__ = _RemoteTraceback(f"in a worker process\n{trace}")
     return Failure(error)

@@ -35,22 +35,6 @@ class WorkerSource(ABC):
 
 
 @final
-class NewWorkers(WorkerSource):
-    """New workers each time, where nothing keeps them between epochs."""
-
-    closed = True
-
-    def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
-        return make_workers(call, window)
-
-    def put(self, stage: Stage[Any], workers: Workers) -> None:
-        workers.close()
-
-
-NEW_WORKERS: Final = NewWorkers()
-
-
-@final
 class IdleWorkers(WorkerSource):
     """Idle workers, by the stage that they work for; new ones where there are none.
 
@@ -85,6 +69,11 @@ class IdleWorkers(WorkerSource):
         """Close the workers kept here, and keep no more; may be called again."""
         self._closed = True
         close_all([workers for _, workers in list(self._idle)])
+
+
+NEW_WORKERS: Final = IdleWorkers()
+"""A source of new workers each time, where nothing keeps them between epochs."""
+NEW_WORKERS.close()
 
 
 class ReusesWorkers:

@@ -68,13 +68,14 @@ class _JobQueue:
     Attributes:
       jobs: to be done, in order; None lets a thread end.
       last: done by the first thread that ends.
+      awaited_at_exit: whether the interpreter's exit waits for the jobs.
     """
 
     def __init__(self, owner: Threads, thorough: bool, last: Job[Any] | None) -> None:
         self.last = last
         self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._owner = when_gone(owner, self.jobs)
-        self._thorough = thorough
+        self._thorough = self.awaited_at_exit = thorough
         self._closed = False
         self._idle_seconds = IDLE_SECONDS if thorough else None
 
@@ -105,18 +106,20 @@ class _WorkerThread:
     """One of the threads.
 
     Attributes:
+      queue: the argument.
       ident: the thread's, once it runs.
       ended: given once the thread has done its last job.
       stopping: whether it may do no further job. It stays if it finds one in the last moment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, queue: _JobQueue) -> None:
+        self.queue = queue
         self._start_once = [None]
         self.ident: int | None = None
         self.stopping = False
         self.ended: Answer[None] = Answer()
 
-    def run(self, queue: _JobQueue) -> None:
+    def run(self) -> None:
         """Do jobs until the thread is to end; called in the thread, or in two after an interrupt."""
         try:
             self._start_once.pop()
@@ -125,19 +128,19 @@ class _WorkerThread:
         self.ident = get_ident()
         while not self.stopping:
             try:
-                job = queue.next_job()
+                job = self.queue.next_job()
             except Empty:
                 # In this order, since `submit` first puts the job and then counts the threads.
                 self.stopping = True
-                self.stopping = queue.jobs.empty()
+                self.stopping = self.queue.jobs.empty()
                 continue
             if job is None:
                 self.stopping = True
             else:
                 job.run()
             del job  # so that the call and what it refers to are freed with the answer
-        if queue.last is not None:
-            queue.last.run()
+        if self.queue.last is not None:
+            self.queue.last.run()
         self.ended.give(None)
 
 
@@ -160,10 +163,9 @@ class Threads:
     ) -> None:
         self._count = count
         self._name = name
-        self._thorough = thorough
         self._queue = _JobQueue(self, thorough, last)
         self._workers: list[_WorkerThread] = []
-        self._next = _WorkerThread()
+        self._next = _WorkerThread(self._queue)
         self._process = HomeProcess()
         stop_at_exit(self)
 
@@ -224,45 +226,41 @@ class Threads:
 
     def forget_jobs(self) -> None:
         """Let the interpreter's exit not wait for the jobs of thorough threads."""
-        for worker in self._workers:
-            _to_finish.pop(worker, None)
+        self._queue.awaited_at_exit = False
 
     def _start_thread(self) -> None:
-        worker, queue = self._next, self._queue
-        thread = threading.Thread(target=worker.run, args=(queue,), name=self._name, daemon=True)
+        worker = self._next
+        thread = threading.Thread(target=worker.run, name=self._name, daemon=True)
         _at_work.add(worker)
-        if self._thorough:
-            _to_finish[worker] = queue
         try:
             # `thread.start` is called in the new thread, since it waits within a `Condition`.
-            start_new_thread(_start, (thread, worker, queue))
+            start_new_thread(_start, (thread, worker))
         except RuntimeError as error:
             if "new thread" not in str(error):  # raised by a signal handler
                 raise
-            _to_finish.pop(worker, None)
+            _at_work.discard(worker)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
         # After an interrupt before this line, the next job starts the same worker again, which runs once.
         self._workers.append(worker)
-        self._next = _WorkerThread()
+        self._next = _WorkerThread(self._queue)
 
 
-def _start(thread: threading.Thread, worker: _WorkerThread, queue: _JobQueue) -> None:
+def _start(thread: threading.Thread, worker: _WorkerThread) -> None:
     try:
         thread.start()
     except RuntimeError:  # no more threads are possible, but this is one
-        worker.run(queue)
+        worker.run()
 
 
 _to_stop: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
 _at_work: Final[weakref.WeakSet[_WorkerThread]] = weakref.WeakSet()
-_to_finish: Final[weakref.WeakKeyDictionary[_WorkerThread, _JobQueue]] = weakref.WeakKeyDictionary()
 
 
 def _finish() -> None:
     """Let the threads end as the interpreter exits; wait for jobs that must be done."""
     for worker in members(_at_work):
-        if (queue := _to_finish.get(worker)) is not None:
-            queue.stop()
+        if worker.queue.awaited_at_exit:
+            worker.queue.stop()
             worker.ended.wait(LONG_PATIENCE)
     # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
     # call are waited for no longer than `EXIT_SECONDS`.
@@ -275,7 +273,7 @@ def _finish() -> None:
 
 def _forget() -> None:
     """Forget the parent's threads, which a forked child does not have."""
-    for known in (_to_stop, _at_work, _to_finish):
+    for known in (_to_stop, _at_work):
         known.clear()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import pytest
 from support.waiting import wait_until
@@ -121,7 +121,6 @@ def test_all_end_with_the_interpreter_while_others_begin(
     ones = [Ending() for _ in range(4)]
     growing = Growing(ones[:3], ones[3])
     monkeypatch.setattr("resumable.workers.threads._at_work", WeakSet())
-    monkeypatch.setattr("resumable.workers.threads._to_finish", WeakKeyDictionary())
     monkeypatch.setattr(known, growing)
     end()
     assert [one.ends for one in ones] == [1] * 4

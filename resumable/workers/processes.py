@@ -181,7 +181,8 @@ def _answer(
             shared = arena.read(slot, reply.lengths)
         request.give(reply.open(shared))
     except BaseException as error:
-        request.give(None, error)
+        # Its traceback would hold the pool, whose semaphores must be freed with it.
+        request.give(None, error.with_traceback(None))
     finally:
         if arena is not None and slot is not None:
             arena.give_back(slot)

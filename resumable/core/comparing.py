@@ -13,12 +13,11 @@ from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
 from .differences import (
     ArgumentDifference,
     Difference,
-    EpochCount,
-    EpochsDifference,
+    FixedDifference,
     InputsDifference,
-    PipelinesOfEpochs,
     ReachedField,
 )
+from .epochs_difference import EpochCount, EpochsDifference, PipelinesOfEpochs
 from .evidence import Evidence
 from .fingerprint import StageIdentity
 from .identity import IdentityField
@@ -78,28 +77,28 @@ class _Comparison:
     """Two stages at one place, compared with the stages before them.
 
     Attributes:
-      given: the saved stage.
+      in_state: the saved stage.
       ours: the stage of now.
       path: of the stage.
       divides: the stage after it that divides its items into partitions, if one does.
       is_own: as in `differences`.
     """
 
-    given: SavedPipeline
+    in_state: SavedPipeline
     ours: StageIdentity
     path: str
     divides: Stage[Any] | None
     is_own: IsOwn
 
     @property
-    def saved(self) -> SavedPipeline:
+    def as_if_saved(self) -> SavedPipeline:
         """The saved stage; one that may begin in a run was there before, and did nothing."""
-        is_new = self.given.name != self.ours.name and self.ours.stage._run_changes.may_begin
-        return SavedPipeline(self.ours.name, "", {}, (self.given,)) if is_new else self.given
+        is_new = self.in_state.name != self.ours.name and self.ours.stage._run_changes.may_begin
+        return SavedPipeline(self.ours.name, "", {}, (self.in_state,)) if is_new else self.in_state
 
     def differences(self) -> Iterator[Difference]:
         """All differences, the last stage first."""
-        saved = self.saved
+        saved = self.as_if_saved
         if problem := self._other_stage(saved):
             yield self._fixed(problem)
             return
@@ -112,7 +111,7 @@ class _Comparison:
         yield from self._of_inputs(saved, fields)
 
     def _fixed(self, mismatch: Mismatch) -> Difference:
-        return Difference([mismatch], self.ours.stage)
+        return FixedDifference([mismatch], self.ours.stage)
 
     def _mismatch(self, rule: Rule, **values: Any) -> Mismatch:
         return Mismatch(rule, self.path, self.ours.name, **values)
@@ -164,7 +163,7 @@ class _Comparison:
         fields_so_far = [field for field in self.ours.fields if described[field].when >= SO_FAR]
         found = [one for field in fields_so_far for one in self._of_value(field, fields)]
         mismatches = [mismatch for one in found for mismatch in one.mismatches]
-        if mismatches and (other := self._other_stage(self.given)):
+        if mismatches and (other := self._other_stage(self.in_state)):
             mismatches = [other]
         yield ArgumentDifference(mismatches, stage, change, self.path, argument, saved, present)
 
@@ -246,7 +245,7 @@ class _Comparison:
             refused = changes.cannot_join(stage, before)
             yield InputsDifference(mismatches, stage, change, self.path, before, refused)
         elif mismatches:
-            yield Difference(mismatches, stage)
+            yield FixedDifference(mismatches, stage)
             return
         divides: Stage[Any] | None = self.divides
         if own_partitions(stage):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from ..errors import StateMismatch
 from ..state.saved_pipeline import SavedPipeline, UnreadableFingerprint
 from .comparing import IsOwn, differences
-from .differences import FoundArgument, fixed_mismatches, mismatches_in
+from .differences import FoundArgument
 from .fingerprint import fingerprint, identified
 from .mismatch import Mismatch, Rule
 from .reliance import NOTHING, Reliance
-from .saved_run import PipelineThen, SavedPosition, SavedRun, relied_on_by
+from .saved_run import EarlierPipeline, SavedPosition, SavedRun, relied_on_by
 from .stage import Stage
 
 
@@ -42,7 +42,8 @@ def compare(
     saved, relied_on = position.fingerprint, relied_on_by(position.ahead, position.epoch)
     if isinstance(saved, str) and saved == (present or fingerprint(stage, relied_on)):
         return []
-    return _compared(stage, position, relied_on, None)[1]
+    found = _compared(stage, position, relied_on, lists_arguments=False)[1]
+    return [one for one in found if isinstance(one, Mismatch)]
 
 
 def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
@@ -52,11 +53,16 @@ def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
       StateMismatch: if the pipeline differs in something else, so that it cannot resume the run.
     """
     relied_on = relied_on_by(position.ahead, position.epoch)
-    arguments: list[FoundArgument] = []
-    run, found = _compared(stage, position, relied_on, arguments)
-    if found or run is None:
-        raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", stage)
-    return RunPosition(run.epoch, arguments)
+    run, found = _compared(stage, position, relied_on, lists_arguments=True)
+    for mismatch in (one for one in found if isinstance(one, Mismatch)):
+        # A resume knows more of stages that have not changed, so it may say from which epoch on this may be so.
+        same = (
+            one for one in compare(stage, position) if (one.within or one).path == mismatch.path
+        )
+        reason = next(same, mismatch)
+        raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
+    assert run is not None
+    return RunPosition(run.epoch, [one for one in found if isinstance(one, FoundArgument)])
 
 
 def explain_mismatch(
@@ -90,31 +96,35 @@ def with_rank(saved: Any, stage: Stage[Any]) -> Any:
 
 
 def _compared(
-    stage: Stage[Any],
-    position: SavedPosition,
-    relied_on: Reliance,
-    arguments: list[FoundArgument] | None,
-) -> tuple[SavedRun | None, list[Mismatch]]:
-    """The run, and where ``stage`` does not fit it. Adds arguments by position, which then may disagree."""
+    stage: Stage[Any], position: SavedPosition, relied_on: Reliance, *, lists_arguments: bool
+) -> tuple[SavedRun | None, list[Mismatch | FoundArgument]]:
+    """The run, and where ``stage`` does not fit it, with all arguments by position if they are listed."""
     try:
         tree = SavedPipeline.read(position.fingerprint)
     except UnreadableFingerprint as error:
         return None, [Mismatch(Rule.READABLE, "pipeline", reason=str(error), whole_run=True)]
-    found = differences(tree, identified(stage, relied_on), partial(_is_own, position.positions))
-    then = PipelineThen(stage, position.epoch + 1, arguments is not None)
-    if fixed := list(fixed_mismatches(found, then)):
-        return None, fixed
-    run, mismatches = SavedRun(stage, position, then), list[Mismatch]()
+    differing = differences(
+        tree, identified(stage, relied_on), partial(_is_own, position.positions)
+    )
+    earlier = EarlierPipeline(stage, position.epoch + 1, lists_arguments)
+    if fixed := [mismatch for one in differing if (mismatch := one.fixed(earlier))]:
+        return None, [*fixed]
+    run, found = SavedRun(stage, position, earlier), list[Mismatch | FoundArgument]()
     try:
-        mismatches += mismatches_in(run, found, [] if arguments is None else arguments)
+        for one in differing:
+            found += one.in_run(run)
     except StateMismatch:
         # It may be a state of a pipeline that differs in what its repeats repeat.
-        mismatches = mismatches or then.problems[:1]
-        if not mismatches:
-            raise
-    if mismatches and then.problems:
-        mismatches[0] = replace(mismatches[0], try_before=then.problems[0].try_before)
-    return run, mismatches
+        if not any(isinstance(one, Mismatch) for one in found):
+            if not earlier.problems:
+                raise
+            found.append(earlier.problems[0])
+    for problem in earlier.problems[:1]:
+        found = [
+            replace(one, try_before=problem.try_before) if isinstance(one, Mismatch) else one
+            for one in found
+        ]
+    return run, found
 
 
 def _is_own(positions: Any, stage: Stage[Any]) -> bool:

@@ -21,8 +21,8 @@ from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Relianc
 from .stage import Stage
 from .timeline import UNBOUNDED
 
-Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
-"""Turns a stage of the pipeline into what it was in the run."""
+StageEdit: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
+"""Makes another stage of a stage."""
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
 """What a resume relies on that draws items again."""
@@ -75,7 +75,7 @@ def relied_on_by(ahead: int, epoch: int) -> Reliance:
     return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
-class InputThen(NamedTuple):
+class EarlierInput(NamedTuple):
     """What the input of a stage was.
 
     Attributes:
@@ -89,14 +89,14 @@ class InputThen(NamedTuple):
 
 @final
 @dataclass
-class PipelineThen:
+class EarlierPipeline:
     """What a pipeline was in a run, as far as it may be another now.
 
     Attributes:
       stage: the last stage of now.
       epochs_of_loop: how many epochs of the whole pipeline were begun.
       lists_arguments: whether all arguments by position are wanted, which may then disagree.
-      changes: of the stages that were others, by the `id` of the stage.
+      undo: makes of a stage what it was, by the `id` of the stage.
       inputs: of the stages that had others in some epochs, by the `id` of the stage.
       problems: what does not hold of pipelines by epoch, wherever the run stands in them.
     """
@@ -104,8 +104,8 @@ class PipelineThen:
     stage: Stage[Any]
     epochs_of_loop: float
     lists_arguments: bool
-    changes: dict[int, Change] = field(default_factory=dict)
-    inputs: dict[int, InputThen] = field(default_factory=dict)
+    undo: dict[int, StageEdit] = field(default_factory=dict)
+    inputs: dict[int, EarlierInput] = field(default_factory=dict)
     problems: list[Mismatch] = field(default_factory=list)
 
     @cached_property
@@ -120,9 +120,9 @@ class PipelineThen:
 
         def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
             key = id(present[number])
-            if key in self.changes:
+            if key in self.undo:
                 try:
-                    found = self.changes[key](found)
+                    found = self.undo[key](found)
                 except (InvalidArgument, InvalidType) as error:
                     raise StateMismatch(f"no stage was saved like this: {error}", found) from None
             if key in self.inputs:
@@ -149,57 +149,57 @@ class SavedRun:
     Args:
       stage: the last stage.
       position: of the state.
-      then: what the pipeline was.
+      earlier: what the pipeline was.
     """
 
     def __init__(
         self,
         stage: Stage[Any],
         position: SavedPosition,
-        then: PipelineThen,
+        earlier: EarlierPipeline,
     ) -> None:
-        self.lists_arguments = then.lists_arguments
+        self.lists_arguments = earlier.lists_arguments
         self._stage = stage
         self._position = position
-        self._then = then
+        self._earlier = earlier
 
     @property
     def epoch(self) -> int:
         """Of the last item that was handed out."""
         return self._reaches[0]
 
-    def then(self, stage: Stage[Any]) -> Stage[Any]:
+    def as_it_was(self, stage: Stage[Any]) -> Stage[Any]:
         """``stage`` as it was."""
-        return self._then.stages[id(stage)]
+        return self._earlier.stages[id(stage)]
 
     def items_read(self, stage: Stage[Any]) -> float:
         """How many items of ``stage`` were read, at most."""
         if id(stage) in self._unbounded:
             return UNBOUNDED
-        return reach_of(self.then(stage), self._reaches[1])
+        return reach_of(self.as_it_was(stage), self._reaches[1])
 
     def epochs_begun(self, stage: Stage[Any] | None) -> float:
         """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
         if stage is None:
             return self._position.epoch + 1
-        inputs = self._then.inputs.get(id(stage))
+        inputs = self._earlier.inputs.get(id(stage))
         only_saved = inputs is not None and not inputs.is_known
         if only_saved and self._position.ahead:
             return UNBOUNDED
         try:
-            return epochs_begun(self.then(stage), self._reaches[1], only_saved=only_saved)
+            return epochs_begun(self.as_it_was(stage), self._reaches[1], only_saved=only_saved)
         except StateMismatch:  # it is a state of something else
             return UNBOUNDED
 
-    def refused(self, stage: Stage[Any] | None, change: Change) -> str | None:
-        """Why the pipeline cannot be built with ``change`` of ``stage``; None if it can."""
-        return why_not_built(self._stage, stage, change)
+    def why_not_built(self, stage: Stage[Any] | None, edit: StageEdit) -> str | None:
+        """Why the pipeline cannot be built with ``edit`` of ``stage``; None if it can."""
+        return why_not_built(self._stage, stage, edit)
 
     @cached_property
     def _reaches(self) -> tuple[int, list[Reach]]:
         """The epoch of the last item, and how far each stage was read."""
         try:
-            return _reaches(self.then(self._stage), self._position)
+            return _read_until(self.as_it_was(self._stage), self._position)
         except InvalidArgument as error:
             raise StateMismatch(
                 f"no run of this pipeline can have this state: {error}", self._stage
@@ -212,33 +212,33 @@ class SavedRun:
             id(below)
             for now, _ in walk(self._stage)
             if not now._run_changes.orders_as(
-                now, self.then(now), reach_of(self.then(now), self._reaches[1])
+                now, self.as_it_was(now), reach_of(self.as_it_was(now), self._reaches[1])
             )
             for upstream in now.inputs
             for below, _ in walk(upstream)
         }
 
 
-def why_not_built(root: Stage[Any], changed: Stage[Any] | None, change: Change) -> str | None:
-    """Why the pipeline up to ``root`` cannot be built with ``change`` of one of its stages; None if it can.
+def why_not_built(root: Stage[Any], edited: Stage[Any] | None, edit: StageEdit) -> str | None:
+    """Why the pipeline up to ``root`` cannot be built with ``edit`` of one of its stages; None if it can.
 
     Args:
       root: the last stage.
-      changed: the stage; None for the whole pipeline.
-      change: of it.
+      edited: the stage; None for the whole pipeline.
+      edit: of it.
     """
     present = [found for found, _ in walk(root)]
     try:
-        if changed is None:
-            change(root)
+        if edited is None:
+            edit(root)
         else:
-            rebuilt(root, lambda number, one: change(one) if present[number] is changed else one)
+            rebuilt(root, lambda number, one: edit(one) if present[number] is edited else one)
     except (InvalidArgument, InvalidType) as error:
         return str(error)
     return None
 
 
-def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
+def _read_until(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
     epoch = position.epoch_reached
     if any(source.reads_once for source, _ in inexact_sources(was)):
         # What is passed over would be lost.

@@ -643,9 +643,13 @@ MUTATIONS: Final = [
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # changed runs
-    Mutation("core/differences.py", "if found and all(one.of_rank for one in found)", "if found"),
-    Mutation("core/differences.py", "if not is_latest:", "if False:"),
-    Mutation("core/differences.py", "(one.mismatches or then.lists_arguments)", "one.mismatches"),
+    Mutation(
+        "core/epochs_difference.py", "if found and all(one.of_rank for one in found)", "if found"
+    ),
+    Mutation("core/epochs_difference.py", "begun <= span.following and begun < UNBOUNDED", "True"),
+    Mutation(
+        "core/differences.py", "(self.mismatches or earlier.lists_arguments)", "self.mismatches"
+    ),
     Mutation("core/reach.py", "if count == UNBOUNDED:\n        yield", "if False:\n        yield"),
     Mutation("core/reach.py", "stage.length + 1)", "stage.length)"),
     Mutation(

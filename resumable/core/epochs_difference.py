@@ -1,0 +1,278 @@
+"""How the pipelines of epochs differ from those of a saved run."""
+
+# An input whose epochs are counted, by a repeat or by the loop over the pipeline, may be another pipeline in the epochs
+# that were not begun. So each such input is compared epoch by epoch, also where it is one pipeline for all of them.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, final
+
+from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, in_epoch
+from .argument_change import EpochsChange
+from .differences import Difference, EpochSpan, FoundArgument
+from .epochs import checked_by_epoch, one_by_epoch
+from .fingerprint import StageIdentity
+from .graph import walk, with_inputs
+from .layout import LISTS, common_layout
+from .mismatch import Mismatch, Rule
+from .pipelines_by_epoch import PIPELINES, follows_from_repeats
+from .relation import Repeated, kind_of
+from .saved_run import EarlierInput, EarlierPipeline, SavedRun, why_not_built
+from .stage import Stage
+from .timeline import UNBOUNDED, changed_from
+
+
+class EpochCount(NamedTuple):
+    """What counts epochs: a stage, or the loop over the whole pipeline.
+
+    Attributes:
+      stage: None for the loop.
+      path: of the stage, or of the pipeline.
+      divides: the stage after it that divides its items into partitions, if one does.
+    """
+
+    stage: Stage[Any] | None = None
+    path: str = "pipeline"
+    divides: Stage[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of what counts, as of its `FoundArgument`."""
+        return BY_EPOCH if self.stage is None else type(self.stage).__name__
+
+    @property
+    def repeat(self) -> Stage[Any] | None:
+        """The stage, if it goes through several epochs."""
+        return self.stage if self.stage is not None and kind_of(self.stage) is Repeated else None
+
+    @property
+    def where(self) -> str | None:
+        """Before which stages a `by_epoch` may stand whose epochs these are; None for the loop."""
+        if self.repeat is None:
+            return None
+        return f"before {self.repeat}" + (f", or before {self.divides}" if self.divides else "")
+
+
+class PipelinesOfEpochs(NamedTuple):
+    """The pipelines of some epochs, compared.
+
+    Attributes:
+      first: the first epoch.
+      following: the one after the last.
+      differences: between the saved pipeline of these epochs and the present one.
+    """
+
+    first: int
+    following: float
+    differences: list[Difference]
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """What does not hold if both must be equal."""
+        return [mismatch for one in self.differences for mismatch in one.mismatches]
+
+    @property
+    def of_another_rank(self) -> Mismatch | None:
+        """What does not hold if the two only belong to different ranks; None otherwise.
+
+        What is planned for later epochs may change, but a plan that has not changed is one for these ranks.
+        """
+        found = self.mismatches
+        return found[0] if found and all(one.of_rank for one in found) else None
+
+
+class Problem(NamedTuple):
+    """What does not hold of the pipelines by epoch.
+
+    Attributes:
+      epoch: the first one in which it does not.
+      mismatch: in that epoch.
+    """
+
+    epoch: int
+    mismatch: Mismatch
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EpochsDifference(Difference):
+    """Pipelines by epoch, which may be others in the epochs that were not begun.
+
+    Attributes:
+      path: of the pipelines.
+      counting: what counts the epochs.
+      trees: what is saved and what is there now.
+      spans: the epochs in which neither changes.
+    """
+
+    path: str
+    counting: EpochCount
+    trees: tuple[SavedPipeline, StageIdentity]
+    spans: Sequence[PipelinesOfEpochs]
+
+    @property
+    def saved(self) -> list[tuple[int, SavedPipeline]]:
+        """The saved pipelines, each next to its first epoch."""
+        return self.trees[0].epochs
+
+    @property
+    def present(self) -> list[tuple[int, StageIdentity]]:
+        """The pipelines of now."""
+        return self.trees[1].epochs
+
+    @property
+    def is_of_all_epochs(self) -> bool:
+        """Whether there is one pipeline for all epochs, saved and now."""
+        return len(self.saved) == len(self.present) == 1
+
+    @cached_property
+    def known(self) -> list[tuple[int, Stage[Any] | None]]:
+        """The stage of now that is as each saved pipeline, next to the first epoch of that; None if none is."""
+        present = [(one.as_saved(), one.stage) for _, one in self.present]
+        return [
+            (first, next((stage for tree, stage in present if tree == pipeline), None))
+            for first, pipeline in self.saved
+        ]
+
+    @property
+    def as_they_were(self) -> list[tuple[int, Stage[Any]]]:
+        """The saved pipelines, each next to its first epoch; one that is not there any more as the present one."""
+        return [
+            (first, in_epoch(self.present, first).stage if stage is None else stage)
+            for first, stage in self.known
+        ]
+
+    def fixed(self, earlier: EarlierPipeline) -> Mismatch | None:
+        of_loop = self.counting.stage is None
+        fixed, problem = self._first_problem(
+            earlier.epochs_of_loop if of_loop else UNBOUNDED,
+            lambda span: next(filter(None, (one.fixed(earlier) for one in span.differences)), None),
+        )
+        if not fixed and (problem or not self.is_of_all_epochs):
+            self._note_inputs(problem, earlier)
+        return fixed
+
+    def _first_problem(
+        self, begun: float, mismatch_of: Callable[[PipelinesOfEpochs], Mismatch | None]
+    ) -> tuple[Mismatch | None, Problem | None]:
+        """A mismatch that the epochs do not explain, or the first problem in the epochs before ``begun``."""
+        for span in self.spans:
+            other_rank = span.of_another_rank
+            mismatch = other_rank if span.first >= begun else mismatch_of(span)
+            if mismatch is None:
+                continue
+            whole_run = self.is_of_all_epochs and mismatch.whole_run
+            if mismatch.says_where or whole_run or other_rank:
+                return mismatch, None
+            return None, Problem(span.first, mismatch)
+        return None, None
+
+    def _note_inputs(self, problem: Problem | None, earlier: EarlierPipeline) -> None:
+        """Note in ``earlier`` what the input of a stage was, and what does not hold of it from an epoch on."""
+        counts = self.counting.stage
+        inputs = EarlierInput(self.as_they_were, self._knows_first(problem))
+        # A pipeline that is there once now may have been several pipelines by epoch.
+        if inputs.is_known or id(counts) not in earlier.inputs:
+            earlier.inputs[id(counts)] = inputs
+        if problem:
+            may_stand = self.is_of_all_epochs and not why_not_built(
+                earlier.stage, counts, partial(self.with_present_from, 1)
+            )
+            where = self.counting.where if may_stand else None
+            earlier.problems.append(replace(problem.mismatch, try_before=where))
+
+    def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
+        # One pipeline for all epochs must agree in all of them, however many were begun.
+        begun = UNBOUNDED if self.is_of_all_epochs else run.epochs_begun(self.counting.stage)
+        arguments: list[FoundArgument] = []
+
+        def mismatch_in(span: PipelinesOfEpochs) -> Mismatch | None:
+            if not self.is_of_all_epochs and not (begun <= span.following and begun < UNBOUNDED):
+                return next(iter(span.mismatches), None)
+            count = EpochSpan(self.counting.name, self.counting.path, span.first, span.following)
+            for found in (found for one in span.differences for found in one.in_run(run)):
+                if isinstance(found, Mismatch):
+                    return found
+                arguments.append(found._replace(within=(count, *found.within)))
+            return None
+
+        fixed, problem = self._first_problem(begun, mismatch_in)
+        if fixed:
+            yield fixed
+        elif problem or run.lists_arguments or not self.is_of_all_epochs:
+            yield from self._in_epochs(run, problem, arguments)
+
+    def _in_epochs(
+        self, run: SavedRun, problem: Problem | None, arguments: list[FoundArgument]
+    ) -> Iterator[Mismatch | FoundArgument]:
+        change, path = self._change(run, problem), self.counting.path
+        is_listed = run.lists_arguments and self.is_written
+        if problem and change.is_fixed and not self._knows_first(problem):
+            yield problem.mismatch
+        elif problem and not is_listed:
+            yield Mismatch(Rule.EPOCHS, path, change=change, within=problem.mismatch)
+        else:
+            if is_listed:
+                yield FoundArgument(self.counting.name, path, change)
+            yield from arguments
+            yield from self._another_form()
+
+    def _change(self, run: SavedRun, problem: Problem | None) -> EpochsChange:
+        counts, begun = self.counting.stage, run.epochs_begun(self.counting.stage)
+        change = EpochsChange(
+            PIPELINES,
+            tuple(self.saved),
+            tuple((first, one.as_saved()) for first, one in self.present),
+            begun,
+            differs_from=None if problem is None else problem.epoch,
+            repeat=None if counts is None else str(counts),
+            where=self.counting.where,
+            repeats_within=any(
+                kind_of(stage) is Repeated
+                for _, one in self.present
+                for stage, _ in walk(one.stage)
+            ),
+        )
+        if change.is_fixed:
+            return change
+        return replace(
+            change, refused=run.why_not_built(counts, partial(self.with_present_from, int(begun)))
+        )
+
+    def _knows_first(self, problem: Problem | None) -> bool:
+        """Whether it is known what the pipeline of the first epoch was."""
+        return problem is None or problem.epoch > 0 or self.known[0][1] is not None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether users have written pipelines by epoch here, or can do so before a repeat."""
+        trees = (self.trees[0], self.trees[1].as_saved())
+        written = (tree for tree in trees if len(tree.epochs) > 1)
+        return self.counting.repeat is not None or not all(map(follows_from_repeats, written))
+
+    def with_present_from(self, begun: int, stage: Stage[Any]) -> Stage[Any]:
+        """A copy of ``stage``, which counts epochs, over the pipelines of now from epoch ``begun`` on.
+
+        The earlier pipelines are copies, so that each is another object than the present pipeline that may represent it.
+        """
+        before = tuple((first, copy(one)) for first, one in self.as_they_were)
+        after = tuple((first, one.stage) for first, one in self.present)
+        split = checked_by_epoch(one_by_epoch(changed_from(before, after, begun)))
+        return split if self.counting.stage is None else with_inputs(stage, (split,))
+
+    def _another_form(self) -> Iterator[Mismatch]:
+        """That the items of later epochs have another form than those of earlier ones."""
+        before = [stage.block_layout for _, stage in self.known if stage is not None]
+        now = common_layout([one.stage.block_layout for _, one in self.present])
+        of_loop = self.counting.stage is None
+        if of_loop or not before or common_layout(before) is LISTS or now is not LISTS:
+            return
+        reason = (
+            "the pipelines of later epochs must have items of the form that the others have, as arrays or as objects, "
+            f"since functions are given blocks of them, got {in_epoch(self.present, 0).stage!r}"
+        )
+        yield Mismatch(Rule.CONTENT, self.path, reason=reason)

@@ -132,7 +132,7 @@ class EpochsDifference(Difference):
     @cached_property
     def known(self) -> list[tuple[int, Stage[Any] | None]]:
         """The stage of now that is as each saved pipeline, next to the first epoch of that; None if none is."""
-        present = [(one.as_saved(), one.stage) for _, one in self.present]
+        present = [(one.as_saved(), one.stage) for _, one in reversed(self.present)]
         return [
             (first, next((stage for tree, stage in present if tree == pipeline), None))
             for first, pipeline in self.saved

@@ -121,7 +121,10 @@ def _merge(states: list[State]) -> State:
 
 def _has_ended(value: Any) -> bool:
     """Whether somewhere in ``value`` all partitions of a rank have ended."""
-    return any(found["ended"] and all(found["ended"]) for found in states_of_partitions(value))
+    ends = (found["ended"] for found in states_of_partitions(value))
+    return any(
+        isinstance(each, list) and each and all(one is True for one in each) for each in ends
+    )
 
 
 def _checked(state: Any) -> State:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, TypeVar, final
 
 from ..errors import shorten
@@ -73,14 +76,17 @@ class SavedPipeline:
         read = (cls.of_node(part, below(path, inputs, at)) for at, part in enumerate(inputs))
         return cls(name, version, fields, tuple(read))
 
-    @property
+    @cached_property
     def epochs(self) -> list[tuple[int, SavedPipeline]]:
         """The pipeline of each epoch, next to the first epoch of each; itself if it is the same in all."""
         starts = self.fields.get("starts")
-        if self.name != BY_EPOCH or not isinstance(starts, (list, tuple)):
+        if self.name_with_version != BY_EPOCH or self.fields.keys() != {"starts"}:
             return [(0, self)]
-        is_read = all(type(start) is int for start in starts) and self.inputs
-        if not is_read or len(starts) != len(self.inputs) or sorted(set(starts)) != list(starts):
+        if not isinstance(starts, list) or any(type(start) is not int for start in starts):
+            return [(0, self)]
+        if len(starts) != len(self.inputs) or not starts or starts[0] < 0:
+            return [(0, self)]
+        if sorted(set(starts)) != starts:
             return [(0, self)]
         return list(zip([0, *starts[1:]], self.inputs, strict=True))
 
@@ -108,7 +114,7 @@ class SavedPipeline:
 
 def in_epoch(pipelines: Sequence[tuple[int, V]], epoch: int) -> V:
     """The one of ``pipelines``, each next to its first epoch, that holds in ``epoch``."""
-    return next(pipeline for first, pipeline in reversed(pipelines) if first <= epoch)
+    return pipelines[bisect_right(pipelines, epoch, key=itemgetter(0)) - 1][1]
 
 
 def below(path: str, upstreams: Sequence[Any], number: int) -> str:

@@ -90,3 +90,38 @@ def test_a_fingerprint_is_read_and_written_again() -> None:
     for damaged in ("[", "[]", "5", '["Batch",{},[3]]', 7, None):
         with pytest.raises(UnreadableFingerprint, match="fingerprint"):
             SavedPipeline.read(damaged)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        '["ByEpoch@99",{"starts":[0,1]},["Range",{"stop":9}],["Range",{"stop":5}]]',
+        '["ByEpoch",{"starts":[0,1],"other":5},["Range",{"stop":9}],["Range",{"stop":5}]]',
+        '["ByEpoch",{"starts":[-5,-3]},["Range",{"stop":9}],["Range",{"stop":5}]]',
+        '["ByEpoch",{"starts":[]}]',
+        '["ByEpoch",{"starts":"01"},["Range",{"stop":9}],["Range",{"stop":5}]]',
+    ],
+)
+@pytest.mark.parametrize("stage", ["{}", '["Repeat",{}]'])
+def test_pipelines_by_epoch_that_this_version_cannot_read_are_refused(
+    damaged: str, stage: str
+) -> None:
+    pipeline = rs.range(9).repeat(2) if "Repeat" in stage else rs.range(9)
+    state = {**saved(pipeline, 2), "fingerprint": stage.format(damaged)}
+    with pytest.raises(rs.StateMismatch, match="ByEpoch"):
+        pipeline.resume(state)
+
+
+def test_the_advice_for_equal_pipelines_by_epoch_is_what_a_resume_accepts() -> None:
+    def mixed(weights: Any) -> rs.Pipeline[int]:
+        return rs.mix(rs.range(9), rs.range(9, 18), weights=weights, seed=1)
+
+    state = saved(rs.by_epoch({0: mixed([1, 1]), 2: mixed([1, 2])}).repeat(3), 4)
+    found = run_position(
+        (other := rs.by_epoch({0: mixed([1, 1]), 1: mixed([1, 1])}).repeat(3)).stage,
+        saved_position(other.stage, state),
+    )
+    changed = rs.by_epoch({0: mixed({0: [1, 1], 4: [1, 2]}), 1: mixed([1, 1])}).repeat(3)
+    of_mix = [one.value for one in found.arguments if one.stage == "Mix"]
+    assert of_mix
+    assert all(one.is_fixed for one in of_mix) == bool(mismatches(state, changed))

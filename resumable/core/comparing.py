@@ -92,7 +92,7 @@ class _Comparison:
 
     @property
     def as_if_saved(self) -> SavedPipeline:
-        """The saved stage; one that may begin in a run was there before, and did nothing."""
+        """The saved stage. A new stage that may begin mid-run counts as saved with its defaults."""
         is_new = self.in_state.name != self.ours.name and self.ours.stage._run_changes.may_begin
         return SavedPipeline(self.ours.name, "", {}, (self.in_state,)) if is_new else self.in_state
 
@@ -103,11 +103,12 @@ class _Comparison:
             yield self._fixed(problem)
             return
         fields = self._fields(saved)
-        yield from self._of_argument(fields)
+        argument = list(self._of_argument(fields))
         if self._may_grow and self._continues_names(fields.get("names")):
             fields = {**fields, "names": self.ours.fields["names"][0]}
         for field in [*self.ours.fields, *sorted(fields.keys() - self.ours.fields.keys())]:
             yield from self._of_field(field, fields)
+        yield from argument
         yield from self._of_inputs(saved, fields)
 
     def _fixed(self, mismatch: Mismatch) -> Difference:
@@ -158,18 +159,18 @@ class _Comparison:
         present = self.ours.present_timeline
         if saved is None or argument is None or present is None:
             return
-        change = partial(_with_timeline, saved)
+        undo = partial(stage._run_changes.with_timeline, timeline=saved)
         described = self.ours.described
         fields_so_far = [field for field in self.ours.fields if described[field].when >= SO_FAR]
         found = [one for field in fields_so_far for one in self._of_value(field, fields)]
         mismatches = [mismatch for one in found for mismatch in one.mismatches]
         if mismatches and (other := self._other_stage(self.in_state)):
             mismatches = [other]
-        yield ArgumentDifference(mismatches, stage, change, self.path, argument, saved, present)
+        yield ArgumentDifference(mismatches, stage, undo, self.path, argument, saved, present)
 
     def _of_field(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
         ours = self.ours
-        current, _ = ours.fields.get(field, ("nothing", "nothing"))
+        current, _ = ours.fields.get(field, (MISSING, MISSING))
         when = ours.described[field].when if field in ours.described else NOTHING
         if when >= SO_FAR and self.ours.timeline(fields) is not None:
             return
@@ -186,7 +187,9 @@ class _Comparison:
                 )
         elif when == OVER_EPOCHS:
             yield from self._over_epochs(field, fields)
-        elif when != LATER_EPOCHS or (field in fields and current is not MISSING):
+        elif when != LATER_EPOCHS or (
+            field in fields and not (field in ours.fields and current is MISSING)
+        ):
             # Earlier versions did not note it, or it makes no difference.
             yield from self._of_value(field, fields)
 
@@ -197,15 +200,15 @@ class _Comparison:
         if field in fields:
             mismatch = self._unequal(field, fields[field], getattr(stage, field))
         if mismatch and type(fields[field]) is int:
-            change = partial(_with_argument, described.shown_as or field, fields[field])
-            yield ReachedField([mismatch], stage, change, field)
+            undo = partial(dataclasses.replace, **{described.shown_as or field: fields[field]})
+            yield ReachedField([mismatch], stage, undo, field)
         elif mismatch:
             yield self._fixed(mismatch)
 
     def _of_value(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
         """A field that must be equal."""
         ours = self.ours
-        current, default = ours.fields.get(field, ("nothing", "nothing"))
+        current, default = ours.fields.get(field, (MISSING, MISSING))
         saved = fields.get(field, default)
         if saved is MISSING and field in ours.of_rank and self._names_no_rank(fields):
             reason = (
@@ -241,9 +244,9 @@ class _Comparison:
             reason = "was an input added or removed?"
             mismatches = [self._mismatch(Rule.INPUTS, saved=before, present=now, reason=reason)]
         if has_new or (self._may_grow and timeline is None and before == now):
-            change = None if timeline else partial(_with_first_inputs, before)
+            undo = None if timeline else partial(changes.without_joined, count=before)
             refused = changes.cannot_join(stage, before)
-            yield InputsDifference(mismatches, stage, change, self.path, before, refused)
+            yield InputsDifference(mismatches, stage, undo, self.path, before, refused)
         elif mismatches:
             yield FixedDifference(mismatches, stage)
             return
@@ -257,20 +260,6 @@ class _Comparison:
             yield from _in_epochs(
                 *pair, counting, self.is_own, below(self.path, ours.upstreams, number)
             )
-
-
-def _with_timeline(timeline: Any, stage: Stage[Any]) -> Stage[Any]:
-    changed: Stage[Any] = stage._run_changes.with_timeline(stage, timeline)
-    return changed
-
-
-def _with_first_inputs(count: int, stage: Stage[Any]) -> Stage[Any]:
-    changed: Stage[Any] = stage._run_changes.without_joined(stage, count)
-    return changed
-
-
-def _with_argument(name: str, value: Any, stage: Stage[Any]) -> Stage[Any]:
-    return dataclasses.replace(stage, **{name: value})
 
 
 def _why_another_stage(saved: str, ours: StageIdentity) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 from .argument_change import ArgumentChange
 from .mismatch import Mismatch, Rule
-from .saved_run import EarlierPipeline, SavedRun, StageEdit
+from .saved_run import SavedRun, StageEdit
 from .stage import Stage
 from .timeline import INPUTS, UNBOUNDED, ByPosition, Timeline
 
@@ -64,13 +64,13 @@ class Difference(ABC):
     stage: Stage[Any]
     undo: StageEdit | None = None
 
-    def fixed(self, earlier: EarlierPipeline) -> Mismatch | None:
+    def fixed(self, run: SavedRun) -> Mismatch | None:
         """What does not hold wherever the run stands; None if that depends on the run.
 
-        What was different is noted in ``earlier``.
+        What was different is noted in ``run``.
         """
-        if self.undo is not None and (self.mismatches or earlier.lists_arguments):
-            earlier.undo[id(self.stage)] = self.undo
+        if self.undo is not None and (self.mismatches or run.lists_arguments):
+            run.undo[id(self.stage)] = self.undo
         return None
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Difference(ABC):
 class FixedDifference(Difference):
     """A mismatch wherever the run stands."""
 
-    def fixed(self, earlier: EarlierPipeline) -> Mismatch | None:
+    def fixed(self, run: SavedRun) -> Mismatch | None:
         return self.mismatches[0]
 
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
@@ -149,9 +149,9 @@ class InputsDifference(Difference):
     saved: int = 0
     refused: str | None = None
 
-    def fixed(self, earlier: EarlierPipeline) -> Mismatch | None:
+    def fixed(self, run: SavedRun) -> Mismatch | None:
         if self.undo is not None or self.refused is None or not self.mismatches:
-            return super().fixed(earlier)
+            return super().fixed(run)
         return replace(self.mismatches[0], reason=self.refused)
 
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:

@@ -21,7 +21,7 @@ from .layout import LISTS, common_layout
 from .mismatch import Mismatch, Rule
 from .pipelines_by_epoch import PIPELINES, follows_from_repeats
 from .relation import Repeated, kind_of
-from .saved_run import EarlierInput, EarlierPipeline, SavedRun, why_not_built
+from .saved_run import EarlierInput, SavedRun
 from .stage import Stage
 from .timeline import UNBOUNDED, changed_from
 
@@ -131,7 +131,7 @@ class EpochsDifference(Difference):
 
     @cached_property
     def known(self) -> list[tuple[int, Stage[Any] | None]]:
-        """The stage of now that is as each saved pipeline, next to the first epoch of that; None if none is."""
+        """(first epoch, present stage equal to the saved pipeline, or None) pairs."""
         present = [(one.as_saved(), one.stage) for _, one in reversed(self.present)]
         return [
             (first, next((stage for tree, stage in present if tree == pipeline), None))
@@ -140,26 +140,26 @@ class EpochsDifference(Difference):
 
     @property
     def as_they_were(self) -> list[tuple[int, Stage[Any]]]:
-        """The saved pipelines, each next to its first epoch; one that is not there any more as the present one."""
+        """(first epoch, stage) pairs of the saved pipelines; a removed one is represented by the present one."""
         return [
             (first, in_epoch(self.present, first).stage if stage is None else stage)
             for first, stage in self.known
         ]
 
-    def fixed(self, earlier: EarlierPipeline) -> Mismatch | None:
+    def fixed(self, run: SavedRun) -> Mismatch | None:
         of_loop = self.counting.stage is None
         fixed, problem = self._first_problem(
-            earlier.epochs_of_loop if of_loop else UNBOUNDED,
-            lambda span: next(filter(None, (one.fixed(earlier) for one in span.differences)), None),
+            run.position.epoch + 1 if of_loop else UNBOUNDED,
+            lambda span: next(filter(None, (one.fixed(run) for one in span.differences)), None),
         )
         if not fixed and (problem or not self.is_of_all_epochs):
-            self._note_inputs(problem, earlier)
+            self._note_inputs(problem, run)
         return fixed
 
     def _first_problem(
         self, begun: float, mismatch_of: Callable[[PipelinesOfEpochs], Mismatch | None]
     ) -> tuple[Mismatch | None, Problem | None]:
-        """A mismatch that the epochs do not explain, or the first problem in the epochs before ``begun``."""
+        """(mismatch that refuses the whole run, None), or (None, first problem before epoch ``begun``)."""
         for span in self.spans:
             other_rank = span.of_another_rank
             mismatch = other_rank if span.first >= begun else mismatch_of(span)
@@ -171,19 +171,19 @@ class EpochsDifference(Difference):
             return None, Problem(span.first, mismatch)
         return None, None
 
-    def _note_inputs(self, problem: Problem | None, earlier: EarlierPipeline) -> None:
-        """Note in ``earlier`` what the input of a stage was, and what does not hold of it from an epoch on."""
+    def _note_inputs(self, problem: Problem | None, run: SavedRun) -> None:
+        """Note in ``run`` the saved input of the stage, and its first mismatch."""
         counts = self.counting.stage
         inputs = EarlierInput(self.as_they_were, self._knows_first(problem))
         # A pipeline that is there once now may have been several pipelines by epoch.
-        if inputs.is_known or id(counts) not in earlier.inputs:
-            earlier.inputs[id(counts)] = inputs
+        if inputs.is_known or id(counts) not in run.inputs:
+            run.inputs[id(counts)] = inputs
         if problem:
-            may_stand = self.is_of_all_epochs and not why_not_built(
-                earlier.stage, counts, partial(self.with_present_from, 1)
+            may_stand = self.is_of_all_epochs and not run.why_not_built(
+                counts, partial(self.with_present_from, 1)
             )
             where = self.counting.where if may_stand else None
-            earlier.problems.append(replace(problem.mismatch, try_before=where))
+            run.problems.append(replace(problem.mismatch, try_before=where))
 
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
         # One pipeline for all epochs must agree in all of them, however many were begun.
@@ -257,7 +257,7 @@ class EpochsDifference(Difference):
     def with_present_from(self, begun: int, stage: Stage[Any]) -> Stage[Any]:
         """A copy of ``stage``, which counts epochs, over the pipelines of now from epoch ``begun`` on.
 
-        The earlier pipelines are copies, so that each is another object than the present pipeline that may represent it.
+        The earlier pipelines are copies, because stages are looked up by identity.
         """
         before = tuple((first, copy(one)) for first, one in self.as_they_were)
         after = tuple((first, one.stage) for first, one in self.present)

@@ -61,11 +61,11 @@ def _cut_between_words(text: str, most: int) -> str:
 def _sources_shown(pipeline: SavedPipeline) -> Iterator[str]:
     if not pipeline.inputs:
         shown = (
-            f"{_name(field)}={_value(value)}"
+            f"{show_name(field)}={_value(value)}"
             for field, value in pipeline.fields.items()
             if field != CONTENTS  # digests, which say nothing to people
         )
-        yield f"{_name(pipeline.name)}({', '.join(shown)})"
+        yield f"{show_name(pipeline.name)}({', '.join(shown)})"
     for upstream in pipeline.inputs:
         yield from _sources_shown(upstream)
 
@@ -76,7 +76,7 @@ def _value(value: Any) -> str:
     return f"<{value}>" if is_plain else repr(value)
 
 
-def _name(name: str) -> str:
+def show_name(name: str) -> str:
     """A name from a file, without anything that a terminal would take for a command."""
     return name if name.isidentifier() and name.isascii() else repr(name)
 

@@ -13,7 +13,7 @@ from .differences import FoundArgument
 from .fingerprint import fingerprint, identified
 from .mismatch import Mismatch, Rule
 from .reliance import NOTHING, Reliance
-from .saved_run import EarlierPipeline, SavedPosition, SavedRun, relied_on_by
+from .saved_run import SavedPosition, SavedRun, relied_on_by
 from .stage import Stage
 
 
@@ -106,20 +106,20 @@ def _compared(
     differing = differences(
         tree, identified(stage, relied_on), partial(_is_own, position.positions)
     )
-    earlier = EarlierPipeline(stage, position.epoch + 1, lists_arguments)
-    if fixed := [mismatch for one in differing if (mismatch := one.fixed(earlier))]:
+    run = SavedRun(stage, position, lists_arguments)
+    if fixed := [mismatch for one in differing if (mismatch := one.fixed(run))]:
         return None, [*fixed]
-    run, found = SavedRun(stage, position, earlier), list[Mismatch | FoundArgument]()
+    found = list[Mismatch | FoundArgument]()
     try:
         for one in differing:
             found += one.in_run(run)
     except StateMismatch:
         # It may be a state of a pipeline that differs in what its repeats repeat.
         if not any(isinstance(one, Mismatch) for one in found):
-            if not earlier.problems:
+            if not run.problems:
                 raise
-            found.append(earlier.problems[0])
-    for problem in earlier.problems[:1]:
+            found.append(run.problems[0])
+    for problem in run.problems[:1]:
         found = [
             replace(one, try_before=problem.try_before) if isinstance(one, Mismatch) else one
             for one in found

@@ -79,7 +79,7 @@ class EarlierInput(NamedTuple):
     """What the input of a stage was.
 
     Attributes:
-      pairs: first epochs and pipelines; the present pipeline where none of now is as the saved one.
+      pairs: (first epoch, input) pairs; the present input where the saved one is unknown.
       is_known: whether it is known in the first epoch.
     """
 
@@ -89,27 +89,75 @@ class EarlierInput(NamedTuple):
 
 @final
 @dataclass
-class EarlierPipeline:
-    """What a pipeline was in a run, as far as it may be another now.
+class SavedRun:
+    """How far a run had read of a pipeline when it was saved, and what the pipeline was then.
+
+    Items that a resume reads again are passed over, as the resume will do. How far the run was is asked only once
+    all differences of the pipeline are noted.
 
     Attributes:
-      stage: the last stage of now.
-      epochs_of_loop: how many epochs of the whole pipeline were begun.
+      stage: the last stage of the present pipeline.
+      position: of the state.
       lists_arguments: whether all arguments by position are wanted, which may then disagree.
       undo: makes of a stage what it was, by the `id` of the stage.
-      inputs: of the stages that had others in some epochs, by the `id` of the stage.
-      problems: what does not hold of pipelines by epoch, wherever the run stands in them.
+      inputs: saved inputs of the stages whose input differs by epoch, by the `id` of the stage.
+      problems: mismatches between the pipelines of an epoch, wherever the run stands in them.
     """
 
     stage: Stage[Any]
-    epochs_of_loop: float
+    position: SavedPosition
     lists_arguments: bool
     undo: dict[int, StageEdit] = field(default_factory=dict)
     inputs: dict[int, EarlierInput] = field(default_factory=dict)
     problems: list[Mismatch] = field(default_factory=list)
 
+    @property
+    def epoch(self) -> int:
+        """Of the last item that was handed out."""
+        return self._reaches[0]
+
+    def as_it_was(self, stage: Stage[Any]) -> Stage[Any]:
+        """``stage`` as it was."""
+        return self._earlier[id(stage)]
+
+    def items_read(self, stage: Stage[Any]) -> float:
+        """How many items of ``stage`` were read, at most."""
+        if id(stage) in self._unbounded:
+            return UNBOUNDED
+        return reach_of(self.as_it_was(stage), self._reaches[1])
+
+    def epochs_begun(self, stage: Stage[Any] | None) -> float:
+        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
+        if stage is None:
+            return self.position.epoch + 1
+        inputs = self.inputs.get(id(stage))
+        only_saved = inputs is not None and not inputs.is_known
+        if only_saved and self.position.ahead:
+            return UNBOUNDED
+        try:
+            return epochs_begun(self.as_it_was(stage), self._reaches[1], only_saved=only_saved)
+        except StateMismatch:  # it is a state of something else
+            return UNBOUNDED
+
+    def why_not_built(self, edited: Stage[Any] | None, edit: StageEdit) -> str | None:
+        """Why the pipeline cannot be built with ``edit`` of one of its stages; None if it can.
+
+        Args:
+          edited: the stage; None for the whole pipeline.
+          edit: of it.
+        """
+        present = [found for found, _ in walk(self.stage)]
+        try:
+            if edited is None:
+                edit(self.stage)
+            else:
+                rebuilt(self.stage, lambda at, one: edit(one) if present[at] is edited else one)
+        except (InvalidArgument, InvalidType) as error:
+            return str(error)
+        return None
+
     @cached_property
-    def stages(self) -> dict[int, Stage[Any]]:
+    def _earlier(self) -> dict[int, Stage[Any]]:
         """Each stage as it was, by the `id` of the stage of now.
 
         Raises:
@@ -139,103 +187,28 @@ class EarlierPipeline:
             ) from None
         return earlier
 
-
-@final
-class SavedRun:
-    """How far a run had read of a pipeline when it was saved.
-
-    Items that a resume reads again are passed over, as the resume will do.
-
-    Args:
-      stage: the last stage.
-      position: of the state.
-      earlier: what the pipeline was.
-    """
-
-    def __init__(
-        self,
-        stage: Stage[Any],
-        position: SavedPosition,
-        earlier: EarlierPipeline,
-    ) -> None:
-        self.lists_arguments = earlier.lists_arguments
-        self._stage = stage
-        self._position = position
-        self._earlier = earlier
-
-    @property
-    def epoch(self) -> int:
-        """Of the last item that was handed out."""
-        return self._reaches[0]
-
-    def as_it_was(self, stage: Stage[Any]) -> Stage[Any]:
-        """``stage`` as it was."""
-        return self._earlier.stages[id(stage)]
-
-    def items_read(self, stage: Stage[Any]) -> float:
-        """How many items of ``stage`` were read, at most."""
-        if id(stage) in self._unbounded:
-            return UNBOUNDED
-        return reach_of(self.as_it_was(stage), self._reaches[1])
-
-    def epochs_begun(self, stage: Stage[Any] | None) -> float:
-        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
-        if stage is None:
-            return self._position.epoch + 1
-        inputs = self._earlier.inputs.get(id(stage))
-        only_saved = inputs is not None and not inputs.is_known
-        if only_saved and self._position.ahead:
-            return UNBOUNDED
-        try:
-            return epochs_begun(self.as_it_was(stage), self._reaches[1], only_saved=only_saved)
-        except StateMismatch:  # it is a state of something else
-            return UNBOUNDED
-
-    def why_not_built(self, stage: Stage[Any] | None, edit: StageEdit) -> str | None:
-        """Why the pipeline cannot be built with ``edit`` of ``stage``; None if it can."""
-        return why_not_built(self._stage, stage, edit)
-
     @cached_property
     def _reaches(self) -> tuple[int, list[Reach]]:
         """The epoch of the last item, and how far each stage was read."""
         try:
-            return _read_until(self.as_it_was(self._stage), self._position)
+            return _read_until(self.as_it_was(self.stage), self.position)
         except InvalidArgument as error:
             raise StateMismatch(
-                f"no run of this pipeline can have this state: {error}", self._stage
+                f"no run of this pipeline can have this state: {error}", self.stage
             ) from None
 
     @cached_property
     def _unbounded(self) -> set[int]:
-        """The stages, by their `id`, before a stage that orders its items by another rule now."""
+        """The `id` of every stage before a stage whose order has changed."""
         return {
             id(below)
-            for now, _ in walk(self._stage)
+            for now, _ in walk(self.stage)
             if not now._run_changes.orders_as(
                 now, self.as_it_was(now), reach_of(self.as_it_was(now), self._reaches[1])
             )
             for upstream in now.inputs
             for below, _ in walk(upstream)
         }
-
-
-def why_not_built(root: Stage[Any], edited: Stage[Any] | None, edit: StageEdit) -> str | None:
-    """Why the pipeline up to ``root`` cannot be built with ``edit`` of one of its stages; None if it can.
-
-    Args:
-      root: the last stage.
-      edited: the stage; None for the whole pipeline.
-      edit: of it.
-    """
-    present = [found for found, _ in walk(root)]
-    try:
-        if edited is None:
-            edit(root)
-        else:
-            rebuilt(root, lambda number, one: edit(one) if present[number] is edited else one)
-    except (InvalidArgument, InvalidType) as error:
-        return str(error)
-    return None
 
 
 def _read_until(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:

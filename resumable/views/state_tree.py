@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.function_state import split_carried
 from ..core.library_stages import changes_of
+from ..core.pipelines_by_epoch import show_name
 from ..errors import shorten
 from ..state.partitions import OF_EVEN_STEPS, is_of_partitions
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below
@@ -151,11 +152,6 @@ def positions(node: StageNode) -> dict[tuple[str, str, str], Any]:
     for upstream in node.upstreams:
         found |= positions(upstream)
     return found
-
-
-def show_name(name: str) -> str:
-    """A name from a file, without anything that a terminal would take for a command."""
-    return name if name.isidentifier() and name.isascii() else repr(name)
 
 
 def show(value: Any) -> str:

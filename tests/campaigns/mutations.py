@@ -648,14 +648,16 @@ MUTATIONS: Final = [
     ),
     Mutation("core/epochs_difference.py", "begun <= span.following and begun < UNBOUNDED", "True"),
     Mutation(
-        "core/differences.py", "(self.mismatches or earlier.lists_arguments)", "self.mismatches"
+        "core/differences.py",
+        "is not None and (self.mismatches or run.lists_arguments)",
+        "is not None and self.mismatches",
     ),
     Mutation("core/reach.py", "if count == UNBOUNDED:\n        yield", "if False:\n        yield"),
     Mutation("core/reach.py", "stage.length + 1)", "stage.length)"),
     Mutation(
         "core/saved_run.py",
-        "        return str(error)\n    return None",
-        "        pass\n    return None",
+        "            return str(error)\n        return None",
+        "            pass\n        return None",
     ),
     # states
     Mutation(VALUE, "    if value < 0:\n", "    if value < -1:\n"),

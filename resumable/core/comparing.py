@@ -104,13 +104,14 @@ class _Comparison:
             return
         fields = self._fields(saved)
         timeline = self.ours.timeline(fields)
-        if timeline is not None:
-            yield from self._of_argument(fields, timeline)
+        grown = fields
         if self._may_grow and self._continues_names(fields.get("names")):
-            fields = {**fields, "names": self.ours.fields["names"][0]}
+            grown = {**fields, "names": self.ours.fields["names"][0]}
         for field in [*self.ours.fields, *sorted(fields.keys() - self.ours.fields.keys())]:
             if timeline is None or not self._when(field) >= SO_FAR:
-                yield from self._of_field(field, fields)
+                yield from self._of_field(field, grown)
+        if timeline is not None:
+            yield from self._of_argument(fields, timeline)
         yield from self._of_inputs(saved, timeline)
 
     def _fixed(self, mismatch: Mismatch) -> Difference:
@@ -175,7 +176,7 @@ class _Comparison:
 
     def _of_field(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
         ours = self.ours
-        current, _ = ours.fields.get(field, ("nothing", "nothing"))
+        current, _ = ours.fields.get(field, (MISSING, MISSING))
         when = self._when(field)
         if isinstance(current, Evidence):
             if field in fields and (reason := current.contradiction(fields[field])):
@@ -190,7 +191,9 @@ class _Comparison:
                 )
         elif when == OVER_EPOCHS:
             yield from self._over_epochs(field, fields)
-        elif when != LATER_EPOCHS or (field in fields and current is not MISSING):
+        elif when != LATER_EPOCHS or (
+            field in fields and not (field in ours.fields and current is MISSING)
+        ):
             # Earlier versions did not note it, or it makes no difference.
             yield from self._of_value(field, fields)
 
@@ -209,7 +212,7 @@ class _Comparison:
     def _of_value(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
         """A field that must be equal."""
         ours = self.ours
-        current, default = ours.fields.get(field, ("nothing", "nothing"))
+        current, default = ours.fields.get(field, (MISSING, MISSING))
         saved = fields.get(field, default)
         if saved is MISSING and field in ours.of_rank and self._names_no_rank(fields):
             reason = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from enum import Enum, auto
 from typing import Any, Final, final
 
@@ -104,7 +104,10 @@ def _later_version(found: Mismatch) -> str:
 
 
 def _other_field(found: Mismatch) -> str:
-    argument, saved, present = cut(found.argument), found.saved, found.present
+    argument = cut(found.argument)
+    saved, present = (
+        "nothing" if each is MISSING else each for each in (found.saved, found.present)
+    )
     shown = str if str(saved) != str(present) else repr  # the number 1 and the text "1"
     return (
         f"saved {argument}={cut(saved, shown)}, this pipeline has {argument}={shown(present)}; "

@@ -55,7 +55,12 @@ def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
     relied_on = relied_on_by(position.ahead, position.epoch)
     run, found = _compared(stage, position, relied_on, lists_arguments=True)
     for mismatch in (one for one in found if isinstance(one, Mismatch)):
-        raise StateMismatch(f"the state belongs to another pipeline: {mismatch}", stage)
+        # A resume knows more of stages that have not changed, so it may say from which epoch on this may be so.
+        same = (
+            one for one in compare(stage, position) if (one.within or one).path == mismatch.path
+        )
+        reason = next(same, mismatch)
+        raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
     assert run is not None
     return RunPosition(run.epoch, [one for one in found if isinstance(one, FoundArgument)])
 

@@ -44,7 +44,8 @@ from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchang
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator
 from ..workers.tally import MayDropItems, OnSkip, Tally
-from ..workers.worker_call import WorkerCall, check_call
+from ..workers.worker_call import check_call
+from ..workers.workers import WorkerCall
 
 T = TypeVar("T")
 
@@ -196,9 +197,9 @@ class Map(CallsPerItem[T]):
         also be a `concurrent.futures.Executor`, such as Dask's `client.get_executor()`, which is
         not shut down, and whose workers must have this library. Processes and such executors take
         items in chunks of about ten milliseconds, and of about 8 MB at most. Processes end with the
-        epoch, or with the last epoch of a `repeat`. Under Linux they map the file of a
-        `numpy.memmap` that ``fn`` refers to, instead of copying it. They write to that file if it
-        was opened for writing; one opened with mode ``"c"`` is copied.
+        epoch, or with the last epoch of a `repeat`. They map the file of a `numpy.memmap` that
+        ``fn`` refers to, instead of copying it. They write to that file if it was opened for
+        writing. It is copied if it was opened with mode ``"c"``, or was renamed or replaced since.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it. The same items must then fail in every run:
         stages behind it that read items again on a resume, such as ``flat_map``, ``window``, ``pack`` and

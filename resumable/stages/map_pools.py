@@ -9,14 +9,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final, final
+from weakref import WeakSet
 
 from ..core import Block, Stage
-from ..workers.answers import Answer
+from ..core.weak_sets import members
+from ..workers.answers import Job
+from ..workers.chunk_work import Outcome
 from ..workers.idle_workers import IdleWorkers, WorkerSource
 from ..workers.threads import PATIENCE
-from ..workers.worker_call import WorkerCall, make_workers
-from ..workers.workers import Outcome, Workers, close_all
+from ..workers.worker_call import make_workers
+from ..workers.workers import WorkerCall, Workers, close_all
 from .map import CallsInWorkers
 from .part import down_to_parts
 
@@ -120,39 +124,33 @@ class PoolShare(Workers):
     def __init__(self, pool: Workers, call: WorkerCall) -> None:
         self._pool = pool
         self._call = call
-        self._in_work: set[Answer[Any]] = set()
+        self._submitted: WeakSet[Job[Outcome]] = WeakSet()
         self._alone: Workers | None = None
 
     @property
     def chunk_size(self) -> int:  # type: ignore[override]
         return self._pool.chunk_size
 
-    def submit(self, block: Block) -> Answer[Any]:
+    def submit(self, block: Block) -> Job[Outcome]:
         if self._alone is not None:  # what had to be tried alone is done
             self._alone.stop()
             self._alone = None
         return self._noted(self._pool.submit(block))
 
-    def submit_alone(self, block: Block) -> Answer[Any]:
+    def submit_alone(self, block: Block) -> Job[Outcome]:
         if self._alone is None:
-            self._alone = make_workers(self._call._replace(workers=1), 1)
+            self._alone = make_workers(replace(self._call, workers=1), 1)
         return self._noted(self._alone.submit(block))
 
-    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
-        found = (self._alone or self._pool).outcome(answer, at)
-        self._in_work.discard(answer)
-        return found
+    def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
+        return (self._alone or self._pool).outcome(answer, at)
 
-    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
+    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
         self._pool.wait(answer, at)
 
-    def abandon(self, answer: Answer[Any]) -> None:
-        self._in_work.discard(answer)
-        self._pool.abandon(answer)
-
     def stop(self) -> None:
-        for answer in list(self._in_work):
-            self.abandon(answer)
+        for answer in members(self._submitted):
+            answer.cancel()
         if self._alone is not None:
             self._alone.stop()
 
@@ -161,6 +159,6 @@ class PoolShare(Workers):
         self.stop()
         return self._alone is None or self._alone.close(seconds)
 
-    def _noted(self, answer: Answer[Any]) -> Answer[Any]:
-        self._in_work.add(answer)
+    def _noted(self, answer: Job[Outcome]) -> Job[Outcome]:
+        self._submitted.add(answer)
         return answer

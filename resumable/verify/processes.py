@@ -26,8 +26,8 @@ from ..core.graph import Tuning, cut_after, tuned
 from ..core.regular_files import replacing
 from ..errors import ResumableError
 from ..pipeline import Pipeline
+from ..workers.fork_server import CAN_FORK, Forked, ForkServer
 from .conditions import Conditions
-from .fork_server import CAN_FORK, Forked, ForkServer, ready
 from .target import Target
 from .work import Work
 
@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 POLL: Final = 0.1
 """Seconds between two checks of the progress of a process."""
+FIND_LIBRARY: Final = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r})"
 LAST_LINES: Final = 5
 """Number of lines that are shown of the output of a process that died."""
 
@@ -123,10 +124,12 @@ class TaskProcesses:
         """
         if not CAN_FORK:
             return False
-        code = self._code("main(ready())")
         for seed in set(hash_seeds) - self._fork_servers.keys():
             try:
-                self._fork_servers[seed] = ForkServer(code, self._directory, self._variables(seed))
+                variables = self._variables(seed)
+                self._fork_servers[seed] = ForkServer(
+                    main, FIND_LIBRARY, self._directory, variables
+                )
             except OSError:  # there can be no more processes
                 return False
         return True
@@ -182,7 +185,11 @@ class TaskProcesses:
                 with suppress(OSError):  # it may have been killed
                     return self._fork_servers[hash_seed].start(os.fsencode(place), said)
             return subprocess.Popen(
-                [sys.executable, "-c", self._code(f"main({str(place)!r})")],
+                [
+                    sys.executable,
+                    "-c",
+                    f"{FIND_LIBRARY}; from {__name__} import main; main({str(place)!r})",
+                ],
                 cwd=self._directory,
                 env=self._variables(hash_seed),
                 # Nothing is ever written there: its end tells that this process is gone.
@@ -191,11 +198,6 @@ class TaskProcesses:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-    def _code(self, call: str) -> str:
-        library = str(Path(__file__).parents[2])
-        imports = f"from {ready.__module__} import ready; from {__name__} import main"
-        return f"import sys; sys.path.append({library!r}); {imports}; {call}"
 
     def _variables(self, hash_seed: int) -> dict[str, str]:
         return self._environment | {"PYTHONHASHSEED": str(hash_seed)}

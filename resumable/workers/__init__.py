@@ -8,5 +8,5 @@
 # | `close`   | stop, and wait for a bounded time; may be called again                                |
 # | `release` | give the workers back to their `WorkerSource`, for the next epoch; it closes them where nobody keeps any |
 # | `put`     | leave idle workers in a `WorkerSource`                                                |
-# | `abandon` | give up one answer; the workers go on                                                 |
+# | `cancel`  | give up one answer, and do not begin its work; the workers go on                      |
 # | `requeue` | give up one answer, and submit its items again                                        |

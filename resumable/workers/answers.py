@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar, final
+from typing import Generic, TypeVar
 
 R = TypeVar("R")
 
@@ -53,7 +53,6 @@ class Answer(Generic[R]):
         return self.value  # type: ignore[return-value]
 
 
-@final
 class Job(Answer[R]):
     """A call that is made once at most, however often it is submitted."""
 
@@ -76,8 +75,9 @@ class Job(Answer[R]):
         except IndexError:
             return
         try:
-            value = call()
+            self._answer_with(call)
         except BaseException as error:
             self.give(None, error)
-        else:
-            self.give(value)
+
+    def _answer_with(self, call: Callable[[], R]) -> None:
+        self.give(call())

@@ -18,11 +18,21 @@ SHARES_MEMORY = hasattr(reduction, "DupFd")  # not on Windows
 SLOT_BYTES: Final = 1 << 28
 
 
+def new_arena(slots: int) -> Arena | None:
+    """Shared memory of ``slots`` slots of `SLOT_BYTES`; None where there is none, or not enough."""
+    if not SHARES_MEMORY or not slots:
+        return None
+    try:
+        return Arena(slots, SLOT_BYTES)
+    except OSError:
+        return None
+
+
 @final
 class Arena:
     """``slots`` pieces of shared memory of ``size`` bytes each.
 
-    It can be pickled only while a process is being started.
+    It can be pickled only while a process is being started, which then writes to the slots it is given.
     """
 
     _descriptor = -1
@@ -30,9 +40,21 @@ class Arena:
 
     def __init__(self, slots: int, size: int) -> None:
         self._size = size
+        self._free = list(range(slots))
         self._descriptor = _anonymous_file()
         os.ftruncate(self._descriptor, slots * size)
         self._memory = mmap.mmap(self._descriptor, slots * size)
+
+    def take(self) -> int | None:
+        """A slot to write to; None if none is free."""
+        try:
+            return self._free.pop()  # the one used last, whose pages exist
+        except IndexError:
+            return None
+
+    def give_back(self, slot: int) -> None:
+        """Free ``slot``, which nobody reads or writes any more."""
+        self._free.append(slot)
 
     def write(self, slot: int, parts: Iterable[Any]) -> None:
         """Write the bytes-like ``parts`` into ``slot``, one after the other."""

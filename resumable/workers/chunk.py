@@ -7,10 +7,10 @@ from typing import Any
 
 from ..core.block import Block, block_items, block_length, slice_block
 from .after_item import AfterItem
-from .answers import Answer
+from .answers import Job
+from .chunk_work import Outcome
 from .failure import Failure
 from .worker_deaths import Deaths
-from .workers import Outcome
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Chunk:
     block: Block
     positions: list[AfterItem]
     deaths: Deaths
-    answer: Answer[Any] | None = None
+    answer: Job[Outcome] | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None
     passed: int = 0

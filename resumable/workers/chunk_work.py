@@ -1,84 +1,133 @@
-"""What a worker in another process does with a chunk: work on it for a while, and pack what came of it."""
+"""What a worker does with a chunk of items, and how the outcome travels to the loop."""
 
-# Both kinds of such workers do the same: our own processes (worker_process.py), and those of an executor that
-# was passed in (foreign_executor.py). They differ in how the packed outcome travels.
+# In a thread of the loop's process, all that runs in a worker is `attempt`. Workers in other processes, our own
+# (worker_process.py) and those of an executor that was passed in (foreign_executor.py), work on a chunk for a
+# while and send a `Reply`.
 
 from __future__ import annotations
 
 import pickle
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias, final
 
-from ..core.block import Block, block_length, slice_block
+import numpy as np
+import numpy.typing as npt
+
+from ..core.block import Block, block_items, block_length, slice_block
 from ..errors import InvalidType, shorten
-from .failure import Failure, sendable_errors
-from .workers import Outcome, attempt
+from .failure import Failure, dumps, sendable_errors
 
 LONGEST_SECONDS: Final = 0.1
 SLICES: Final = 16
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Of shape (n,)."""
 
-class Packed(NamedTuple):
-    """An outcome as bytes.
+
+@final
+@dataclass
+class Outcome:
+    """The results and errors of the first items of a chunk.
 
     Attributes:
-      parts: those of its pickle, and of the buffers of its arrays.
-      seconds: how long the items took.
+      results: those of the items whose call returned, in order.
+      failed: the error of each item that was dropped, by its index in the chunk, in order; None
+        where errors are not reported.
+      failure: the error of the item after these, if one ended them.
+      seconds: how long the worker took, where it takes the items of an executor.
+      size: number of bytes, about, where it takes the items of an executor.
     """
 
-    parts: list[memoryview]
+    results: list[Any]
+    failed: dict[int, Exception | None]
+    failure: Failure | None = None
+    seconds: float = 0.0
+    size: int = 0
+
+    @property
+    def tried(self) -> int:
+        """How many items of the chunk are done; any others have to be tried again."""
+        return len(self.results) + len(self.failed)
+
+
+@final
+@dataclass
+class Reply:
+    """An outcome from a worker in another process.
+
+    Attributes:
+      parts: the bytes of its pickle, and of the buffers of its arrays: picklers of every executor move
+        arrays without making copies; None if these bytes are in shared memory.
+      lengths: how many bytes each part has.
+      seconds: how long the worker took.
+    """
+
+    parts: list[Bytes] | None
+    lengths: list[int]
     seconds: float
 
+    def open(self, shared: list[memoryview] | None = None) -> Outcome:
+        """The outcome, whose arrays get memory of their own; ``shared`` are parts in shared memory."""
+        parts: Any = shared if self.parts is None else [part.data for part in self.parts]
+        found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+        return replace(found, seconds=self.seconds, size=sum(self.lengths))
 
-def attempt_and_pack(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Packed:
-    """Attempt a chunk, and pack its outcome; errors of dropped items are left out unless ``tell``."""
-    began = time.perf_counter()
-    outcome = attempt_in_time(fn, block, drop)
-    outcome = outcome._replace(failed=sendable_errors(outcome.failed, tell, dumps))
-    return Packed(_packed_outcome(outcome), time.perf_counter() - began)
+
+def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
+    """Call ``fn`` with each item of ``block``, up to the first whose call raises.
+
+    With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
+    other error is delivered with the results before it.
+    """
+    items = block_items(block)
+    outcome = Outcome([], {})
+    rest = iter(items)
+    while outcome.tried < len(items):
+        try:
+            outcome.results.extend(map(fn, rest))
+            if outcome.tried < len(items):  # `extend` took it for the end of the items
+                raise RuntimeError("a user function raised StopIteration")
+        except BaseException as error:  # a `sys.exit` too comes after the results before it
+            if drop and isinstance(error, Exception):
+                # Without this frame: it refers to the outcome, which would be a cycle.
+                inner = error.__traceback__ and error.__traceback__.tb_next
+                outcome.failed[outcome.tried] = error.with_traceback(inner)
+            else:
+                return replace(outcome, failure=Failure(error))
+    return outcome
 
 
 def attempt_in_time(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     """Attempt a chunk, or as many of its items as `LONGEST_SECONDS` allow, but at least one."""
-    ends = time.perf_counter() + LONGEST_SECONDS
+    began = time.perf_counter()
+    ends = began + LONGEST_SECONDS
     length = block_length(block)
     step = max(length // SLICES, 1)
     done = Outcome([], {})
-    while done.tried < length and (not done.tried or time.perf_counter() < ends):
+    while done.failure is None and done.tried < length:
         start, stop = done.tried, min(done.tried + step, length)
         part = attempt(fn, slice_block(block, start, stop), drop)
         done.results.extend(part.results)
         done.failed.update((start + number, error) for number, error in part.failed.items())
-        if part.failure is not None:
-            return done._replace(failure=part.failure)
+        done.failure = part.failure
+        if time.perf_counter() >= ends:
+            break
+    done.seconds = time.perf_counter() - began
     return done
 
 
-def unpacked_outcome(parts: list[Any]) -> Outcome:
-    """The outcome in ``parts``; its arrays get memory of their own."""
-    found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
-    return found
+def attempt_for_reply(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Reply:
+    """Attempt a chunk for another process; errors of dropped items are left out unless ``tell``."""
+    began = time.perf_counter()
+    outcome = attempt_in_time(fn, block, drop)
+    outcome.failed = sendable_errors(outcome.failed, tell)
+    parts = [np.frombuffer(part, np.uint8) for part in _pickled(outcome)]
+    return Reply(parts, [len(part) for part in parts], time.perf_counter() - began)
 
 
-def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
-    """``value`` as bytes, by cloudpickle where pickle cannot; large buffers are put into ``buffers``."""
-    keep = None if buffers is None else buffers.append
-    try:
-        return pickle.dumps(value, 5, buffer_callback=keep)
-    except Exception:  # such as an object of the main module, which is not imported here
-        if find_spec("cloudpickle") is None:
-            raise
-        import cloudpickle
-
-        if buffers is not None:
-            buffers.clear()
-        data: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep)
-        return data
-
-
-def _packed_outcome(outcome: Outcome) -> list[memoryview]:
+def _pickled(outcome: Outcome) -> list[memoryview]:
     """``outcome`` as bytes, without copying large buffers.
 
     If something in it cannot be pickled, only its beginning: what comes before is delivered first.

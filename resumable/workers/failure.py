@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, NoReturn, final
 
 from ..errors import WorkerError
@@ -28,23 +27,32 @@ class Failure:
 
     def __reduce__(self) -> tuple[Any, ...]:
         trace = "".join(traceback.format_tb(self.error.__traceback__)).rstrip()
-        return _arrived, (_packed(self.error), trace)
+        return _arrived, (dumps(sendable(self.error)), trace)
 
 
 @final
 class _RemoteTraceback(Exception):
     """The frames of an error in the process that it comes from."""
 
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self._trace = trace
 
-    def __str__(self) -> str:
-        return f"in a worker process\n{self._trace}"
+def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+    """``value`` as bytes, by cloudpickle where pickle cannot; large buffers are put into ``buffers``."""
+    keep = None if buffers is None else buffers.append
+    try:
+        return pickle.dumps(value, 5, buffer_callback=keep)
+    except Exception:  # such as an object of the main module, which is not imported here
+        if find_spec("cloudpickle") is None:
+            raise
+        import cloudpickle
+
+        if buffers is not None:
+            buffers.clear()
+        data: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep)
+        return data
 
 
-def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
-    """``error`` if ``dumps`` can pickle it, or else a `WorkerError` that describes it."""
+def sendable(error: Any) -> Any:
+    """``error`` if it can be pickled, or else a `WorkerError` that describes it."""
     try:
         pickle.loads(dumps(error))
     except Exception as reason:
@@ -55,25 +63,13 @@ def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
     return error
 
 
-def sendable_errors(
-    failed: dict[int, Exception | None], tell: bool, dumps: Callable[[Any], bytes]
-) -> dict[int, Exception | None]:
-    """``failed`` with errors that ``dumps`` can pickle, or with None for each unless ``tell``."""
-    return {number: sendable(error, dumps) if tell else None for number, error in failed.items()}
-
-
-def _packed(error: BaseException) -> bytes:
-    if sendable(error, pickle.dumps) is not error:  # such as one of a class of the main module
-        with suppress(ImportError):
-            import cloudpickle
-
-            packed: bytes = cloudpickle.dumps(sendable(error, cloudpickle.dumps))
-            return packed
-    return pickle.dumps(sendable(error, pickle.dumps))
+def sendable_errors(failed: dict[int, Exception | None], tell: bool) -> dict[int, Exception | None]:
+    """``failed`` with errors that can be pickled, or with None for each unless ``tell``."""
+    return {number: sendable(error) if tell else None for number, error in failed.items()}
 
 
 def _arrived(packed: bytes, trace: str) -> Failure:
     error = pickle.loads(packed)
     if error.__cause__ is None:
-        error.__cause__ = _RemoteTraceback(trace)
+        error.__cause__ = _RemoteTraceback(f"in a worker process\n{trace}")
     return Failure(error)

@@ -3,6 +3,9 @@
 # Such an executor may replace its workers that die, as Dask and Ray do: then the future of what the worker had in work
 # fails, and whatever is submitted next is done. Or it stays broken, as a `ProcessPoolExecutor` does. Which of the two
 # it is, shows when the work is submitted again.
+#
+# Most executors give each task to whichever worker is free. A partition then starts again from its state wherever its
+# next task comes to another process. An executor with a method `lane` avoids that: its workers can be told apart.
 
 from __future__ import annotations
 
@@ -15,20 +18,18 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from time import monotonic, perf_counter
-from typing import Any, Final, NamedTuple, TypeAlias, final
-
-import numpy as np
-import numpy.typing as npt
+from time import monotonic
+from typing import Any, Final, Protocol, TypeAlias, final, runtime_checkable
 
 from ..core.arguments import check_seconds
 from ..core.block import Block
-from .answers import Answer
-from .chunk_work import attempt_and_pack, attempt_in_time, unpacked_outcome
-from .executor_thread import ExecutorService, ExecutorWorkers, Submission
+from ..errors import InvalidType, shorten
+from .answers import Job
+from .chunk_work import Outcome, Reply, attempt_for_reply, attempt_in_time
+from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
 from .sizes import approximate_bytes
 from .threads import HEARTBEAT
-from .workers import Outcome, WorkersLost
+from .workers import WorkerCall, WorkersLost
 
 Process: TypeAlias = tuple[str, int]
 """Names a process among those of all machines, also after a fork."""
@@ -42,48 +43,6 @@ SILENT_SECONDS: Final = 60.0
 def this_process() -> Process:
     """The name of the calling process."""
     return _IMPORTED, os.getpid()
-
-
-class Carried(NamedTuple):
-    """An outcome from another process.
-
-    Attributes:
-      parts: its bytes, in arrays: picklers of every executor move these without making copies.
-      seconds: how long the worker took.
-    """
-
-    parts: list[npt.NDArray[np.uint8]]
-    seconds: float
-
-    @property
-    def size(self) -> int:
-        """Number of bytes of the outcome."""
-        return sum(map(len, self.parts))
-
-    def open(self) -> Outcome:
-        """The outcome in it."""
-        return unpacked_outcome([part.data for part in self.parts])
-
-
-class HandedOver(NamedTuple):
-    """An outcome from a thread of this process.
-
-    Attributes:
-      outcome: itself.
-      seconds: how long the worker took.
-    """
-
-    outcome: Outcome
-    seconds: float
-
-    @property
-    def size(self) -> int:
-        """Number of bytes of the outcome, about."""
-        return approximate_bytes(self.outcome.results)
-
-    def open(self) -> Outcome:
-        """The outcome in it."""
-        return self.outcome
 
 
 @final
@@ -113,62 +72,60 @@ class SentChunk:
         return uuid.uuid4().hex
 
 
-def work_on(chunk: SentChunk) -> Carried | HandedOver:
+def work_on(chunk: SentChunk) -> Outcome | Reply:
     """Attempt ``chunk``; called by a worker."""
-    if chunk.loop == this_process():
-        began = perf_counter()
-        outcome = attempt_in_time(chunk.fn, chunk.block, chunk.drop)
-        return HandedOver(outcome, perf_counter() - began)
-    packed = attempt_and_pack(chunk.fn, chunk.block, chunk.drop, chunk.tell)
-    return Carried([np.frombuffer(part, np.uint8) for part in packed.parts], packed.seconds)
+    if chunk.loop != this_process():
+        return attempt_for_reply(chunk.fn, chunk.block, chunk.drop, chunk.tell)
+    outcome = attempt_in_time(chunk.fn, chunk.block, chunk.drop)
+    outcome.size = approximate_bytes(outcome.results)
+    return outcome
 
 
 @final
 class ForeignWorkers(ExecutorWorkers):
     """Workers of the user's executor, which is left running."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
-    ) -> None:
+    def __init__(self, call: WorkerCall, executor: Executor) -> None:
         timeout = getattr(executor, "timeout", None)
         self._timeout = None if timeout is None else check_seconds("executor.timeout", timeout)
-        super().__init__(_ForeignService(fn, drop, tell, executor))
+        super().__init__(_ForeignService(call, executor))
+        # What is sent while a client of Dask is being closed may never be done.
+        self._dask_client = getattr(executor, "_client", None)
 
-    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
+    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
         limit = self._timeout or SILENT_SECONDS
         ends = monotonic() + limit
         while not answer.wait(min(HEARTBEAT, limit)):
             self._threads.check_alive()
-            if monotonic() < ends:
+            if getattr(self._dask_client, "status", None) == "closed":
+                answer.give(None, WorkersLost(RuntimeError("the client of Dask is closed")))
+            elif monotonic() < ends:
                 continue
-            if self._timeout is not None:
+            elif self._timeout is not None:
                 # The executor may still give its answer; the loop submits the same work again.
                 answer.give(None, WorkersLost(TimeoutError(f"no answer for {limit:g} s")))
-                return
-            ends = inf
-            warnings.warn(
-                f"no answer for {limit:g} s from the executor of {at()}: a worker may hang, or no worker may "
-                "have started; to raise an error instead, set executor.timeout to a number of seconds",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            else:
+                ends = inf
+                warnings.warn(
+                    f"no answer for {limit:g} s from the executor of {at()}: a worker may hang, or no worker may "
+                    "have started; to raise an error instead, set executor.timeout to a number of seconds",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
 
 @final
 class _ForeignService(ExecutorService):
     """Submits to the user's executor."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
-    ) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._tell = tell
+    def __init__(self, call: WorkerCall, executor: Executor) -> None:
+        self._call = call
         self._executor = executor
-        self._sent: dict[Future[Any], Submission] = {}
+        self._sent: set[Future[Any]] = set()
 
-    def send(self, submission: Submission) -> None:
-        chunk = SentChunk(this_process(), self._fn, submission.block, self._drop, self._tell)
+    def send(self, request: ChunkRequest) -> None:
+        call = self._call
+        chunk = SentChunk(this_process(), call.fn, request.block, call.drop, call.tell)
         try:
             future = self._executor.submit(work_on, chunk)
         except Exception as error:
@@ -177,35 +134,24 @@ class _ForeignService(ExecutorService):
             if was_shut_down or _is_of_dask(error, "client", "ClosedClientError"):
                 raise WorkersLost(error) from error
             raise
-        self._sent[future] = submission
-        future.add_done_callback(partial(_answer, submission))
-        future.add_done_callback(self._forget)
-
-    def _forget(self, future: Future[Any]) -> None:
-        self._sent.pop(future, None)
-
-    def check(self) -> None:
-        # What is sent while a client of Dask is being closed may never be done.
-        client = getattr(self._executor, "_client", None)
-        if getattr(client, "status", None) != "closed":
-            return
-        for future, submission in list(self._sent.items()):
-            self._forget(future)
-            submission.give(None, WorkersLost(RuntimeError("the client of Dask is closed")))
+        self._sent.add(future)
+        future.add_done_callback(partial(_answer, request))
+        future.add_done_callback(self._sent.discard)
 
     def close(self) -> None:
         for future in list(self._sent):
             future.cancel()
 
 
-def _answer(submission: Submission, future: Future[Any]) -> None:
-    """Answer ``submission`` with the result or the error of ``future``, which is done."""
+def _answer(request: ChunkRequest, future: Future[Any]) -> None:
+    """Answer ``request`` with the result or the error of ``future``, which is done."""
     try:
-        submission.give(future.result())
+        found: Outcome | Reply = future.result()
+        request.give(found if isinstance(found, Outcome) else found.open())
     except (CancelledError, TimeoutError) as error:
-        submission.give(None, WorkersLost(error))
+        request.give(None, WorkersLost(error))
     except BaseException as error:
-        submission.give(None, _as_death(error))
+        request.give(None, _as_death(error))
 
 
 def _as_death(error: BaseException) -> BaseException:
@@ -221,3 +167,27 @@ def _is_of_dask(error: BaseException, module: str, name: str) -> bool:
     """Whether ``error`` is of the class ``name`` in a module of `distributed`."""
     found = sys.modules.get(f"distributed.{module}")  # who has no Dask does not import it
     return found is not None and isinstance(error, getattr(found, name))
+
+
+@runtime_checkable
+class HasLanes(Protocol):
+    """An executor that can keep work together."""
+
+    def lane(self) -> Executor:
+        """A new executor that gives all its work to one worker of this one, as long as that worker lives."""
+
+
+def lane_of(executor: str | Executor) -> str | Executor:
+    """A lane of ``executor``, or itself if it has none.
+
+    Raises:
+      InvalidType: if its method ``lane`` returns no executor.
+    """
+    if not isinstance(executor, HasLanes):
+        return executor
+    lane = executor.lane()
+    if not isinstance(lane, Executor):
+        raise InvalidType(
+            f"executor.lane() must return a concurrent.futures.Executor, got {shorten(lane)}"
+        )
+    return lane

@@ -1,12 +1,11 @@
-"""A process that imports what workers need, and forks each worker."""
+"""A process that has imported what others need, and forks each of them."""
 
-# A new interpreter takes longer to import NumPy and loky than a short epoch lasts, and n of them
-# take n times the processor's time. This process imports them once, and the workers share the
-# memory. Unlike the process of the loop it runs no Python threads, so it may fork at any time.
+# An interpreter takes longer to import NumPy, loky or this library than a short epoch lasts, and n of them take
+# n times the processor's time. A server imports them once, and its forks share the memory. It runs no Python
+# threads, so it may fork at any time, and a fork finds nothing of the process that requests it or of other forks.
 #
-# The server of `verify` (`verify/fork_server.py`) reports in the same way. It differs in two things. Here each
-# worker is a child of the server, so that it sees the server end. So the server waits for it, woken by SIGCHLD.
-# And a worker has no session of its own: it ends by itself when the server does (`worker_process.py`).
+# Each fork has a session of its own: signals to the group of the process that requests it are not for the fork, and
+# all that the fork starts can be ended with it. It is a child of the server, which waits for it, woken by SIGCHLD.
 
 from __future__ import annotations
 
@@ -16,53 +15,57 @@ import pickle
 import select
 import signal
 import socket
+import subprocess
 import sys
-from multiprocessing import process
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing import util
+from multiprocessing.connection import wait
 from types import FrameType
-from typing import Any, Final, NoReturn, final
+from typing import IO, Any, Final, final
 
-# Imported only so that it is there in each worker.
-import loky.process_executor  # noqa: F401
-import numpy  # noqa: F401
-from loky.backend import spawn
-
-from . import worker_process
-from .fork import fork, send_number
-from .worker_process import HEARTBEAT
-
+# Not on macOS, whose frameworks do not survive a fork: importing NumPy may call them.
+CAN_FORK: Final = sys.platform == "linux"
+HEARTBEAT: Final = 1.0
+PATIENCE: Final = 10.0
+"""Seconds after which a server that does not end is killed."""
+MOST_BYTES: Final = 1 << 17
 MOST_DESCRIPTORS: Final = 253
 """As many as Linux sends with one message."""
 
+forked_by: int | None = None
+"""The process id of the server that forked this process, if one did."""
 
-@final
-class Passed:
-    """A descriptor on its way to a process that is being started.
 
-    Args:
-      number: its place among the descriptors that are sent along.
+def fork() -> int:
+    """`os.fork` without the warning about threads, and with new random numbers in the child.
+
+    It is for a process without other Python threads. Those of libraries do no harm: NumPy's OpenBLAS starts some
+    when it is imported, which wait for work, and starts them again in a child.
+
+    Raises:
+      OSError: if no more processes are possible.
     """
-
-    received: list[int]
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def detach(self) -> int:
-        """The descriptor, in the new process."""
-        return self.received[self._number]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        child = os.fork()
+    if not child and "numpy.random" in sys.modules:  # `random` seeds itself again after a fork
+        sys.modules["numpy.random"].seed()
+    return child
 
 
-def serve(descriptor: int, parent: int) -> None:
-    """Fork a worker for each request from the socket ``descriptor``.
+def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
+    """Fork a process for each request from the socket ``descriptor``, and call ``begin`` there.
 
-    A request is a message of bytes: how many descriptors come along, and the numbers of the
-    standard streams among them. The descriptors are, in this order: the pipe from which the worker
-    is unpickled, the pipe for its process id and its exit status, these streams, and whatever the
-    worker needs.
+    A request comes with descriptors: a pipe for the process id and the exit status, the standard streams, and
+    others. ``begin`` is called with the bytes that were sent and these other descriptors; then this function
+    returns in the new process.
 
-    It returns when the other end of the socket is closed and no worker is left, or when the process
-    ``parent``, which started this one, is gone. The workers end soon after this process.
+    In the server it returns when the other end of the socket is closed and no fork is left, or when the
+    process ``parent``, which started the server, is gone.
     """
+    global forked_by
     handlers: dict[int, Any] = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGCHLD: signal.signal(signal.SIGCHLD, _wake_up),
@@ -70,9 +73,10 @@ def serve(descriptor: int, parent: int) -> None:
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    gc.freeze()
-    server = os.getpid()
-    reports: dict[int, int] = {}  # the second pipe of each worker, by its process id
+    gc.collect()
+    gc.freeze()  # so that forks do not copy all of it as they end
+    forked_by = os.getpid()
+    reports: dict[int, int] = {}  # the pipe of each fork, by its process id
     asked = True
     with socket.socket(fileno=descriptor) as requests:
         while os.getppid() == parent and (asked or reports):
@@ -83,28 +87,27 @@ def serve(descriptor: int, parent: int) -> None:
                 _report_ends(reports)
             if requests not in ready:
                 continue
-            message, descriptors, _, _ = socket.recv_fds(requests, 16, MOST_DESCRIPTORS)
+            message, descriptors, _, _ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS)
             if not message:
                 asked = False
                 continue
+            count, streams, wish = pickle.loads(message)
             try:
-                pid = fork() if len(descriptors) == message[0] else None
+                pid = fork() if len(descriptors) == count else None
             except OSError:  # no more processes are possible
                 pid = None
             if pid == 0:
-                todo, report, *others = descriptors
-                for known in (requests.detach(), woken, waker, report, *reports.values()):
-                    os.close(known)
-                signal.set_wakeup_fd(-1)
-                for number, handler in handlers.items():
-                    signal.signal(number, handler)
-                _be_worker(server, todo, list(message[1:]), others)
+                known = (requests.detach(), woken, waker, descriptors.pop(0), *reports.values())
+                _leave_server(known, handlers)
+                _take_streams(streams, descriptors)
+                begin(wish, *descriptors[len(streams) :])
+                return
             if pid is not None:
-                report = reports[pid] = descriptors.pop(1)
-                send_number(report, pid)
-            # If there is no worker, the other side finds its pipe closed.
-            for known in descriptors:
-                os.close(known)
+                reports[pid] = descriptors.pop(0)
+                _send_number(reports[pid], pid)
+            # If there is no fork, the other side finds its pipe closed.
+            for each in descriptors:
+                os.close(each)
 
 
 def _wake_up(signal_number: int, frame: FrameType | None) -> None:
@@ -112,38 +115,199 @@ def _wake_up(signal_number: int, frame: FrameType | None) -> None:
 
 
 def _report_ends(reports: dict[int, int]) -> None:
-    """Send the exit status of each worker that has ended."""
+    """Send the exit status of each fork that has ended."""
     while reports:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             break
         report = reports.pop(pid)
-        send_number(report, os.waitstatus_to_exitcode(status))
+        _send_number(report, os.waitstatus_to_exitcode(status))
         os.close(report)
 
 
-def _be_worker(server: int, todo: int, streams: list[int], descriptors: list[int]) -> NoReturn:
-    """Run the worker that comes out of the pipe ``todo``, in a process that was just forked."""
-    code = 1
-    try:
-        for number, descriptor in zip(streams, descriptors, strict=False):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        Passed.received = descriptors[len(streams) :]
-        worker_process.forked_by = server
-        current: Any = process.current_process()
-        with os.fdopen(todo, "rb") as source:
-            current._inheriting = True
-            try:
-                prepared = pickle.load(source)
-                for tracker in ("tracker_fd", "mp_tracker_fd"):
-                    prepared[tracker] = prepared[tracker].detach()
-                spawn.prepare(prepared)
-                worker = pickle.load(source)
-            finally:
-                del current._inheriting
-        code = worker._bootstrap()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(code)
+def _leave_server(descriptors: Sequence[int], handlers: Mapping[int, Any]) -> None:
+    """Close the server's descriptors in a fork, and restore the handlers of signals."""
+    os.setsid()
+    for descriptor in descriptors:
+        os.close(descriptor)
+    signal.set_wakeup_fd(-1)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _take_streams(streams: Sequence[int], descriptors: Sequence[int]) -> None:
+    """Make the first descriptors the standard streams with these numbers."""
+    for number, descriptor in zip(streams, descriptors, strict=False):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+@final
+class Forked:
+    """A running fork, with the methods of a `subprocess.Popen` that are used.
+
+    Attributes:
+      pid: its process id.
+      sentinel: a descriptor that can be read when the process has ended.
+      returncode: its exit status, once its end was seen.
+      stdin: the pipe to its standard input, if there is one; to be closed by who ends the process.
+
+    Raises:
+      ConnectionError: if the server could not fork it, or is gone.
+    """
+
+    def __init__(self, report: int, stdin: IO[bytes] | None = None) -> None:
+        self.returncode: int | None = None
+        self.stdin = stdin
+        self.sentinel = report
+        util.Finalize(self, os.close, (report,))
+        pid = _next_number(report)
+        if pid is None:
+            raise ConnectionError("the fork server is gone")
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """The exit status, if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status.
+
+        Raises:
+          subprocess.TimeoutExpired: if it does not end within ``timeout`` seconds.
+        """
+        if self.returncode is None:
+            if not wait([self.sentinel], timeout):
+                raise subprocess.TimeoutExpired("a fork", timeout or 0)
+            status = _next_number(self.sentinel)
+            if status is not None:
+                self.returncode = status
+            elif self.returncode is None:  # no other thread has read it: the server was killed
+                self.returncode = -signal.SIGKILL
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+@final
+class ForkServer:
+    """A running server. It ends when this object is gone, and with this process.
+
+    Args:
+      begin: the function of a module that each fork calls.
+      setup: Python code that the server runs first.
+      directory: its working directory; None for that of this process.
+      environment: its variables; None for those of this process.
+
+    Attributes:
+      pid: its process id.
+
+    Raises:
+      OSError: if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[..., object],
+        setup: str,
+        directory: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        name = begin.__name__
+        serving = f"serve({theirs.fileno()}, {os.getpid()}, {name})"
+        imports = f"from {begin.__module__} import {name}; from {__name__} import serve"
+        try:
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", f"{setup}; {imports}; {serving}"],
+                    cwd=directory,
+                    env=environment,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._requests.close()
+            raise
+        self.pid = process.pid
+        process.returncode = 0  # not its real one: this object waits for the process
+        util.Finalize(self, self._requests.close, exitpriority=0)
+
+    def fork(self, wish: bytes, streams: Mapping[int, int], others: Sequence[int] = ()) -> Forked:
+        """A new process, in a session of its own, in which ``begin(wish, *others)`` is called.
+
+        Args:
+          wish: what is to be done.
+          streams: a descriptor for each of the standard streams, by its number.
+          others: descriptors that the new process gets.
+
+        Raises:
+          OSError: if the server is gone, or no more processes are possible.
+        """
+        report, theirs = os.pipe()
+        try:
+            descriptors = [theirs, *streams.values(), *others]
+            message = pickle.dumps((len(descriptors), list(streams), wish))
+            socket.send_fds(self._requests, [message], descriptors)
+        except BaseException:
+            os.close(report)
+            raise
+        finally:
+            os.close(theirs)
+        return Forked(report)
+
+    def start(self, wish: bytes, output: IO[Any]) -> Forked:
+        """The same with a pipe as its standard input, and the file ``output`` for both other streams."""
+        reading, writing = os.pipe()
+        stdin = open(writing, "wb")  # noqa: SIM115  # to be closed by who ends the process
+        try:
+            process = self.fork(wish, {0: reading, 1: output.fileno(), 2: output.fileno()})
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(reading)
+        process.stdin = stdin
+        return process
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except ChildProcessError:  # it was waited for elsewhere
+            return True
+
+    def stop(self) -> None:
+        """Send no more requests; the server ends when no fork is left."""
+        self._requests.close()
+
+    def close(self) -> None:
+        """End the server, and wait for its end."""
+        with suppress(OSError):  # it was killed
+            self._requests.shutdown(socket.SHUT_WR)
+        if not wait([self._requests], PATIENCE):
+            os.kill(self.pid, signal.SIGKILL)
+        self._requests.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _send_number(pipe: int, number: int) -> None:
+    """Send a process id or an exit status, if somebody is left to read it."""
+    with suppress(BrokenPipeError):
+        os.write(pipe, number.to_bytes(8, "little", signed=True))
+
+
+def _next_number(pipe: int) -> int | None:
+    """Wait for what `_send_number` sends; None if nobody is left to send it."""
+    found = os.read(pipe, 8)
+    return int.from_bytes(found, "little", signed=True) if found else None

@@ -6,88 +6,73 @@
 # directory and the standard streams are sent along. But if this process changes its limits,
 # affinity, user or umask, later workers do not see that.
 #
-# This is for Linux only: under macOS, importing NumPy may call Accelerate, which does not survive a
-# fork. Where the server does not answer, an interpreter is started, as loky does.
+# Where the server does not answer, an interpreter is started, as loky does.
 
 from __future__ import annotations
 
 import io
 import os
-import socket
+import pickle
 import sys
 import threading
 from contextlib import suppress
-from multiprocessing import util
-from multiprocessing.connection import wait
+from multiprocessing import process
 from multiprocessing.context import set_spawning_popen
-from typing import Any, Final, final
+from typing import Any, NoReturn, final
 
+import loky.process_executor  # noqa: F401  # for the workers, which find it imported
+import numpy  # noqa: F401
 from loky.backend import popen_loky_posix, reduction, spawn
 from loky.backend.context import LokyContext
-from loky.backend.fork_exec import fork_exec
 from loky.backend.process import LokyProcess
 
-from .fork import next_number
-from .fork_server import Passed
-
-# Its own process group comes first: signals to the group of this process are not for the server.
-COMMAND: Final = (
-    "import os, sys; os.setpgid(0, 0); sys.path[:] = {path}; "
-    "from {module} import serve; serve{arguments}"
-)
+from .fork_server import Forked, ForkServer
 
 
 @final
-class _Server:
-    """A server, and the environment that it was started with.
+class SentDescriptor:
+    """A descriptor on its way to a process that is being started.
 
-    Raises:
-      OSError: if it cannot be started.
+    Args:
+      number: its place among the descriptors that are sent along.
     """
 
-    def __init__(self, environment: dict[str, str]) -> None:
-        self.environment = environment
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = COMMAND.format(
-                path=[os.path.abspath(one) for one in sys.path],
-                module=Passed.__module__,
-                arguments=(theirs.fileno(), os.getpid()),
-            )
-            try:
-                _pids.append(fork_exec([sys.executable, "-c", command], [theirs.fileno()]))
-            except BaseException:
-                ours.close()
-                raise
-        self._socket = ours
-        util.Finalize(self, self._socket.close, exitpriority=0)
+    received: tuple[int, ...]
 
-    def stop(self) -> None:
-        """Send no more requests."""
-        self._socket.close()
+    def __init__(self, number: int) -> None:
+        self._number = number
 
-    def ask(self, descriptors: list[int]) -> None:
-        """Request a process that gets ``descriptors`` and the standard streams of this one.
-
-        Raises:
-          OSError: if the server is gone.
-        """
-        streams = [number for number in range(3) if _is_open(number)]
-        todo, report, *others = descriptors
-        sent = [todo, report, *streams, *others]
-        socket.send_fds(self._socket, [bytes([len(sent), *streams])], sent)
+    def detach(self) -> int:
+        """The descriptor, in the new process."""
+        return self.received[self._number]
 
 
-def _is_open(descriptor: int) -> bool:
+def begin_worker(wish: bytes, todo: int, *descriptors: int) -> NoReturn:
+    """Run the worker that comes out of the pipe ``todo``, in a process that was just forked."""
+    code = 1
     try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
+        SentDescriptor.received = descriptors
+        current: Any = process.current_process()
+        with os.fdopen(todo, "rb") as source:
+            current._inheriting = True
+            try:
+                prepared = pickle.load(source)
+                for tracker in ("tracker_fd", "mp_tracker_fd"):
+                    prepared[tracker] = prepared[tracker].detach()
+                spawn.prepare(prepared)
+                worker = pickle.load(source)
+            finally:
+                del current._inheriting
+        code = worker._bootstrap()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
 
 
-_server: _Server | None = None
-_pids: list[int] = []  # of the servers that were not waited for yet
+_server: ForkServer | None = None
+_environment: dict[str, str] = {}  # that the server was started with
+_earlier: list[ForkServer] = []  # servers that were not waited for yet
 _server_lock = threading.Lock()  # taken only in threads where no signal handler runs
 
 
@@ -98,42 +83,51 @@ def forking_context() -> ForkingContext:
     return ForkingContext()
 
 
-def _started() -> _Server:
+def _started() -> ForkServer:
     """The server; a new one if there is none for this environment."""
-    global _server
-    environment = dict(os.environ)
-    if _server is None or _server.environment != environment:
-        _server = _Server(environment)
-        _see_ends()
+    global _server, _environment
+    if _server is None or _environment != dict(os.environ):
+        _retire()
+        path = [os.path.abspath(folder) for folder in sys.path]
+        _environment = dict(os.environ)
+        _server = ForkServer(begin_worker, f"import sys; sys.path[:] = {path}")
     return _server
 
 
-def _see_ends() -> None:
-    """Wait for the servers that have ended, so that they are no zombies."""
-    for pid in _pids.copy():
-        try:
-            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-        except ChildProcessError:  # it was waited for elsewhere
-            ended = True
-        if ended:
-            _pids.remove(pid)
-
-
-def _ask(descriptors: list[int]) -> None:
+def _retire() -> None:
+    """Give up the server, which ends when its workers have; wait for earlier ones, so that they are no zombies."""
     global _server
+    if _server is not None:
+        _server.stop()
+        _earlier.append(_server)
+        _server = None
+    _earlier[:] = [server for server in _earlier if not server.has_ended()]
+
+
+def _fork(descriptors: list[int]) -> Forked:
+    """A new worker with the standard streams of this process, which gets ``descriptors``."""
+    streams = {number: number for number in range(3) if _is_open(number)}
     with _server_lock:
         try:
-            _started().ask(descriptors)
+            return _started().fork(b"", streams, descriptors)
         except OSError:  # the server was killed
-            _server = None
-            _started().ask(descriptors)
+            _retire()
+            return _started().fork(b"", streams, descriptors)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _forget() -> None:
     """Drop the server in a forked child: it is the parent's."""
     global _server, _server_lock
     server, _server, _server_lock = _server, None, threading.Lock()
-    _pids.clear()
+    _earlier.clear()
     if server is not None:
         server.stop()
 
@@ -154,7 +148,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
       OSError: if the server cannot fork it.
     """
 
-    DupFd = Passed
+    DupFd = SentDescriptor
     returncode: int | None
 
     def duplicate_for_child(self, descriptor: int) -> int:
@@ -163,34 +157,20 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
         return len(self._fds) - 1
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
-        if self.returncode is None and (flag != os.WNOHANG or wait([self.sentinel], 0)):
-            status = next_number(self.sentinel)
-            if status is not None:
-                self.returncode = status
-            elif self.returncode is None:  # no other thread has read it: the server is gone
-                self.returncode = 255
+        if self.returncode is None:
+            self.returncode = self._forked.poll() if flag == os.WNOHANG else self._forked.wait()
         return self.returncode
 
     def _launch(self, started: Any) -> None:
         todo = self._pickled(started)
-        report, theirs = os.pipe()
         reader, writer = os.pipe()
-        try:
-            with os.fdopen(writer, "wb") as file:
-                try:
-                    _ask([reader, theirs, *self._fds])
-                finally:
-                    os.close(reader)
-                    os.close(theirs)
-                pid = next_number(report)
-                if pid is None:
-                    raise BrokenPipeError("the server of worker processes ended")
-                file.write(todo)
-        except BaseException:
-            os.close(report)
-            raise
-        self.pid, self.sentinel = pid, report
-        util.Finalize(self, os.close, (report,))
+        with os.fdopen(writer, "wb") as file:
+            try:
+                self._forked = _fork([reader, *self._fds])
+            finally:
+                os.close(reader)
+            file.write(todo)
+        self.pid, self.sentinel = self._forked.pid, self._forked.sentinel
 
     def _pickled(self, started: Any) -> memoryview:
         file = io.BytesIO()
@@ -198,7 +178,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
         try:
             prepared = spawn.get_preparation_data(started._name, started.init_main_module)
             for tracker in ("tracker_fd", "mp_tracker_fd"):
-                prepared[tracker] = Passed(self.duplicate_for_child(prepared[tracker]))
+                prepared[tracker] = SentDescriptor(self.duplicate_for_child(prepared[tracker]))
             reduction.dump(prepared, file)
             reduction.dump(started, file)
         finally:

@@ -13,8 +13,8 @@ from typing import Any, Final, final
 from ..core.home_process import HomeProcess
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from .worker_call import WorkerCall, make_workers
-from .workers import Workers, close_all
+from .worker_call import make_workers
+from .workers import WorkerCall, Workers, close_all
 
 
 class WorkerSource(ABC):
@@ -32,22 +32,6 @@ class WorkerSource(ABC):
     @abstractmethod
     def put(self, stage: Stage[Any], workers: Workers) -> None:
         """Leave ``workers``, which have nothing in work, for the next epoch of ``stage``."""
-
-
-@final
-class NewWorkers(WorkerSource):
-    """New workers each time, where nothing keeps them between epochs."""
-
-    closed = True
-
-    def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
-        return make_workers(call, window)
-
-    def put(self, stage: Stage[Any], workers: Workers) -> None:
-        workers.close()
-
-
-NEW_WORKERS: Final = NewWorkers()
 
 
 @final
@@ -85,6 +69,11 @@ class IdleWorkers(WorkerSource):
         """Close the workers kept here, and keep no more; may be called again."""
         self._closed = True
         close_all([workers for _, workers in list(self._idle)])
+
+
+NEW_WORKERS: Final = IdleWorkers()
+"""A source of new workers each time, where nothing keeps them between epochs."""
+NEW_WORKERS.close()
 
 
 class ReusesWorkers:

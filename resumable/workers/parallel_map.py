@@ -34,13 +34,13 @@ from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem
 from .chunk import Chunk
+from .chunk_work import Outcome
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
-from .worker_call import WorkerCall
 from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error, lost_error
-from .workers import Outcome, Workers, WorkersLost
+from .workers import WorkerCall, Workers, WorkersLost
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
     def _release_workers(self) -> None:
         if self._workers is None:
             return
-        if not self._source.closed and self._abandon_calls():
+        if not self._source.closed and self._await_calls():
             workers, self._workers = self._workers, None  # now the next iterator's
             self._source.put(self._stage, workers)
         elif not self._workers.close():
@@ -198,16 +198,11 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 stacklevel=3,
             )
 
-    def _abandon_calls(self) -> bool:
-        """Wait a little for the calls in work, give up their results; returns whether all ended."""
-        assert self._workers is not None
+    def _await_calls(self) -> bool:
+        """Wait a little for the calls in work; returns whether all ended."""
         ends = time.monotonic() + REST_SECONDS
         answers = [chunk.answer for chunk in self._window if chunk.answer is not None]
-        if not all(answer.wait(ends - time.monotonic()) for answer in answers):
-            return False
-        for answer in answers:
-            self._workers.abandon(answer)
-        return True
+        return all(answer.wait(ends - time.monotonic()) for answer in answers)
 
     def _fill(self) -> bool:
         """Top up the window; returns whether a result is to come."""
@@ -369,9 +364,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     def _requeue(self, chunk: Chunk) -> None:
         """Give up the answer to ``chunk``, which is to be submitted again."""
-        assert self._workers is not None
         if chunk.answer is not None:
-            self._workers.abandon(chunk.answer)
+            chunk.answer.cancel()
             chunk.answer = None
             self._waiting = True
 

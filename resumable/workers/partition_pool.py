@@ -29,19 +29,20 @@ from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items,
 from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem, PackedState
-from .answers import Answer
+from .answers import Job
+from .chunk_work import Outcome
 from .failure import Failure
+from .foreign_executor import lane_of
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .items_ahead import ItemsAhead
-from .lanes import lane_of
 from .partition_runner import PartitionRunner, state_at
 from .running_partition import Delivery, PartitionTask
 from .skips import report_skips
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
-from .worker_call import WorkerCall, check_call, check_executor
+from .worker_call import check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error, lost_error
-from .workers import Workers, WorkersLost, close_all
+from .workers import WorkerCall, Workers, WorkersLost, close_all
 
 T = TypeVar("T")
 
@@ -242,7 +243,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._received: AfterItem | None = None
         self._end: AfterItem | None = None
         self._failure: Failure | None = None  # of the item after those that are ready
-        self._answer: Answer[Any] | None = None
+        self._answer: Job[Outcome] | None = None
         self._wanted = 0  # items of the task in work
         self._alone = False  # whether the task in work, of one item, is the worker's only one
         self._deaths = NO_DEATHS  # over this partition

@@ -3,19 +3,82 @@
 # A task says after which item a partition is to go on, by an `AfterItem`, and how many items to deliver. So
 # any worker can do it, also one that takes the place of a dead one. Usually the worker has done the
 # partition's previous task, and still has its iterator, which stands after that very item.
+#
+# Where the user's executor runs tasks, another process may go on with a partition. Then the one that is kept here is
+# of no use any more, and nobody says when its run is over. A partition that is dropped too early is started again.
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, final
+from time import monotonic
+from typing import Any, Final, final
 
 from ..core.graph import without_threads
 from ..core.stage import Stage
 from ..state.value import State
-from .idle_partitions import IdlePartitions
 from .running_partition import Delivery, PartitionTask, RunningPartition
+
+MOST_RUNNING: Final = 1 << 14
+MOST_RUNS: Final = 8
+IDLE_SECONDS: Final = 60.0
+"""Seconds after which the partitions of a run are dropped if only other runs were at work meanwhile."""
+
+
+@final
+class IdlePartitions:
+    """The partitions that stand where their next task begins, up to `MOST_RUNNING` of `MOST_RUNS`."""
+
+    def __init__(self) -> None:
+        # By the name of the run and the number of the partition; the one used last is at the end.
+        self._running: dict[tuple[str, int], RunningPartition] = {}
+        # When each run was last at work here, in monotonic seconds; the run used last is at the end.
+        self._used: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, task: PartitionTask) -> RunningPartition | None:
+        """The partition of ``task``, if it is here and stands where the task begins."""
+        with self._lock:
+            running = self._running.pop((task.run, task.number), None)
+        if running is not None and running.made != task.position.made:
+            running.close()
+            return None
+        return running
+
+    def keep(self, task: PartitionTask, running: RunningPartition) -> None:
+        """Keep the partition of ``task`` for its next task."""
+        with self._lock:
+            self._running[task.run, task.number] = running
+            self._used.pop(task.run, None)
+            self._used[task.run] = monotonic()
+            dropped = self._remove_excess(self._used[task.run])
+        for each in dropped:
+            each.close()
+
+    def _remove_excess(self, now: float) -> list[RunningPartition]:
+        """Remove and return what is beyond the bounds."""
+        dropped = []
+        while True:
+            oldest, used = next(iter(self._used.items()))
+            if len(self._used) <= MOST_RUNS and now - used < IDLE_SECONDS:
+                break
+            del self._used[oldest]
+            keys = [key for key in self._running if key[0] == oldest]
+            dropped += [self._running.pop(key) for key in keys]
+        if len(self._running) > MOST_RUNNING:
+            dropped.append(self._running.pop(next(iter(self._running))))
+        return dropped
+
+    def close(self) -> None:
+        """Close all that are here."""
+        with self._lock:
+            running = list(self._running.values())
+            self._running.clear()
+        for each in running:
+            each.close()
+
 
 # In a process of a pool, which may live on from run to run.
 _kept_here = IdlePartitions()
@@ -50,13 +113,12 @@ class PartitionRunner:
         """
         if task.log is not None and not os.path.exists(task.log):
             task = task._replace(log=None)  # it is on another machine
-        key = (task.run, task.number)
-        running = self._kept.take(key, task.position.made)
+        running = self._kept.take(task)
         if running is None:
             running = RunningPartition(self._pipeline(task.number), task)
         delivery = running.deliver(task.most, task.log)
         if delivery.end is None and delivery.failure is None:
-            self._kept.keep(key, running)
+            self._kept.keep(task, running)
         else:
             running.close()
         return delivery

@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Future
 from functools import partial
 from typing import Any, Final, final
 
@@ -20,11 +20,13 @@ from ..core.process_counts import process_counts
 from ..core.weak_sets import members
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
-from .answers import Answer
-from .executor_thread import ExecutorService, ExecutorWorkers, Submission
-from .parcels import Slots, answer_with_parcel, clear_away
+from .arena import Arena, new_arena
+from .chunk_work import Reply
+from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from .fork_server import CAN_FORK
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
+from .workers import WorkerCall
 
 IDLE_SECONDS: Final = 300
 FEEDER_SECONDS: Final = 1.0
@@ -70,54 +72,42 @@ class ProcessWorkers(ExecutorWorkers):
 
     die_together = True
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
-    ) -> None:
+    def __init__(self, call: WorkerCall, slots: int) -> None:
         if multiprocessing.current_process().daemon:
             raise WorkerError(
                 "a daemonic process, such as a worker of a DataLoader, may not start processes; "
                 "use executor='thread' there"
             )
-        super().__init__(_PoolService(fn, drop, tell, count, slots))
+        super().__init__(_PoolService(call, slots))
         _running.add(self)
-
-    def abandon(self, answer: Answer[Any]) -> None:
-        super().abandon(answer)
-        assert isinstance(answer, Submission)
-        clear_away(answer)
 
 
 @final
 class _PoolService(ExecutorService):
     """A pool of processes, and a new one after each that breaks."""
 
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
-    ) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._tell = tell
-        self._count = count
-        self._slot_count = slots
+    def __init__(self, call: WorkerCall, slots: int) -> None:
+        self._call = call
+        self._slots = slots
         self._executor: Any = None
         self._has_exit_hook = False
         self._sent = b""  # the pickled function that the processes have
-        self._slots = Slots(0)
+        self._arena: Arena | None = None
 
-    def send(self, submission: Submission) -> None:
+    def send(self, request: ChunkRequest) -> None:
         if (
-            submission.begins_epoch
+            request.begins_epoch
             and self._executor is not None
-            and pickled(self._fn) != self._sent
+            and pickled(self._call.fn) != self._sent
         ):
             self.close()  # the function has changed since the processes got it
         if self._executor is None:
             self._start()
         try:
-            self._submit(submission)
+            self._submit(request)
         except BrokenExecutor:
             self._restart()
-            self._submit(submission)
+            self._submit(request)
 
     def close(self) -> None:
         if self._executor is not None:
@@ -128,7 +118,8 @@ class _PoolService(ExecutorService):
             queue._reader.close()
             if queue._thread is not None:
                 queue._thread.join(FEEDER_SECONDS)
-            self._slots.close()
+            if self._arena is not None:
+                self._arena.close()
             self._executor = None
 
     def _start(self) -> None:
@@ -136,12 +127,13 @@ class _PoolService(ExecutorService):
 
         context = _context()
         # New memory too: an old process that is being killed may still write to the old memory.
-        self._slots = Slots(self._slot_count)
+        self._arena = new_arena(self._slots)
         # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
-        self._sent = pickled(self._fn)
-        setup = ProcessSetup(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
+        self._sent = pickled(self._call.fn)
+        call = self._call
+        setup = ProcessSetup(self._sent, call.drop, call.tell, self._arena, os.getpid())
         self._executor = ProcessPoolExecutor(
-            self._count,
+            call.workers,
             timeout=IDLE_SECONDS,
             context=context,
             initializer=worker_process.begin,
@@ -166,14 +158,34 @@ class _PoolService(ExecutorService):
             else:
                 return
 
-    def _submit(self, submission: Submission) -> None:
-        slot = self._slots.take()
-        future = self._executor.submit(worker_process.work, submission.block, slot)
-        future.add_done_callback(partial(answer_with_parcel, submission, self._slots, slot))
+    def _submit(self, request: ChunkRequest) -> None:
+        slot = None if self._arena is None else self._arena.take()
+        future = self._executor.submit(worker_process.work, request.block, slot)
+        future.add_done_callback(partial(_answer, request, self._arena, slot))
         if not self._has_exit_hook:  # only now has the pool started
             self._has_exit_hook = True
             if not _hook_exit():
                 self.close()
+
+
+def _answer(
+    request: ChunkRequest, arena: Arena | None, slot: int | None, future: Future[Any]
+) -> None:
+    """Answer ``request``; called in a thread of the pool or in that of the executor."""
+    try:
+        reply: Reply = future.result()
+        shared = None
+        if reply.parts is None:
+            assert arena is not None
+            assert slot is not None
+            shared = arena.read(slot, reply.lengths)
+        request.give(reply.open(shared))
+    except BaseException as error:
+        # Its traceback would hold the pool, whose semaphores must be freed with it.
+        request.give(None, error.with_traceback(None))
+    finally:
+        if arena is not None and slot is not None:
+            arena.give_back(slot)
 
 
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
@@ -200,7 +212,7 @@ def _end_running() -> None:
 
 def _context() -> Any:
     """How processes are started; None for loky's own way."""
-    if sys.platform != "linux":
+    if not CAN_FORK:
         return None
     from .forking import forking_context
 

@@ -18,7 +18,6 @@ import threading
 import time
 import weakref
 from _thread import get_ident, start_new_thread
-from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar, final
@@ -68,12 +67,15 @@ class _JobQueue:
 
     Attributes:
       jobs: to be done, in order; None lets a thread end.
+      last: done by the first thread that ends.
+      awaited_at_exit: whether the interpreter's exit waits for the jobs.
     """
 
-    def __init__(self, owner: Threads, thorough: bool) -> None:
+    def __init__(self, owner: Threads, thorough: bool, last: Job[Any] | None) -> None:
+        self.last = last
         self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._owner = when_gone(owner, self.jobs)
-        self._thorough = thorough
+        self._thorough = self.awaited_at_exit = thorough
         self._closed = False
         self._idle_seconds = IDLE_SECONDS if thorough else None
 
@@ -104,42 +106,42 @@ class _WorkerThread:
     """One of the threads.
 
     Attributes:
+      queue: the argument.
       ident: the thread's, once it runs.
-      ended: whether the thread has done its last job.
+      ended: given once the thread has done its last job.
       stopping: whether it may do no further job. It stays if it finds one in the last moment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, queue: _JobQueue) -> None:
+        self.queue = queue
+        self._start_once = [None]
         self.ident: int | None = None
         self.stopping = False
-        self.ended = False
-        self._hints: SimpleQueue[None] = SimpleQueue()
+        self.ended: Answer[None] = Answer()
 
-    def run(self, queue: _JobQueue) -> None:
-        """Do jobs until the thread is to end; called in the thread."""
+    def run(self) -> None:
+        """Do jobs until the thread is to end; called in the thread, or in two after an interrupt."""
+        try:
+            self._start_once.pop()
+        except IndexError:
+            return
         self.ident = get_ident()
         while not self.stopping:
             try:
-                job = queue.next_job()
+                job = self.queue.next_job()
             except Empty:
                 # In this order, since `submit` first puts the job and then counts the threads.
                 self.stopping = True
-                self.stopping = queue.jobs.empty()
+                self.stopping = self.queue.jobs.empty()
                 continue
             if job is None:
                 self.stopping = True
             else:
                 job.run()
             del job  # so that the call and what it refers to are freed with the answer
-        self.ended = True
-        self._hints.put(None)
-
-    def join(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for the end; returns whether it has come."""
-        if not self.ended and seconds > 0:
-            with suppress(Empty):
-                self._hints.get(timeout=seconds)
-        return self.ended
+        if self.queue.last is not None:
+            self.queue.last.run()
+        self.ended.give(None)
 
 
 @final
@@ -153,14 +155,17 @@ class Threads:
       name: of each.
       thorough: whether every job submitted is done, also while the interpreter exits. Such threads
         also end when they are idle; the next job starts new ones.
+      last: done once as the threads end, if one has started.
     """
 
-    def __init__(self, count: int, name: str, *, thorough: bool = False) -> None:
+    def __init__(
+        self, count: int, name: str, *, thorough: bool = False, last: Job[Any] | None = None
+    ) -> None:
         self._count = count
         self._name = name
-        self._thorough = thorough
-        self._queue = _JobQueue(self, thorough)
+        self._queue = _JobQueue(self, thorough, last)
         self._workers: list[_WorkerThread] = []
+        self._next = _WorkerThread(self._queue)
         self._process = HomeProcess()
         stop_at_exit(self)
 
@@ -171,21 +176,25 @@ class Threads:
           WorkerError: if no thread can be started, as while the interpreter exits.
         """
         self._queue.jobs.put(job)
-        self._workers = [worker for worker in self._workers if not worker.ended]
+        self._workers = [worker for worker in self._workers if not worker.ended.given]
         # One that is stopping may stay: a thread too many does no harm.
         while sum(not worker.stopping for worker in self._workers) < self._count:
             self._start_thread()
 
     def wait_for(self, job: Answer[R]) -> R:
         """Wait for ``job`` or another answer that these threads will give; returns its value."""
+        self.wait(job)
+        return job.result()
+
+    def wait(self, job: Answer[Any]) -> None:
+        """The same without taking the value."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
-        return job.result()
 
     @property
     def alive(self) -> bool:
         """Whether a thread is left that could answer."""
-        return not all(worker.ended for worker in self._workers)
+        return not all(worker.ended.given for worker in self._workers)
 
     def check_alive(self) -> None:
         """Raise an error if no thread is left that could answer.
@@ -211,63 +220,60 @@ class Threads:
         self._queue.stop()
         ends = time.monotonic() + seconds
         for worker in self._workers:
-            if worker.ident != get_ident() and not worker.join(ends - time.monotonic()):
+            if worker.ident != get_ident() and not worker.ended.wait(ends - time.monotonic()):
                 return False
         return True
 
     def forget_jobs(self) -> None:
         """Let the interpreter's exit not wait for the jobs of thorough threads."""
-        for worker in self._workers:
-            _to_finish.pop(worker, None)
+        self._queue.awaited_at_exit = False
 
     def _start_thread(self) -> None:
-        worker, queue = _WorkerThread(), self._queue
-        thread = threading.Thread(target=worker.run, args=(queue,), name=self._name, daemon=True)
+        worker = self._next
+        thread = threading.Thread(target=worker.run, name=self._name, daemon=True)
         _at_work.add(worker)
-        if self._thorough:
-            _to_finish[worker] = queue
         try:
             # `thread.start` is called in the new thread, since it waits within a `Condition`.
-            start_new_thread(_start, (thread, worker, queue))
+            start_new_thread(_start, (thread, worker))
         except RuntimeError as error:
             if "new thread" not in str(error):  # raised by a signal handler
                 raise
-            _to_finish.pop(worker, None)
+            _at_work.discard(worker)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
-        # Not before: after an interrupt, one thread too many does no harm, one too few would.
+        # After an interrupt before this line, the next job starts the same worker again, which runs once.
         self._workers.append(worker)
+        self._next = _WorkerThread(self._queue)
 
 
-def _start(thread: threading.Thread, worker: _WorkerThread, queue: _JobQueue) -> None:
+def _start(thread: threading.Thread, worker: _WorkerThread) -> None:
     try:
         thread.start()
     except RuntimeError:  # no more threads are possible, but this is one
-        worker.run(queue)
+        worker.run()
 
 
 _to_stop: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
 _at_work: Final[weakref.WeakSet[_WorkerThread]] = weakref.WeakSet()
-_to_finish: Final[weakref.WeakKeyDictionary[_WorkerThread, _JobQueue]] = weakref.WeakKeyDictionary()
 
 
 def _finish() -> None:
     """Let the threads end as the interpreter exits; wait for jobs that must be done."""
     for worker in members(_at_work):
-        if (queue := _to_finish.get(worker)) is not None:
-            queue.stop()
-            worker.join(LONG_PATIENCE)
+        if worker.queue.awaited_at_exit:
+            worker.queue.stop()
+            worker.ended.wait(LONG_PATIENCE)
     # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
     # call are waited for no longer than `EXIT_SECONDS`.
     for one in members(_to_stop):
         one.stop()
     ends = time.monotonic() + EXIT_SECONDS
     for worker in members(_at_work):
-        worker.join(ends - time.monotonic())
+        worker.ended.wait(ends - time.monotonic())
 
 
 def _forget() -> None:
     """Forget the parent's threads, which a forked child does not have."""
-    for known in (_to_stop, _at_work, _to_finish):
+    for known in (_to_stop, _at_work):
         known.clear()
 
 

@@ -1,4 +1,4 @@
-"""What workers call for a map, and the workers that call it."""
+"""Check what workers are to call, and make the workers."""
 
 from __future__ import annotations
 
@@ -6,31 +6,12 @@ import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .foreign_executor import ForeignWorkers
-from .tally import SkipListener
-from .workers import ThreadWorkers, Workers
-
-
-class WorkerCall(NamedTuple):
-    """A function, and the workers that are to call it.
-
-    Attributes:
-      fn: called with one item.
-      drop: whether an item whose call raises is dropped.
-      workers: number of threads or processes.
-      executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      skip_listener: called with the number of an item that is dropped, its error, and itself.
-    """
-
-    fn: Callable[[Any], Any]
-    drop: bool
-    workers: int
-    executor: str | Executor
-    skip_listener: SkipListener | None = None
+from .workers import ThreadWorkers, WorkerCall, Workers
 
 
 def check_call(calls: WorkerCall) -> None:
@@ -74,17 +55,15 @@ def check_executor(workers: int, executor: str | Executor) -> None:
         check_loky()
 
 
-def make_workers(calls: WorkerCall, window: int) -> Workers:
+def make_workers(call: WorkerCall, window: int) -> Workers:
     """Workers for one running iterator, which submits up to ``window`` chunks at once."""
-    fn, drop, workers, executor, listener = calls
-    tell = listener is not None
-    if isinstance(executor, Executor):
-        return ForeignWorkers(fn, drop, tell, executor)
-    if executor == "process":
+    if isinstance(call.executor, Executor):
+        return ForeignWorkers(call, call.executor)
+    if call.executor == "process":
         from .processes import ProcessWorkers
 
-        return ProcessWorkers(fn, drop, tell, workers, window)
-    return ThreadWorkers(fn, drop, workers)
+        return ProcessWorkers(call, window)
+    return ThreadWorkers(call)
 
 
 def _has_processes(executor: str | Executor) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ..core.block import Block
+from . import fork_server
 from .arena import SLOT_BYTES, Arena
-from .chunk_work import attempt_and_pack, dumps
+from .chunk_work import Reply, attempt_for_reply
 from .failure import sendable
 
 # Below this a pipe is as fast as shared memory.
@@ -38,27 +39,17 @@ class ProcessSetup(NamedTuple):
     parent: int
 
 
-class Reply(NamedTuple):
-    """A pickled outcome, in its slot of the arena or in ``parts``."""
-
-    parts: list[bytes] | None
-    lengths: list[int]
-    seconds: float
-
-
 _setup: ProcessSetup
 _fn: Callable[[Any], Any] | None = None
-forked_by: int | None = None
-"""The process id of the server that forked this process, if one did; it ends with the parent."""
 
 
 def begin(setup: ProcessSetup) -> None:
     """Prepare a worker."""
     global _setup
-    if hasattr(os, "setpgid"):
+    if hasattr(os, "setpgid") and os.getpgid(0) != os.getpid():
         os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
     _setup = setup
-    parent = setup.parent if forked_by is None else forked_by
+    parent = fork_server.forked_by or setup.parent  # a server ends with that process
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
@@ -75,13 +66,13 @@ def _exit_with(parent: int) -> None:
 
 def work(block: Block, slot: int | None) -> Reply:
     """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if there is one."""
-    packed = attempt_and_pack(_loaded_function(), block, _setup.drop, _setup.tell)
-    lengths = [len(part) for part in packed.parts]
-    arena = _setup.arena
-    if arena is not None and slot is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
-        arena.write(slot, packed.parts)
-        return Reply(None, lengths, packed.seconds)
-    return Reply([bytes(part) for part in packed.parts], lengths, packed.seconds)
+    reply = attempt_for_reply(_loaded_function(), block, _setup.drop, _setup.tell)
+    if _setup.arena is None or slot is None or reply.parts is None:
+        return reply
+    if WORTH_SHARING <= sum(reply.lengths) <= SLOT_BYTES:
+        _setup.arena.write(slot, reply.parts)
+        reply.parts = None
+    return reply
 
 
 def _loaded_function() -> Callable[[Any], Any]:
@@ -92,7 +83,7 @@ def _loaded_function() -> Callable[[Any], Any]:
             _fn = pickle.loads(_setup.fn)
         except BaseException as error:
             # An error that cannot be unpickled would break the pool.
-            if (sent := sendable(error, dumps)) is not error:
+            if (sent := sendable(error)) is not error:
                 raise sent from error
             raise
     return _fn

@@ -1,67 +1,50 @@
 """What workers do and what all workers can be asked for; the workers that are threads of this process."""
 
 # A map gives its workers chunks of items. Where they run partitions, the function is a `PartitionRunner`, and a
-# chunk is one task. In a thread, all that runs in a worker is `attempt`; in a process, `worker_process.work`
-# calls it for a part of the chunk at a time. `attempt` never raises an error: it delivers it with the results, and the
-# map raises it once it has handed the results out. So whatever is raised in place of an outcome comes from the workers
-# themselves.
+# chunk is one task. What runs in a worker (chunk_work.py) never raises an error: it delivers it with the results, and
+# the map raises it once it has handed the results out. So whatever is raised instead of an outcome comes from the
+# workers themselves.
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-from ..core.block import Block, block_items
-from .answers import Answer, Job
-from .failure import Failure
-from .threads import HEARTBEAT, PATIENCE, Threads
+from ..core.block import Block
+from .answers import Job
+from .chunk_work import Outcome, attempt
+from .tally import SkipListener
+from .threads import PATIENCE, Threads
 
 
-class Outcome(NamedTuple):
-    """The results and errors of the first items of a chunk.
+@final
+@dataclass(frozen=True)
+class WorkerCall:
+    """A function, and the workers that are to call it.
 
     Attributes:
-      results: those of the items whose call returned, in order.
-      failed: the error of each item that was dropped, by its index in the chunk, in order; None
-        where errors are not reported.
-      failure: the error of the item after these, if one ended them.
+      fn: called with one item.
+      drop: whether an item whose call raises is dropped.
+      workers: number of threads or processes.
+      executor: ``"thread"``, ``"process"``, or an executor that runs already.
+      skip_listener: called with the number of an item that is dropped, its error, and itself.
     """
 
-    results: list[Any]
-    failed: dict[int, Exception | None]
-    failure: Failure | None = None
+    fn: Callable[[Any], Any]
+    drop: bool
+    workers: int
+    executor: str | Executor
+    skip_listener: SkipListener | None = None
 
     @property
-    def tried(self) -> int:
-        """How many items of the chunk are done; any others have to be tried again."""
-        return len(self.results) + len(self.failed)
-
-
-def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
-    """Call ``fn`` with each item of ``block``, up to the first whose call raises.
-
-    With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
-    other error is delivered with the results before it.
-    """
-    items = block_items(block)
-    outcome = Outcome([], {})
-    rest = iter(items)
-    while outcome.tried < len(items):
-        try:
-            outcome.results.extend(map(fn, rest))
-            if outcome.tried < len(items):  # `extend` took it for the end of the items
-                raise RuntimeError("a user function raised StopIteration")
-        except BaseException as error:  # a `sys.exit` too comes after the results before it
-            if drop and isinstance(error, Exception):
-                # Without this frame: it refers to the outcome, which would be a cycle.
-                inner = error.__traceback__ and error.__traceback__.tb_next
-                outcome.failed[outcome.tried] = error.with_traceback(inner)
-            else:
-                return outcome._replace(failure=Failure(error))
-    return outcome
+    def tell(self) -> bool:
+        """Whether errors of dropped items are sent back."""
+        return self.skip_listener is not None
 
 
 @final
@@ -93,34 +76,31 @@ class Workers(ABC):
         """Work for another iterator; what the function refers to may have changed."""
 
     @abstractmethod
-    def submit(self, block: Block) -> Answer[Any]:
+    def submit(self, block: Block) -> Job[Outcome]:
         """Let a worker `attempt` the items of ``block``."""
 
-    def submit_alone(self, block: Block) -> Answer[Any]:
+    def submit_alone(self, block: Block) -> Job[Outcome]:
         """The same where nothing else of this iterator is in work, and a worker may die of ``block``."""
         return self.submit(block)
 
     @abstractmethod
-    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
-        """Wait for the outcome of what was submitted; called once for each ``answer``.
+    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
+        """Wait until ``answer`` is given.
 
         Args:
           answer: what `submit` returned.
           at: says which stage waits, and for which item, in a warning.
+        """
+
+    def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
+        """Wait for the outcome of what was submitted; arguments as for `wait`.
 
         Raises:
           BrokenExecutor: if a worker died over it, and another one can try it again.
           WorkersLost: if none can.
         """
-
-    def wait(self, answer: Answer[Any], at: Callable[[], str]) -> None:
-        """Wait until ``answer`` is given, without taking it; ``at`` as for `outcome`."""
-        while not answer.wait(HEARTBEAT):
-            pass
-
-    @abstractmethod
-    def abandon(self, answer: Answer[Any]) -> None:
-        """Give up the outcome of what was submitted."""
+        self.wait(answer, at)
+        return answer.result()
 
     @abstractmethod
     def stop(self) -> None:
@@ -145,23 +125,17 @@ def close_all(workers: Collection[Workers]) -> bool:
 class ThreadWorkers(Workers):
     """Threads of this process."""
 
-    def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._threads = Threads(count, "resumable-map")
+    def __init__(self, call: WorkerCall) -> None:
+        self._call = call
+        self._threads = Threads(call.workers, "resumable-map")
 
     def submit(self, block: Block) -> Job[Outcome]:
-        job = Job(partial(attempt, self._fn, block, self._drop))
+        job = Job(partial(attempt, self._call.fn, block, self._call.drop))
         self._threads.submit(job)
         return job
 
-    def outcome(self, answer: Answer[Any], at: Callable[[], str]) -> Outcome:
-        found: Outcome = self._threads.wait_for(answer)
-        return found
-
-    def abandon(self, answer: Answer[Any]) -> None:
-        assert isinstance(answer, Job)
-        answer.cancel()
+    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
+        self._threads.wait(answer)
 
     def stop(self) -> None:
         self._threads.stop()

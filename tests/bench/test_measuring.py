@@ -162,7 +162,7 @@ def test_beneath_a_prefetch_the_stage_at_work_is_the_bottleneck() -> None:
 
     def slow(item: int) -> int:
         if threading.current_thread() is not loop:
-            wait_until(lambda: waits_in(loop, "get", "join"))
+            wait_until(lambda: waits_in(loop, "get", "wait"))
         clock.now += 3
         return item
 

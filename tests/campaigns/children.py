@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from resumable.workers.fork import fork
+from resumable.workers.fork_server import fork
 
 __all__ = ["Tried", "tried_in_children"]
 

@@ -29,7 +29,7 @@ from resumable.core.block import block_items
 from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
-from resumable.workers.fork import fork
+from resumable.workers.fork_server import fork
 
 __all__ = ["FILES", "ArrayRecordTarget", "CompressedTarget", "TableTarget", "TokenTarget"]
 

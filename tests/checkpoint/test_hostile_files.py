@@ -47,6 +47,7 @@ def measured(folder: Path) -> dict[str, Any]:
             stderr=forks.STDOUT,
         )
         status = process.wait(120)
+        assert process.stdin is not None
         process.stdin.close()
         said.seek(0)
         output = said.read()

@@ -68,6 +68,16 @@ def test_no_words_of_a_saved_value_decide_whether_a_planned_epoch_may_change(wor
     assert not mismatches(saved(planned(words), 4), planned("another"))
 
 
+def test_the_error_of_the_advice_says_as_much_as_that_of_a_resume() -> None:
+    state = saved(rs.range(5).repeat(3), 3)
+    other = rs.range(6).repeat(3).exclude([])
+    with pytest.raises(rs.StateMismatch, match="to change it from there on, write") as resuming:
+        other.resume(state)
+    with pytest.raises(rs.StateMismatch) as advising:
+        run_position(other.stage, saved_position(other.stage, state))
+    assert str(advising.value) == str(resuming.value)
+
+
 def test_a_fingerprint_is_read_and_written_again() -> None:
     text = rs.range(9).shuffle(1).batch(2).fingerprint
     tree = SavedPipeline.read(text)

@@ -16,8 +16,8 @@ from resumable_ray import RayExecutor
 from support.waiting import wait_until
 
 import resumable as rs
-from resumable.workers.chunk_work import unpacked_outcome
-from resumable.workers.foreign_executor import Carried, SentChunk, this_process, work_on
+from resumable.workers.chunk_work import Reply
+from resumable.workers.foreign_executor import SentChunk, this_process, work_on
 
 LARGE = 1 << 20
 
@@ -115,12 +115,13 @@ def test_large_arrays_lie_in_the_store_once_and_are_pickled_nowhere(nodes: Nodes
     with RayExecutor(num_actors=1) as executor:
         assert in_store(executor.submit(inverse, given).result())
         work = SentChunk(this_process(), inverse, [given], False, False)
-        carried = executor.submit(work_on, work).result()
-        assert isinstance(carried, Carried)
-        (small, large) = carried.parts
+        reply = executor.submit(work_on, work).result()
+        assert isinstance(reply, Reply)
+        assert reply.parts is not None
+        (small, large) = reply.parts
         assert in_store(large)
         assert len(small) < 1000
-        (result,) = unpacked_outcome([part.data for part in carried.parts]).results
+        (result,) = reply.open().results
         assert not in_store(result)  # so the loop may write to it, and the store is free again
         assert (result == ~given).all()
 

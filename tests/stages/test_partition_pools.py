@@ -17,9 +17,9 @@ from support.waiting import wait_until
 
 import resumable as rs
 from resumable.stages.map_pools import PoolShare
-from resumable.workers import executor_thread
-from resumable.workers.executor_thread import ExecutorService, ExecutorWorkers, Submission
-from resumable.workers.worker_call import WorkerCall
+from resumable.workers import threads
+from resumable.workers.executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from resumable.workers.workers import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -189,7 +189,7 @@ def test_processes_killed_from_outside_are_replaced() -> None:
 class Silent(ExecutorService):
     """An executor that never answers."""
 
-    def send(self, submission: Submission) -> None:
+    def send(self, request: ChunkRequest) -> None:
         pass
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Silent(ExecutorService):
 
 
 def test_a_wait_for_a_pool_that_is_closed_meanwhile_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor_thread, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(threads, "HEARTBEAT", 0.01)
     pool = ExecutorWorkers(Silent())
     share = PoolShare(pool, WorkerCall(abs, False, 1, "process"))
     answer = share.submit([1])

@@ -19,7 +19,7 @@ from support import forks
 from support.tiers import is_deep
 
 from resumable.cli.main import main
-from resumable.verify.fork_server import CAN_FORK
+from resumable.workers.fork_server import CAN_FORK
 
 __all__ = [
     "ROOT",
@@ -92,6 +92,7 @@ def run_code(
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         process = _forked(code, arguments, folder, environment, said)
         status = process.wait(300)
+        assert process.stdin is not None
         process.stdin.close()
         said.seek(0)
         output = said.read()

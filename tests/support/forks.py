@@ -6,8 +6,8 @@ environment names, and nothing of the process that asks. It stands in for `subpr
 the start itself is tested.
 """
 
-# The servers are those of `verify`: here, too, each process needs a session of its own, so that a test can
-# end it with all that it has started. Only what a new process does is different.
+# The servers are those of the library: each process needs a session of its own, so that a test can
+# end it with all that it has started.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, TimeoutExpired
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from resumable.verify.fork_server import Forked, ForkServer, ready
+from resumable.workers.fork_server import Forked, ForkServer
 
 if TYPE_CHECKING:  # each server would import it
     import pytest
@@ -33,7 +33,6 @@ __all__ = [
     "Forked",
     "Popen",
     "TimeoutExpired",
-    "ready",
     "obey",
     "verify_by_forks",
 ]
@@ -74,15 +73,15 @@ def verify_by_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 class SharedForkServer:
     """Stands in for a `ForkServer`: what it starts are forks of a server that other tests use too."""
 
-    def __init__(self, code: str, directory: str, environment: dict[str, str]) -> None:
-        self._code, self._directory, self._environment = code, directory, environment
+    def __init__(self, begin: Any, setup: str, directory: str, environment: dict[str, str]) -> None:
+        name = begin.__name__
+        self._code = f"{setup}; from {begin.__module__} import {name}; {name}"
+        self._directory, self._environment = directory, environment
 
     def start(self, wish: bytes, output: IO[Any]) -> Forked:
-        """A new process, for which `ready` returns ``wish``."""
-        code = self._code.replace("ready()", repr(wish))
-        assert code != self._code
+        """A new process that begins with ``wish``."""
         return Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", f"{self._code}({wish!r})"],
             cwd=self._directory,
             env=self._environment,
             stdout=output,
@@ -99,9 +98,10 @@ def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> Fork
     key = (preloaded, *sorted(settings.items()))
     if key not in _fork_servers:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), settings.get("PYTHONPATH", "")])
-        imports = "".join(f"import {module}; " for module in preloaded)
-        code = f"{imports}from support.forks import obey, ready; obey(ready())"
-        _fork_servers[key] = ForkServer(code, os.getcwd(), environment | {"PYTHONPATH": path})
+        imports = f"import {', '.join(preloaded)}"
+        _fork_servers[key] = ForkServer(
+            obey, imports, environment=environment | {"PYTHONPATH": path}
+        )
         atexit.register(_fork_servers[key].close)
     return _fork_servers[key]
 

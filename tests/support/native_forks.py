@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from resumable.workers.fork import fork
+from resumable.workers.fork_server import fork
 
 
 def holds_in_a_fork(check: Callable[[], bool]) -> bool:

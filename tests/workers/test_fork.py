@@ -16,7 +16,7 @@ import threading
 import warnings
 
 import numpy as np
-from resumable.workers.fork import fork
+from resumable.workers.fork_server import fork
 
 np.random.random()
 ended = threading.Event()

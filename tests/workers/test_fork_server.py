@@ -23,6 +23,7 @@ if sys.platform != "linux":
     pytest.skip("there is no such process", allow_module_level=True)
 
 from resumable.workers import forking  # only there
+from resumable.workers.fork_server import ForkServer
 
 
 def told(fn: Callable[[int], Any]) -> Any:
@@ -162,9 +163,9 @@ def test_without_a_server_workers_are_started_as_before(
 
     monkeypatch.setattr(forking, "_server", None)
     if fault == "cannot be started":
-        monkeypatch.setattr(forking, "fork_exec", refuse)
+        monkeypatch.setattr(forking, "ForkServer", refuse)
     else:
-        monkeypatch.setattr(forking._Server, "ask", refuse)
+        monkeypatch.setattr(ForkServer, "fork", refuse)
     assert told(parent) == os.getpid()
 
 
@@ -236,14 +237,14 @@ print(os.waitstatus_to_exitcode(os.wait()[1]), parent() == ours)
 def test_the_server_is_asked_once_for_each_process_of_all_epochs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[int] = []
-    ask = forking._Server.ask
+    asked: list[bytes] = []
+    fork = ForkServer.fork
 
-    def note(server: Any, descriptors: list[int]) -> None:
-        asked.append(len(descriptors))
-        ask(server, descriptors)
+    def note(server: ForkServer, wish: bytes, *descriptors: Any) -> Any:
+        asked.append(wish)
+        return fork(server, wish, *descriptors)
 
-    monkeypatch.setattr(forking._Server, "ask", note)
+    monkeypatch.setattr(ForkServer, "fork", note)
     pipeline = rs.range(50).map(abs, workers=3, executor="process").repeat(4)
     with iter(pipeline) as iterator:
         assert list(islice(iterator, 120)) == [*range(50), *range(50), *range(20)]

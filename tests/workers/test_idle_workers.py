@@ -22,8 +22,7 @@ import resumable as rs
 from resumable.core.graph import without_threads
 from resumable.workers.idle_workers import IdleWorkers
 from resumable.workers.threads import PATIENCE
-from resumable.workers.worker_call import WorkerCall
-from resumable.workers.workers import ThreadWorkers, Workers
+from resumable.workers.workers import ThreadWorkers, WorkerCall, Workers
 
 Change = Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]
 
@@ -66,7 +65,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
             return super().close(seconds)
 
     def make(call: WorkerCall, window: int) -> Workers:
-        found.append(Known(call.fn, call.drop, call.workers))
+        found.append(Known(call))
         return found[-1]
 
     monkeypatch.setattr("resumable.workers.idle_workers.make_workers", make)
@@ -260,7 +259,7 @@ class Busy(ThreadWorkers):
     """Threads for which whoever closes them waits in vain, as long as he likes."""
 
     def __init__(self, clock: Clock, fn: Callable[[Any], Any] = abs) -> None:
-        super().__init__(fn, False, 1)
+        super().__init__(WorkerCall(fn, False, 1, "thread"))
         self.stopped = False
         self._clock = clock
 

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 import resumable as rs
-from resumable.workers import mapped
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 if sys.platform != "linux":
-    pytest.skip("the kernel is asked in /proc", allow_module_level=True)
+    pytest.skip("looks into /proc", allow_module_level=True)
 
 from resumable.workers import processes
 from resumable.workers.function_pickler import dumps
@@ -165,19 +164,27 @@ def test_private_changes_arrive(path: Path) -> None:
     assert np.memmap(path, np.int16, "r")[3] == 3
 
 
-def test_a_file_that_was_renamed_is_found_and_one_that_is_gone_is_sent(path: Path) -> None:
+@pytest.mark.parametrize("change", ["another size", "first", "last", "nothing"])
+def test_the_bytes_are_sent_if_another_file_has_the_name_of_the_map(
+    change: str, path: Path
+) -> None:
     data = np.memmap(path, np.int16, "r")
     expected = data.copy()
-    renamed = path.rename(path.with_suffix(".renamed"))
-    np.full(6000, 7, np.int16).tofile(path)  # another one, where `filename` points
-    assert len(pickled(data)) < SMALL
+    path.rename(path.with_suffix(".renamed"))
+    assert len(pickled(data)) > data.nbytes, "no file has that name"
+    other = expected.copy() if change != "another size" else expected[:-1]
+    if change in ("first", "last"):
+        other[0 if change == "first" else -1] += 1
+    other.tofile(path)
+    assert (len(pickled(data)) > data.nbytes) == (change != "nothing")
     np.testing.assert_array_equal(loaded(data), expected)
-    os.replace(path, renamed)
-    assert len(pickled(data)) > data.nbytes
-    np.testing.assert_array_equal(loaded(data), expected)
-    renamed.unlink()
-    np.full(6000, 8, np.int16).tofile(f"{renamed} (deleted)")  # as the kernel calls what is gone
-    np.testing.assert_array_equal(loaded(data), expected)
+
+
+def test_a_map_that_begins_within_the_file_is_compared_at_its_place(path: Path) -> None:
+    for offset, count in ((0, 6000), (2, 5), (4096, 100), (4100, 2000), (8192, 1904)):
+        data = np.memmap(path, np.int16, "r", offset, (count,))
+        assert len(pickled(data)) < 1000
+        np.testing.assert_array_equal(loaded(data), data)
 
 
 def test_a_file_that_is_replaced_on_the_way_is_refused(path: Path) -> None:
@@ -196,9 +203,10 @@ def test_a_file_that_was_cut_short_is_refused_rather_than_read(path: Path) -> No
         pickled(data)
 
 
-def test_what_no_map_is_found_for_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = np.memmap(path, np.int16, "r")
-    monkeypatch.setattr(mapped, "MAPS", "/nowhere")
+def test_a_map_without_a_name_is_sent(path: Path) -> None:
+    with open(os.open(path, os.O_RDONLY), "rb") as file:  # its name is a number
+        data = np.memmap(file, np.int16, "r")
+    assert data.filename is None
     assert len(pickled(data)) > data.nbytes
     np.testing.assert_array_equal(loaded(data), data)
 
@@ -251,18 +259,3 @@ def test_a_file_that_has_become_too_short_is_refused_where_it_is_opened(tmp_path
     with pytest.raises(rs.InvalidArgument, match="must keep its 8192 bytes, got 10"):
         pickle.loads(pickled)
     assert (tmp_path / "data").stat().st_size == 10
-
-
-def test_many_maps_ask_the_kernel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    mappings = mapped._mappings
-
-    def counted() -> Any:
-        asked.append(1)
-        return mappings()
-
-    monkeypatch.setattr(mapped, "_mappings", counted)
-    (tmp_path / "data").write_bytes(bytes(8192))
-    arrays = [np.memmap(tmp_path / "data", np.uint8, "r") for _ in range(9)]
-    assert len(pickle.loads(dumps(arrays))) == 9
-    assert len(asked) == 1

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -36,9 +36,9 @@ import resumable as rs
 from resumable.core.block import Block, block_items, block_length, slice_block
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
-from resumable.workers.answers import Answer
-from resumable.workers.worker_call import WorkerCall
-from resumable.workers.workers import Outcome, Workers, WorkersLost, attempt
+from resumable.workers.answers import Answer, Job
+from resumable.workers.chunk_work import Outcome, attempt
+from resumable.workers.workers import WorkerCall, Workers, WorkersLost
 
 
 class Inline(Workers):
@@ -52,32 +52,25 @@ class Inline(Workers):
         self._sizes = sizes
         self._deaths = deaths
         self.closed = False
-        self.abandoned = 0
 
     @property
     def chunk_size(self) -> int:  # type: ignore[override]
         return next(self._sizes)
 
-    def submit(self, block: Block) -> Answer[Any]:
+    def submit(self, block: Block) -> Job[Outcome]:
         assert not self.closed
-        death = next(self._deaths)
-        answer: Answer[Any] = Answer()
-        try:
-            if death == "dead":
-                raise WorkersLost(BrokenProcessPool("killed"))
-            done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
-            answer.give(attempt(self._fn, slice_block(block, 0, done), self._drop))
-        except Exception as error:
-            answer.give(None, error)
-        return answer
+        job = Job(partial(self._attempt, block, next(self._deaths)))
+        job.run()
+        return job
 
-    def outcome(self, answer: Answer[Any], at: Any) -> Outcome:
-        assert answer.given
-        found: Outcome = answer.result()
-        return found
+    def _attempt(self, block: Block, death: str) -> Outcome:
+        if death == "dead":
+            raise WorkersLost(BrokenProcessPool("killed"))
+        done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
+        return attempt(self._fn, slice_block(block, 0, done), self._drop)
 
-    def abandon(self, answer: Answer[Any]) -> None:
-        self.abandoned += 1
+    def wait(self, answer: Answer[Any], at: Any) -> None:
+        """Wait for nothing: what is in work when another chunk is waited for may be done later."""
 
     def stop(self) -> None:
         pass
@@ -85,6 +78,18 @@ class Inline(Workers):
     def close(self, seconds: float = 0) -> bool:
         self.closed = True
         return True
+
+
+class Pending(Job[Outcome]):
+    """The answer to a chunk that is in ``in_work`` until somebody has done it."""
+
+    def __init__(self, in_work: dict[Job[Outcome], list[Any]]) -> None:
+        super().__init__(lambda: Outcome([], {}))
+        self._in_work = in_work
+
+    def cancel(self) -> bool:
+        self._in_work.pop(self, None)
+        return super().cancel()
 
 
 class Mortal(Inline):
@@ -100,14 +105,14 @@ class Mortal(Inline):
     poison: ClassVar[set[int]] = set()
     died_of: ClassVar[list[list[Any]]] = []
 
-    def submit(self, block: Block) -> Answer[Any]:
+    def submit(self, block: Block) -> Job[Outcome]:
         assert not self.closed
         Mortal.latest = self
-        answer: Answer[Any] = Answer()
+        answer = Pending(self.in_work)
         self.in_work[answer] = list(block_items(block))
         return answer
 
-    def outcome(self, answer: Answer[Any], at: Any) -> Outcome:
+    def outcome(self, answer: Job[Outcome], at: Any) -> Outcome:
         fate = next(self._deaths)
         if not answer.given:
             for other, items in list(self.in_work.items()):
@@ -121,15 +126,12 @@ class Mortal(Inline):
                 self._do(answer)
         return super().outcome(answer, at)
 
-    def abandon(self, answer: Answer[Any]) -> None:
-        self.in_work.pop(answer, None)
-
     @cached_property
-    def in_work(self) -> dict[Answer[Any], list[Any]]:
+    def in_work(self) -> dict[Job[Outcome], list[Any]]:
         """The items of each chunk that nobody has done."""
         return {}
 
-    def _do(self, answer: Answer[Any]) -> None:
+    def _do(self, answer: Job[Outcome]) -> None:
         if self.poison.intersection(self.in_work[answer]):
             self._die()
         else:
@@ -421,14 +423,16 @@ def test_an_attempt_stops_before_the_first_error_unless_errors_are_dropped() -> 
         return 1 / item
 
     stopped = attempt(inverse, [1, 2, 0, 4], drop=False)
-    assert stopped[:2] == ([1.0, 0.5], {})
+    assert (stopped.results, stopped.failed) == ([1.0, 0.5], {})
     assert stopped.failure is not None
     assert type(stopped.failure.error) is ZeroDivisionError
-    results, failed, _ = attempt(inverse, [0, 1, 0, 0], drop=True)
-    assert (results, list(failed)) == ([1.0], [0, 2, 3])
-    assert all(isinstance(error, ZeroDivisionError) for error in failed.values())
-    results, failed, failure = attempt(inverse, [0, 1], drop=False)
-    assert (results, failed, type(failure and failure.error)) == ([], {}, ZeroDivisionError)
+    dropped = attempt(inverse, [0, 1, 0, 0], drop=True)
+    assert (dropped.results, list(dropped.failed)) == ([1.0], [0, 2, 3])
+    assert all(isinstance(error, ZeroDivisionError) for error in dropped.failed.values())
+    stopped = attempt(inverse, [0, 1], drop=False)
+    assert (stopped.results, stopped.failed) == ([], {})
+    assert stopped.failure is not None
+    assert type(stopped.failure.error) is ZeroDivisionError
 
 
 @pytest.mark.parametrize("raised", [StopIteration, SystemExit, KeyboardInterrupt])
@@ -442,18 +446,18 @@ def test_what_ends_a_program_comes_after_the_results_before_it(
 
     comes = RuntimeError if raised is StopIteration else raised
     stopped = attempt(ends, [0, 1, 2, 3], drop=False)
-    assert stopped[:2] == ([0, 1], {})
+    assert (stopped.results, stopped.failed) == ([0, 1], {})
     assert stopped.failure is not None
     assert type(stopped.failure.error) is comes
     failure = attempt(ends, [2, 3], drop=False).failure
     assert failure is not None
     assert type(failure.error) is comes
     if raised is StopIteration:
-        results, failed, _ = attempt(ends, [0, 2, 3], drop=True)
-        assert (results, list(failed)) == ([0, 3], [1])
+        dropped = attempt(ends, [0, 2, 3], drop=True)
+        assert (dropped.results, list(dropped.failed)) == ([0, 3], [1])
     else:
         stopped = attempt(ends, [0, 2, 3], drop=True)
-        assert stopped[:2] == ([0], {})
+        assert (stopped.results, stopped.failed) == ([0], {})
         assert stopped.failure is not None
         assert type(stopped.failure.error) is raised
 

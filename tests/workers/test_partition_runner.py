@@ -12,10 +12,14 @@ from support.clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state
-from resumable.workers import idle_partitions, partition_runner
+from resumable.workers import partition_runner
 from resumable.workers.after_item import AfterItem, PackedState
-from resumable.workers.idle_partitions import IDLE_SECONDS, MOST_RUNS, IdlePartitions
-from resumable.workers.partition_runner import PartitionRunner
+from resumable.workers.partition_runner import (
+    IDLE_SECONDS,
+    MOST_RUNS,
+    IdlePartitions,
+    PartitionRunner,
+)
 from resumable.workers.running_partition import PartitionTask
 
 PARTITIONS = 4
@@ -44,7 +48,7 @@ def numbers(partition: int) -> Any:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
-    monkeypatch.setattr(idle_partitions, "monotonic", clock)
+    monkeypatch.setattr(partition_runner, "monotonic", clock)
     return clock
 
 
@@ -99,7 +103,7 @@ def test_a_run_that_was_idle_while_another_one_worked_is_dropped(
 def test_at_most_so_many_partitions_are_kept(
     run: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle_partitions, "MOST_RUNNING", 3)
+    monkeypatch.setattr(partition_runner, "MOST_RUNNING", 3)
     for partition in range(PARTITIONS):
         run("first", partition)
     assert OPEN == [1, 2, 3]

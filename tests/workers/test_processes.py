@@ -28,10 +28,10 @@ from resumable.testing.laws import states_along
 from resumable.workers import executor_thread, worker_process
 from resumable.workers import processes as process_workers
 from resumable.workers.arena import Arena
-from resumable.workers.parcels import PoolParcel, Slots
+from resumable.workers.chunk_work import Outcome
 from resumable.workers.processes import ProcessWorkers
-from resumable.workers.worker_process import ProcessSetup, Reply
-from resumable.workers.workers import Outcome
+from resumable.workers.worker_process import ProcessSetup
+from resumable.workers.workers import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -244,21 +244,25 @@ def test_processes_that_die_before_they_have_an_item_are_not_the_fault_of_one(
         assert iterator.get_state()["pipeline"]["dropped"] == 0
 
 
-def test_an_answer_in_shared_memory_can_be_opened_after_its_pool_has_ended() -> None:
-    slots = Slots(2)
-    assert slots.arena is not None
-    parcels = []
-    for number in range(2):
-        slot = slots.take()
-        assert slot is not None
-        outcome = pickle.dumps(Outcome([number], {}))
-        slots.arena.write(slot, [outcome])
-        parcels.append(PoolParcel(Reply(None, [len(outcome)], 0.0), slots, slot))
-    slots.close()
-    assert parcels[1].open().results == [1]
-    parcels[0].throw_away()
-    with pytest.raises(ValueError, match="mmap closed"):
-        slots.arena.read(0, [1])
+class Unopened:
+    """Can be pickled, but not loaded."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_result_that_cannot_be_loaded_is_an_error_of_its_item() -> None:
+    def fn(item: int) -> Any:
+        return Unopened() if item == 5 else item
+
+    got: list[int] = []
+    with (
+        iter(processes(rs.range(40), fn)) as iterator,
+        pytest.raises(ValueError, match="no number") as raised,
+    ):
+        got.extend(iterator)
+    assert got == [0, 1, 2, 3, 4]
+    assert "item 5" in "".join(raised.value.__dict__["__notes__"])
 
 
 @linux_only
@@ -388,17 +392,15 @@ def test_large_results_go_through_memory_and_others_through_the_pipe(
 ) -> None:
     arena = at_work(np.ones)
     reply = worker_process.work([numbers], slot)
-    parts: list[Any]
+    shared = None
     if in_memory:
         assert slot is not None
         assert reply.parts is None
         assert len(pickle.dumps(reply)) < 1000
-        parts = list(arena.read(slot, reply.lengths))
-    else:
-        assert reply.parts is not None
-        parts = list(reply.parts)
-    outcome: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+        shared = arena.read(slot, reply.lengths)
+    outcome = reply.open(shared)
     assert outcome.failed == {}
+    assert outcome.size >= 8 * numbers
     assert_same(outcome.results, [np.ones(numbers)], "result")
 
 
@@ -411,18 +413,17 @@ def test_what_comes_before_an_unpicklable_result_is_delivered(
         return threading.Lock() if item == 5 else item
 
     def outcome(items: list[int]) -> Outcome:
-        reply = worker_process.work(items, 0)
-        assert reply.parts is not None
-        found: Outcome = pickle.loads(reply.parts[0])
-        return found
+        return worker_process.work(items, 0).open()
 
     at_work(fn, drop=True)
-    assert outcome(list(range(10))) == Outcome([0, 2, 3, 4], {1: None})
-    assert outcome([1, 5]) == Outcome([], {0: None})
-    results, _, failure = outcome([5, 6])
-    assert results == []
-    assert failure is not None
-    assert type(failure.error) is rs.InvalidType
+    before = outcome(list(range(10)))
+    assert (before.results, before.failed, before.failure) == ([0, 2, 3, 4], {1: None}, None)
+    before = outcome([1, 5])
+    assert (before.results, before.failed, before.failure) == ([], {0: None}, None)
+    stopped = outcome([5, 6])
+    assert stopped.results == []
+    assert stopped.failure is not None
+    assert type(stopped.failure.error) is rs.InvalidType
 
 
 def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
@@ -433,23 +434,22 @@ def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
         return fails[item]() if item in fails else item
 
     at_work(fn, drop=True, tell=True)
-    reply = worker_process.work([0, 1, 2, 3, 4], 0)
-    assert reply.parts is not None
-    results, failed, _ = pickle.loads(reply.parts[0])
-    assert results == [0, 4]
-    assert [(number, type(error)) for number, error in failed.items()] == [
+    outcome = worker_process.work([0, 1, 2, 3, 4], 0).open()
+    assert outcome.results == [0, 4]
+    assert [(number, type(error)) for number, error in outcome.failed.items()] == [
         (1, IndexError),
         (2, rs.WorkerError),
         (3, rs.WorkerError),
     ]
-    assert "Two: 1 and 2 (this exception cannot be pickled" in str(failed[2])
+    assert "Two: 1 and 2 (this exception cannot be pickled" in str(outcome.failed[2])
 
 
 def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
-    workers = ProcessWorkers(abs, False, False, 1, 0)
+    workers = ProcessWorkers(WorkerCall(abs, False, 1, "process"), 0)
 
     def adapt(count: int, seconds: float, size: int, item: Any = 0, handover: float = 0.001) -> int:
-        workers._adapt([item] * count, count, seconds, handover, size)
+        outcome = Outcome([0] * count, {}, seconds=seconds, size=size)
+        workers._adapt([item] * count, seconds + handover, outcome)
         return workers.chunk_size
 
     for _ in range(9):
@@ -465,11 +465,11 @@ def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
 
 
 def test_chunks_take_longer_where_the_way_to_a_worker_does() -> None:
-    workers = ProcessWorkers(abs, False, False, 1, 0)
+    workers = ProcessWorkers(WorkerCall(abs, False, 1, "process"), 0)
 
     def adapt(handover: float) -> int:
         for _ in range(9):
-            workers._adapt([0], 1, 1e-3, handover, 1)
+            workers._adapt([0], 1e-3 + handover, Outcome([0], {}, seconds=1e-3, size=1))
         return workers.chunk_size
 
     assert adapt(10.0) == 75, "before it is cut short"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import pytest
 from support.waiting import wait_until
 
 from resumable.core.weak_sets import members
+from resumable.workers import threads as threads_module
 from resumable.workers.answers import Job
 from resumable.workers.processes import _end_running
 from resumable.workers.threads import Threads, _finish
@@ -118,7 +121,6 @@ def test_all_end_with_the_interpreter_while_others_begin(
     ones = [Ending() for _ in range(4)]
     growing = Growing(ones[:3], ones[3])
     monkeypatch.setattr("resumable.workers.threads._at_work", WeakSet())
-    monkeypatch.setattr("resumable.workers.threads._to_finish", WeakKeyDictionary())
     monkeypatch.setattr(known, growing)
     end()
     assert [one.ends for one in ones] == [1] * 4
@@ -130,3 +132,39 @@ def test_what_is_added_to_all_the_time_has_no_members() -> None:
             raise RuntimeError("Set changed size during iteration")
 
     assert members(Endless()) == []
+
+
+def test_the_last_job_is_done_once_and_after_the_others() -> None:
+    done: list[str] = []
+    threads = Threads(2, "test", last=Job(lambda: done.append("last")))
+    for _ in range(3):
+        job = Job(lambda: done.append("job"))
+        threads.submit(job)
+        threads.wait_for(job)
+    assert threads.close(SECONDS)
+    assert done == ["job"] * 3 + ["last"]
+
+
+def test_an_interrupt_in_the_start_of_a_thread_does_not_start_one_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[int] = []
+    start = _thread.start_new_thread
+
+    def interrupted(*arguments: Any) -> int:
+        started.append(start(*arguments))
+        if len(started) == 1:
+            raise KeyboardInterrupt
+        return started[-1]
+
+    monkeypatch.setattr(threads_module, "start_new_thread", interrupted)
+    at_once = threading.Barrier(2)
+    threads = Threads(1, "test")
+    with pytest.raises(KeyboardInterrupt):
+        threads.submit(Job(partial(at_once.wait, 0.2)))
+    second = Job(partial(at_once.wait, 0.2))
+    threads.submit(second)
+    assert len(started) == 2
+    with pytest.raises(threading.BrokenBarrierError):
+        threads.wait_for(second)  # only another thread could have done the first job meanwhile
+    assert threads.close(SECONDS)

@@ -11,7 +11,6 @@ import numpy as np
 
 from .core.arguments import check_callable, check_choice, check_int
 from .core.block import Block, Indices, block_items
-from .core.depth import check_depth
 from .core.derived import derived
 from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
@@ -20,6 +19,7 @@ from .core.indexed import Indexed
 from .core.iterator import PipelineIterator
 from .core.orders import Length, countable
 from .core.origin import ItemOrigin
+from .core.runnable import RunnablePipeline
 from .core.stage import Stage, as_stage, by_index, items_at, known_length
 from .errors import InvalidArgument, InvalidType, shorten
 from .errors.foreign_words import no_attribute
@@ -111,8 +111,7 @@ class Pipeline(Generic[T]):
         >>> list(pipeline.start(epoch=1)) == list(pipeline)
         False
         """
-        check_depth(self.stage)
-        return PipelineIterator(self.stage, check_int("epoch", epoch, minimum=0))
+        return PipelineIterator(self._runnable, check_int("epoch", epoch, minimum=0))
 
     def __iter__(self) -> PipelineIterator[T]:
         return self.start(0)
@@ -136,9 +135,11 @@ class Pipeline(Generic[T]):
         >>> list(pipeline.resume(iterator.get_state()))
         [1, 2, 3]
         """
-        iterator = self.start(0)
-        iterator.set_state(state)
-        return iterator
+        return PipelineIterator(self._runnable, state=state)
+
+    @derived
+    def _runnable(self) -> RunnablePipeline[T]:
+        return RunnablePipeline(self.stage)
 
     @derived
     def _by_index(self) -> Indexed[T]:

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from ..core.ended import warn_of_ended_run
 from ..core.iterator import PipelineIterator
+from ..core.runnable import RunnablePipeline
 from ..core.savers import GuardedStateDict
 from ..core.stage import Stage
 from ..errors import InvalidArgument, StateMismatch, WorkerError
@@ -157,7 +158,7 @@ class ResumedLoop(Generic[T]):
         Raises:
           StateMismatch: if it is of another pipeline, or of another position, with what to do.
         """
-        with PipelineIterator(self._stage) as there:
+        with PipelineIterator(RunnablePipeline(self._stage)) as there:
             there.load_state_dict(state_dict)
             self.check_stands_at(there)
 

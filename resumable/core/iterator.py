@@ -38,8 +38,7 @@ from .arguments import check_callable, check_int
 from .best_effort import BestEffort
 from .block import Block, block_length
 from .failed_item import note_failed_item
-from .fingerprint import fingerprint
-from .foreign_source import apply_policy, inexact_among, inexactness
+from .foreign_source import apply_policy, inexactness
 from .graph import walk, without_threads
 from .input_counts import InputCount, input_counts
 from .layout import Layout
@@ -48,8 +47,8 @@ from .process_counts import process_counts
 from .resuming import compare
 from .run_counters import TOKENS, RunCounters
 from .run_stats import counts_since, described
+from .runnable import RunnablePipeline
 from .saved_run import relied_on_by, saved_position
-from .saved_state import saved_state
 from .savers import GuardedStateDict
 from .skipped import iterators, skipped_items
 from .stage import Stage
@@ -142,6 +141,10 @@ class _RunningRoot(Generic[T]):
         self.due = step + self._interval
 
 
+_Beginning: TypeAlias = "tuple[str, _RunningRoot[T], int, Numbered]"
+"""The fingerprint of the states to come, the running root, the step and the next items."""
+
+
 class PipelineIterator(StageIterator[T]):
     """The items of a pipeline, one after the other.
 
@@ -163,8 +166,12 @@ class PipelineIterator(StageIterator[T]):
     counts the items of all ranks.
 
     Args:
-      stage: the last stage of the pipeline.
+      pipeline: whose items these are.
       epoch: number of the first epoch.
+      state: where to begin instead; what `get_state` returned.
+
+    Raises:
+      StateMismatch: if ``state`` belongs to another pipeline, or is not a state.
 
     Attributes:
       step: number of items handed out since the very first start, across resumes. After a resume from the
@@ -174,21 +181,17 @@ class PipelineIterator(StageIterator[T]):
 
     _stage: Stage[T]
 
-    def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
-        self._stage = stage
-        self._fingerprint = fingerprint(stage, relied_on_by(0, epoch))
-        stages = list(walk(stage))
-        self._inexact = list(inexact_among(stages))
-        self._resumes_before = any([saved_state(found).resumes_before for found, _ in stages])
+    def __init__(
+        self, pipeline: RunnablePipeline[T], epoch: int = 0, state: State | None = None
+    ) -> None:
+        self._pipeline = pipeline
+        self._stage = pipeline.stage
         self._closed = False
-        self.step = 0
-        root = stage.start(epoch)
-        known_epoch = (0, root.epoch) if self._resumes_before else None
-        self._running: _RunningRoot[T] = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
-        self._items = UNPREPARED
+        begins = self._at_start(epoch) if state is None else self._at_state(state)
+        self._fingerprint, self._running, self.step, self._items = begins
         # What `stats` counts: from which step on items are counted, what was counted before, and what the
         # process had counted when this iterator was made.
-        self._items_from = 0
+        self._items_from = self.step
         self._counted_before = NOTHING_COUNTED
         self._process_before = process_counts.start_run()
         self._stopwatch: Stopwatch | None = None
@@ -281,7 +284,7 @@ class PipelineIterator(StageIterator[T]):
           UnencodableState: if a stage holds a value without an exact serialised form.
           InvalidArgument: if an item is being computed.
         """
-        for stage, path in self._inexact:
+        for stage, path in self._pipeline.inexact:
             apply_policy(inexactness(stage, path), stage.inexact_policy or "ignore", stacklevel=2)
         items = self._items
         if items is BROKEN:
@@ -320,7 +323,7 @@ class PipelineIterator(StageIterator[T]):
         if found is None:
             return None
         positions, moved = found
-        if moved and self._resumes_before:
+        if moved and self._pipeline.resumes_before:
             return None  # the state tells the epoch of the item there
         return self._described(positions, step + moved, 0), moved
 
@@ -334,19 +337,7 @@ class PipelineIterator(StageIterator[T]):
           InvalidArgument: if an item is being computed.
         """
         self._check_open()
-        saved = saved_position(self._stage, state)
-        _, epoch, step, ahead, positions, reached = saved
-        items = BROKEN if ahead else UNPREPARED
-        identified = self._fingerprint
-        if (epoch > 0) != (self._running.epoch > 0):  # a state of a later epoch relies on more
-            identified = fingerprint(self._stage, relied_on_by(0, epoch))
-        if found := compare(self._stage, saved, None if ahead else identified):
-            raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", self._stage)
-        root = self._started(epoch, positions)
-        if self._resumes_before and reached is None:  # the state is of an earlier version
-            reached = root.epoch
-        known_epoch = None if reached is None else (step, reached)
-        new = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)
+        identified, new, step, items = self._at_state(state)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
@@ -590,14 +581,14 @@ class PipelineIterator(StageIterator[T]):
             "ahead": ahead,
             "pipeline": freeze(positions),
         }
-        if self._resumes_before:
+        if self._pipeline.resumes_before:
             state[EPOCH_REACHED] = reached = self.epoch
             self._running.known_epoch = self.step, reached
         return state
 
     def _fingerprint_with(self, ahead: int) -> str:
         """That of a state from which a resume draws ``ahead`` items again, so their groups must be equal."""
-        return fingerprint(self._stage, relied_on_by(ahead, self._running.epoch))
+        return self._pipeline.fingerprint(relied_on_by(ahead, self._running.epoch))
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
@@ -709,6 +700,33 @@ class PipelineIterator(StageIterator[T]):
                 "an error interrupted the pipeline, and no state to go back to could be taken"
             )
         return positions, self.step - step
+
+    def _at_start(self, epoch: int) -> _Beginning[T]:
+        """The beginning of ``epoch``."""
+        root = self._stage.start(epoch)
+        known_epoch = (0, root.epoch) if self._pipeline.resumes_before else None
+        running = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
+        return self._pipeline.fingerprint(relied_on_by(0, epoch)), running, 0, UNPREPARED
+
+    def _at_state(self, state: State) -> _Beginning[T]:
+        """Where ``state`` was saved.
+
+        Raises:
+          StateMismatch: if it does not fit; nothing is left running.
+        """
+        saved = saved_position(self._stage, state)
+        _, epoch, step, ahead, positions, reached = saved
+        present = self._pipeline.fingerprint(relied_on_by(ahead, epoch))
+        if found := compare(self._stage, saved, present):
+            raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", self._stage)
+        root = self._started(epoch, positions)
+        if self._pipeline.resumes_before and reached is None:  # the state is of an earlier version
+            reached = root.epoch
+        known_epoch = None if reached is None else (step, reached)
+        running = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)
+        # A state of a later epoch relies on more.
+        identified = self._pipeline.fingerprint(relied_on_by(0, epoch))
+        return identified, running, step, BROKEN if ahead else UNPREPARED
 
     def _started(self, epoch: int, positions: Any) -> StageIterator[T]:
         """A new root at ``positions``; nothing is left running if they are refused."""

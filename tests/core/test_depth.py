@@ -10,7 +10,7 @@ import pytest
 from support.graphs import RunningSum, stream
 
 import resumable as rs
-from resumable.core.depth import MOST_LEVELS, state_levels
+from resumable.core.runnable import MOST_LEVELS, state_levels
 
 Chained = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
 

@@ -25,7 +25,7 @@ from .core.function_state import (
 )
 from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
-from .core.saved_run import relied_on_by
+from .core.runnable import relied_on_by
 from .core.stage import Stage
 from .errors import ExternalStateError, StateMismatch
 from .pipeline import Pipeline

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 from ..core.changed import ChangedArgument, changed_arguments, changes_between
 from ..core.fingerprint import fingerprint
 from ..core.reliance import LATER_EPOCHS, Reliance
-from ..core.saved_run import relied_on_by
+from ..core.runnable import relied_on_by
 from ..core.stage import Stage
 from ..errors import ResumableError
 from .envelope import Checkpoint

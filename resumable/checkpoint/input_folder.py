@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.iterator import PipelineIterator
 from ..core.resuming import compare
-from ..core.saved_run import saved_position
+from ..core.runnable import saved_position
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
 from ..stages.global_order import deal_of, differs_by_rank

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..core.argument_change import EpochsChange
 from ..core.differences import EpochSpan, FoundArgument
 from ..core.resuming import RunPosition, run_position
-from ..core.saved_run import saved_position
+from ..core.runnable import saved_position
 from ..core.stage import Stage
 from ..errors import StateMismatch
 from ..stages.global_order import deal_of, for_rank, is_dealt

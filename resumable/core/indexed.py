@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -158,10 +158,10 @@ class Indexed(Generic[T]):
                 blocks, items, list(map(methodcaller("prepared", indices), inputs))
             ),
             every_epoch=every_epoch,
-            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
-            plans_far=any(each.plans_far for each in inputs),
+            indices_per_epoch=min(map(attrgetter("indices_per_epoch"), inputs)),
+            plans_far=any(map(attrgetter("plans_far"), inputs)),
             needs=_needs_of_all([each.needs for each in inputs if each.needs is not None]),
-            items_each=max(each.items_each for each in inputs),
+            items_each=max(map(attrgetter("items_each"), inputs)),
         )
 
     @classmethod

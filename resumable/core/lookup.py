@@ -61,8 +61,9 @@ class LookedUp(Stage[T]):
             check_no_threads(self, f"put it after {name}, which gives the same items")
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        streams = [one for one in self.inputs if not one.random_access]
-        if streams and not self.random_access:
+        if not self.random_access and (
+            streams := [one for one in self.inputs if not one.random_access]
+        ):
             raise InvalidType(
                 f"{type(self).__name__} looks items up by index, so its inputs must have random access, got "
                 f"{streams[0]!r}; over a stream, a stage has a start and an iterator of its own"

@@ -15,7 +15,7 @@ from ..state.value import State
 from .graph import walk, with_inputs, without_threads
 from .reliance import ITEMS, PARTS, RANK
 from .resuming import compare
-from .saved_run import saved_position
+from .runnable import saved_position
 from .stage import OwnsPartitions, Stage, own_partitions
 
 

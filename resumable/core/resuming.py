@@ -13,7 +13,8 @@ from .differences import FoundArgument
 from .fingerprint import fingerprint, identified
 from .mismatch import Mismatch, Rule
 from .reliance import NOTHING, Reliance
-from .saved_run import SavedPosition, SavedRun, relied_on_by
+from .runnable import SavedPosition, relied_on_by
+from .saved_run import SavedRun
 from .stage import Stage
 
 
@@ -29,18 +30,10 @@ class RunPosition(NamedTuple):
     arguments: list[FoundArgument]
 
 
-def compare(
-    stage: Stage[Any], position: SavedPosition, present: str | None = None
-) -> list[Mismatch]:
-    """Where ``stage`` does not fit a run at ``position``; empty if it can resume the run.
-
-    Args:
-      stage: the last stage.
-      position: of a state.
-      present: the fingerprint of ``stage`` with what a state at ``position`` relies on, if it is known.
-    """
+def compare(stage: Stage[Any], position: SavedPosition) -> list[Mismatch]:
+    """Where ``stage`` does not fit a run at ``position``; empty if it can resume the run."""
     saved, relied_on = position.fingerprint, relied_on_by(position.ahead, position.epoch)
-    if isinstance(saved, str) and saved == (present or fingerprint(stage, relied_on)):
+    if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
         return []
     found = _compared(stage, position, relied_on, lists_arguments=False)[1]
     return [one for one in found if isinstance(one, Mismatch)]

@@ -1,16 +1,17 @@
-"""A pipeline that can be run, and what each of its iterators needs to know of it."""
+"""A pipeline that can be run, and where a state of its iterators stands."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, NamedTuple, TypeVar, final
 
-from ..errors import InvalidArgument
-from ..state.value import MAX_DEPTH
+from ..errors import InvalidArgument, StateMismatch, UnencodableState
+from ..state.partitions import EPOCH_REACHED
+from ..state.value import LARGEST_COUNT, MAX_DEPTH, State, freeze, unpack, unpack_count
 from .fingerprint import fingerprint
 from .foreign_source import inexact_among
 from .graph import walk
 from .lookup import looks_up
-from .reliance import Reliance
+from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
 from .saved_state import saved_state
 from .stage import Stage
 
@@ -19,6 +20,57 @@ T = TypeVar("T")
 # The other 50 levels are for a checkpoint around the state, and for values in it that functions and
 # sources save.
 MOST_LEVELS: Final = MAX_DEPTH - 50
+
+
+EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
+"""What a resume relies on that draws items again."""
+
+
+class SavedPosition(NamedTuple):
+    """Where a state stands.
+
+    Attributes:
+      fingerprint: of its pipeline.
+      epoch: in which the iterator was started.
+      step: number of items handed out.
+      ahead: items that were handed out since these positions.
+      positions: of the stages.
+      epoch_reached: the epoch of the last item, if the state has it.
+    """
+
+    fingerprint: Any
+    epoch: int
+    step: int
+    ahead: int
+    positions: State
+    epoch_reached: int | None
+
+
+def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
+    """Where ``state``, of a `PipelineIterator` over ``stage``, stands.
+
+    Raises:
+      StateMismatch: if it is no such state.
+    """
+    try:
+        state = freeze(state)
+    except UnencodableState as error:
+        raise StateMismatch(f"this is not a state: {error}", stage) from None
+    names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
+    saved, epoch, step, ahead, positions, reached = unpack(
+        stage, state, *names, optional=EPOCH_REACHED
+    )
+    step = unpack_count(stage, "step", step)
+    ahead = unpack_count(stage, "ahead", ahead, step, f"step={step}")
+    epoch = unpack_count(stage, "epoch", epoch, LARGEST_COUNT)
+    if EPOCH_REACHED in state:
+        reached = unpack_count(stage, EPOCH_REACHED, reached, LARGEST_COUNT)
+    return SavedPosition(saved, epoch, step, ahead, positions, reached)
+
+
+def relied_on_by(ahead: int, epoch: int) -> Reliance:
+    """What a state of ``epoch`` relies on in all stages, from which ``ahead`` items are drawn again."""
+    return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
 @final

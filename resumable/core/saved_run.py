@@ -6,73 +6,21 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
-from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState
-from ..state.partitions import EPOCH_REACHED
-from ..state.value import LARGEST_COUNT, State, freeze, unpack, unpack_count
+from ..errors import InvalidArgument, InvalidType, StateMismatch
 from .epochs import by_epoch, one_by_epoch
 from .foreign_source import inexact_sources
 from .function_state import functions_kept
 from .graph import rebuilt, walk, with_inputs, without_threads
 from .mismatch import Mismatch
 from .reach import Reach, epochs_begun, reach_of, reached, reached_all
-from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
+from .runnable import SavedPosition
 from .stage import Stage
 from .timeline import UNBOUNDED
 
 StageEdit: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
 """Makes another stage of a stage."""
-
-EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
-"""What a resume relies on that draws items again."""
-
-
-class SavedPosition(NamedTuple):
-    """Where a state stands.
-
-    Attributes:
-      fingerprint: of its pipeline.
-      epoch: in which the iterator was started.
-      step: number of items handed out.
-      ahead: items that were handed out since these positions.
-      positions: of the stages.
-      epoch_reached: the epoch of the last item, if the state has it.
-    """
-
-    fingerprint: Any
-    epoch: int
-    step: int
-    ahead: int
-    positions: State
-    epoch_reached: int | None
-
-
-def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
-    """Where ``state``, of a `PipelineIterator` over ``stage``, stands.
-
-    Raises:
-      StateMismatch: if it is no such state.
-    """
-    try:
-        state = freeze(state)
-    except UnencodableState as error:
-        raise StateMismatch(f"this is not a state: {error}", stage) from None
-    names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
-    saved, epoch, step, ahead, positions, reached = unpack(
-        stage, state, *names, optional=EPOCH_REACHED
-    )
-    step = unpack_count(stage, "step", step)
-    ahead = unpack_count(stage, "ahead", ahead, step, f"step={step}")
-    epoch = unpack_count(stage, "epoch", epoch, LARGEST_COUNT)
-    if EPOCH_REACHED in state:
-        reached = unpack_count(stage, EPOCH_REACHED, reached, LARGEST_COUNT)
-    return SavedPosition(saved, epoch, step, ahead, positions, reached)
-
-
-def relied_on_by(ahead: int, epoch: int) -> Reliance:
-    """What a state of ``epoch`` relies on in all stages, from which ``ahead`` items are drawn again."""
-    return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
 class EarlierInput(NamedTuple):

@@ -179,7 +179,7 @@ def unpack(stage: object, state: Any, *names: str, optional: str = "") -> tuple[
             f"the state must have the keys {sorted(names)}, got {sorted(map(str, state))}{hint}",
             stage,
         )
-    return tuple(state[name] for name in names)
+    return tuple(map(state.__getitem__, names))
 
 
 def unpack_count(

@@ -20,7 +20,7 @@ import resumable as rs
 from resumable.checkpoint.history import read_history
 from resumable.core.changed import changed_arguments
 from resumable.core.fingerprint import fingerprint
-from resumable.core.saved_run import EVERYTHING
+from resumable.core.runnable import EVERYTHING
 
 Weights = Any
 

@@ -10,7 +10,7 @@ import pytest
 import resumable as rs
 from resumable.core.mismatch import Mismatch, Rule
 from resumable.core.resuming import compare, run_position
-from resumable.core.saved_run import saved_position
+from resumable.core.runnable import saved_position
 from resumable.state.saved_pipeline import SavedPipeline, UnreadableFingerprint
 
 

@@ -59,6 +59,8 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     identity: ClassVar[IdentityFields] = {**FunctionVersion.identity, "on_error": ALWAYS}
 
+    unchanged = False
+
     fn: Callable[..., T]
     _: KW_ONLY
     workers: int = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from .failures import statuses
+from .object_store import read_range
 
 if TYPE_CHECKING:
     from .remote import RemoteFile
@@ -123,6 +124,10 @@ async def _ask_s3(system: Any, file: RemoteFile, start: int, end: int) -> _Conte
     options = {"VersionId": version} if version else {}
     if not getattr(system, "local_expiry_check", False):  # set for servers without If-Match
         options["IfMatch"] = file.tag[1]
+    if not version:
+        found = await read_range(system, bucket, key, start, end, options.get("IfMatch"))
+        if found is not None:
+            return _Content(found.data, found.tag, f"bytes {start}-{end - 1}/{found.size}")
     span = f"bytes={start}-{end - 1}"
     try:
         answer = await system._call_s3("get_object", Bucket=bucket, Key=key, Range=span, **options)

@@ -20,7 +20,7 @@ from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
 from .paths import FoundUrl, file_name, without_query
 
-VERSIONS: Final = ("ETag", "etag", "generation", "blob_id", "md5", "Content-MD5")
+VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
     "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "updated", "created",
 )  # fmt: skip
@@ -162,10 +162,18 @@ def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
     often for each of our attempts.
     """
     config = options.get("config_kwargs", {})
-    if not url.startswith(("s3://", "s3a://")) or "session" in options:
+    if not url.startswith(("s3://", "s3a://")) or "session" in options or not _is_s3fs(url):
         return options
     ours = {"retries": {"total_max_attempts": 1}, "max_pool_connections": max(at_once, 10)}
     return options | {"config_kwargs": ours | config}
+
+
+def _is_s3fs(url: str) -> bool:
+    """Whether s3fs is what fsspec opens ``url`` with, and not a class that somebody has registered in its place."""
+    import fsspec
+
+    module: str = fsspec.get_filesystem_class(url.partition("://")[0]).__module__
+    return module == "s3fs.core"
 
 
 def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:

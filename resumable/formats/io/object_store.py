@@ -1,0 +1,171 @@
+"""Read ranges of objects of S3 by obstore, which takes a third of the processor time of s3fs."""
+
+# s3fs stays what finds the files, and what reads them where obstore is not installed or cannot be used: it has the
+# credentials, the errors and the options that users know. obstore only makes the GETs, with the credentials of s3fs.
+# A GET that fails is made again by s3fs, so all errors are those of s3fs.
+#
+# The threads of obstore are not there in a forked child of a process that has used it, and calls would wait for them
+# for ever. So such a child reads by s3fs.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, ClassVar, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+UNDERSTOOD: Final = frozenset(
+    {"anon", "client_kwargs", "config_kwargs", "endpoint_url", "key", "profile", "secret", "token"}
+    | {"asynchronous", "loop", "skip_instance_cache", "use_listings_cache"}
+)
+"""Options of s3fs with which obstore reads the same; with others, s3fs reads."""
+
+UNDERSTOOD_BY_CLIENT: Final = frozenset({"endpoint_url", "region_name"})
+UNDERSTOOD_BY_CONFIG: Final = frozenset({"max_pool_connections", "retries"})
+
+MOST_FAILURES: Final = 3
+"""GETs in a row after which a bucket is read by s3fs alone, since obstore does not reach it as s3fs does."""
+
+KEPT_FOR: Final = timedelta(minutes=5)
+"""For how long credentials are used before s3fs is asked for them again, which renews them."""
+
+
+class ObjectRange(NamedTuple):
+    """Some bytes of an object.
+
+    Attributes:
+      data: the bytes.
+      tag: the ETag of the content that they are from.
+      size: of that content.
+    """
+
+    data: bytes
+    tag: str | None
+    size: int
+
+
+@dataclass
+class _Bucket:
+    """A bucket as obstore reads it.
+
+    Attributes:
+      store: the object of obstore.
+      failures: GETs in a row that have failed in a way that says nothing of the object.
+    """
+
+    store: Any
+    failures: int = 0
+
+
+class _Process:
+    """What this process has made of obstore.
+
+    Attributes:
+      has_used: whether it has called obstore.
+      is_forked: whether a parent had, so that obstore cannot be called here.
+      buckets: for each file system of s3fs its buckets by name.
+    """
+
+    has_used = False
+    is_forked = False
+    buckets: ClassVar[WeakKeyDictionary[Any, dict[str, _Bucket]]] = WeakKeyDictionary()
+
+
+def _in_child() -> None:
+    _Process.is_forked = _Process.is_forked or _Process.has_used
+    _Process.buckets = WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+async def read_range(
+    system: Any, bucket: str, key: str, start: int, end: int, tag: str | None
+) -> ObjectRange | None:
+    """The bytes of an object from ``start`` to ``end``; None where s3fs is to read them.
+
+    Args:
+      system: the file system of s3fs.
+      bucket: of the object.
+      key: of the object.
+      start: of the range.
+      end: of the range.
+      tag: the ETag that the object must have; None for any.
+    """
+    if _Process.is_forked or not _is_installed() or not _understands(system):
+        return None
+    import obstore
+
+    buckets = _Process.buckets.setdefault(system, {})
+    if bucket not in buckets:
+        buckets[bucket] = _Bucket(await _store(system, bucket))
+    found = buckets[bucket]
+    if found.failures >= MOST_FAILURES:
+        return None
+    options = {"range": (start, end)} | ({} if tag is None else {"if_match": tag})
+    try:
+        answer = await obstore.get_async(found.store, key, options=options)
+        data = bytes(await answer.bytes_async())
+    except (FileNotFoundError, obstore.exceptions.PreconditionError):
+        return None
+    except (obstore.exceptions.BaseError, OSError, ValueError):
+        found.failures += 1
+        return None
+    found.failures = 0
+    return ObjectRange(data, answer.meta["e_tag"], answer.meta["size"])
+
+
+@lru_cache(1)
+def _is_installed() -> bool:
+    return find_spec("obstore") is not None
+
+
+def _understands(system: Any) -> bool:
+    options, client = system.storage_options, system.client_kwargs or {}
+    config = system.config_kwargs or {}
+    return (
+        options.keys() <= UNDERSTOOD
+        and client.keys() <= UNDERSTOOD_BY_CLIENT
+        and config.keys() <= UNDERSTOOD_BY_CONFIG
+    )
+
+
+async def _store(system: Any, bucket: str) -> Any:
+    """Obstore's store of ``bucket``, where s3fs finds it."""
+    from obstore.store import S3Store
+
+    _Process.has_used = True
+    client = await system.get_s3(bucket)
+    endpoint = client.meta.endpoint_url
+    provider = {} if system.anon else {"credential_provider": _credentials_of(system)}
+    return S3Store(
+        bucket,
+        config={
+            "endpoint": endpoint,
+            "region": client.meta.region_name or "us-east-1",
+            "skip_signature": bool(system.anon),
+            "virtual_hosted_style_request": False,
+        },
+        client_options={"allow_http": endpoint.startswith("http://")},
+        retry_config={"max_retries": 0},  # `fetch_all` tries again, for all stores alike
+        **provider,
+    )
+
+
+def _credentials_of(system: Any) -> Callable[[], Any]:
+    async def provide() -> dict[str, Any]:
+        found = await system.session.get_credentials()
+        frozen = await found.get_frozen_credentials()
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            "expires_at": datetime.now(timezone.utc) + KEPT_FOR,
+        }
+
+    return provide

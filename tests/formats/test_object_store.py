@@ -33,8 +33,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_store._Process, "is_forked", False)
-    object_store._Process.buckets.clear()
+    monkeypatch.setattr(object_store._ProcessUses, "is_forked", False)
+    object_store._ProcessUses.buckets.clear()
 
 
 @pytest.fixture

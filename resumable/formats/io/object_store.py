@@ -49,7 +49,7 @@ class ObjectRange(NamedTuple):
 
 
 @dataclass
-class _Bucket:
+class _ReadBucket:
     """A bucket as obstore reads it.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Bucket:
     failures: int = 0
 
 
-class _Process:
+class _ProcessUses:
     """What this process has made of obstore.
 
     Attributes:
@@ -72,12 +72,12 @@ class _Process:
 
     has_used = False
     is_forked = False
-    buckets: ClassVar[WeakKeyDictionary[Any, dict[str, _Bucket]]] = WeakKeyDictionary()
+    buckets: ClassVar[WeakKeyDictionary[Any, dict[str, _ReadBucket]]] = WeakKeyDictionary()
 
 
 def _in_child() -> None:
-    _Process.is_forked = _Process.is_forked or _Process.has_used
-    _Process.buckets = WeakKeyDictionary()
+    _ProcessUses.is_forked = _ProcessUses.is_forked or _ProcessUses.has_used
+    _ProcessUses.buckets = WeakKeyDictionary()
 
 
 if hasattr(os, "register_at_fork"):
@@ -97,13 +97,13 @@ async def read_range(
       end: of the range.
       tag: the ETag that the object must have; None for any.
     """
-    if _Process.is_forked or not _is_installed() or not _understands(system):
+    if _ProcessUses.is_forked or not _is_installed() or not _understands(system):
         return None
     import obstore
 
-    buckets = _Process.buckets.setdefault(system, {})
+    buckets = _ProcessUses.buckets.setdefault(system, {})
     if bucket not in buckets:
-        buckets[bucket] = _Bucket(await _store(system, bucket))
+        buckets[bucket] = _ReadBucket(await _store(system, bucket))
     found = buckets[bucket]
     if found.failures >= MOST_FAILURES:
         return None
@@ -139,7 +139,7 @@ async def _store(system: Any, bucket: str) -> Any:
     """Obstore's store of ``bucket``, where s3fs finds it."""
     from obstore.store import S3Store
 
-    _Process.has_used = True
+    _ProcessUses.has_used = True
     client = await system.get_s3(bucket)
     endpoint = client.meta.endpoint_url
     provider = {} if system.anon else {"credential_provider": _credentials_of(system)}

@@ -164,7 +164,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         number_of, decoded_bytes = self._reads
         kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
-        numbers = number_of[self._parts_of(indices)]
+        numbers = number_of[np.searchsorted(self._part_ends, indices, side="right")]
         is_kept = np.isin(numbers, number_of[kept])
         read = read_again(numbers, decoded_bytes[numbers], is_kept, decoded.most)
         return super()._needs(indices[read], at[read])
@@ -172,7 +172,8 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
         reads = self._files[place].reads
         assert reads is not None
-        groups = self._parts_of(numbers + self._begins[place]) - self._first_groups[place]
+        rows = numbers + self._begins[place]
+        groups = np.searchsorted(self._part_ends, rows, side="right") - self._first_groups[place]
         return reads.ranges_of(reads.number_of[groups])
 
     @derived

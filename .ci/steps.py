@@ -43,7 +43,7 @@ NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "obstore>=0.12", "protobuf", "pyarrow", "s3fs",
-    "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
+    "tenacity", "webdataset", "backports.zstd", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 # No older ones are tested, and pylance has a new major version every month.
 LANCE = Environment(
@@ -70,7 +70,7 @@ TF_NEW = Environment(
 )  # fmt: skip
 # LitData and MosaicML Streaming, which imports torchvision: `tests/formats/of_mosaicml.py` says how.
 OTHERS = Environment(
-    "3.11", PYTORCH, "litdata==0.2.76", "mosaicml-streaming==0.13.0", "pillow", "pyarrow", "zstandard", *CORE, *TESTING, *TOOLS,
+    "3.11", PYTORCH, "litdata==0.2.76", "mosaicml-streaming==0.13.0", "pillow", "pyarrow", "backports.zstd", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 JAX = Environment(

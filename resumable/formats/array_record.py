@@ -95,7 +95,7 @@ class ArrayRecord(ItemsInParts[bytes]):
         files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)
         object.__setattr__(self, "_files", tuple(files))
         self._warn_of_copies()
-        self._check_counts(found[0].path)
+        self._check_counts(f"{found[0].path}: it claims more than 2**62 items")
 
     def _warn_of_copies(self) -> None:
         """Warn if a cache has no room for copies of all files."""
@@ -118,9 +118,9 @@ class ArrayRecord(ItemsInParts[bytes]):
     def _counts(self) -> Sequence[int]:
         return [file.records for file in self._files]
 
-    @property
-    def _size(self) -> int:
-        return sum(file.size for file in self._data_files)
+    @derived
+    def _is_cached(self) -> bool:
+        return False  # as to its parts: the package reads whole copies
 
-    def _read(self, place: int, numbers: Indices) -> Block:
-        return self._files[place].read(numbers)
+    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+        return [self._files[place].read(numbers) for place, numbers in wanted]

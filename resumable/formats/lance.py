@@ -15,13 +15,10 @@ from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.origin import Origin
-from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
 from .data_files import AnyFile
 from .io.paths import is_remote
-from .named_files import numbers_in_files
 from .parts import ItemsInParts
 from .tables.columns import NAMES, check_names, checked_columns
 from .tables.lance_version import LanceVersion
@@ -118,15 +115,23 @@ class Lance(ItemsInParts[dict[str, Any]]):
             dataset_version=found.number,
             _found=found,
         )
-        self._check_counts(uri)
+        self._check_counts(f"{uri}: it claims more than 2**62 items")
 
     @property
     def _data_files(self) -> Sequence[AnyFile]:
         return ()  # Lance finds and reads them
 
+    @derived
+    def _paths(self) -> list[str]:
+        return [self._found.uri]
+
     @property
     def _counts(self) -> Sequence[int]:
-        return self._found.rows
+        return [sum(self._found.rows)]
+
+    @derived
+    def _part_ends(self) -> Indices:
+        return np.cumsum(self._found.rows, dtype=np.int64)
 
     @property
     def dataset(self) -> str:
@@ -145,24 +150,12 @@ class Lance(ItemsInParts[dict[str, Any]]):
     def block_layout(self) -> Layout:
         return STACKED if frozenset(self.names) <= self._found.stackable else LISTS
 
-    def _numbers_of(self, records: Records) -> Indices:
-        return numbers_in_files(
-            records,
-            self.length,
-            [self._found.uri],
-            lambda _, named: named.below(self.length, self._found.uri),
-        )
-
-    def _origins(self, numbers: Indices) -> list[Origin]:
-        name = type(self).__name__
-        return [Origin(name, number, self._found.uri) for number in numbers.tolist()]
-
     @property
     def _size(self) -> int:
         return self._found.size
 
-    def _read(self, place: int, numbers: Indices) -> Block:
-        return self._found.take(place, numbers, self.names)
+    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+        return [self._found.take(*part, self.names) for part in wanted]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dataset})"

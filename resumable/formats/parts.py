@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..core.block import NO_INDICES, Block, Indices, ungroup
+from ..core.block import NO_INDICES, Block, Indices, block_items, ungroup
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.foreseen import PartUses
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
 from ..core.orders import MOST_ITEMS
@@ -20,13 +21,25 @@ from ..core.prepared_items import grouped
 from ..core.record_source import RecordSource
 from ..core.records import Records
 from ..errors import MalformedItem
-from .ahead import ReadAheadItems, TurnsSeen, always
+from .ahead import Reach, ReadAheadItems, TurnsSeen, always
 from .contents import evidence_of
 from .data_files import AnyFile, path_of_found
+from .io.cached_parts import FileRanges, part_uses_of
 from .io.remote import RemoteFile, has_cached_parts
 from .named_files import files_in_words, numbers_in_files
 
 T = TypeVar("T")
+
+RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
+"""Which bytes some items of a file need: called with the number of the file and those of the items there, shape (n,).
+
+It returns for each range of bytes the place of its item among these, where the range begins, and where it ends.
+"""
+
+
+def begins_of(ends: Indices) -> Indices:
+    """Where ranges begin that follow each other from 0 on and have these ``ends``; both of shape (n,)."""
+    return np.concatenate([np.zeros(1, np.int64), ends[:-1]])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +105,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
     @derived
     def _begins(self) -> Indices:
         """Item numbers at which each file begins."""
-        return np.concatenate([np.zeros(1, np.int64), self._ends[:-1]])
+        return begins_of(self._ends)
 
     def _files_of(self, indices: Indices) -> Indices:
         """The number of the file that each item is in, of the same shape."""
@@ -108,6 +121,26 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
     def _is_cached(self) -> bool:
         """Whether a cache keeps parts of any file."""
         return any(map(has_cached_parts, self._data_files))
+
+    @abstractmethod
+    def _gather(self, indices: Indices) -> Block:
+        """The items at ``indices``, shape (n,)."""
+
+    def _gather_range(self, start: int, stop: int) -> Block:
+        """The items from ``start`` to ``stop``."""
+        return self._gather(np.arange(start, stop, dtype=np.int64))
+
+    def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
+        """What the items at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
+
+        def needed_of(place: int, chosen: Indices) -> FileRanges | None:
+            file = self._data_files[place]
+            if not has_cached_parts(file):
+                return None
+            items, starts, ends = ranges_of(place, indices[chosen] - self._begins[place])
+            return FileRanges(file, chosen[items], starts, ends)
+
+        return part_uses_of(self._files_of(indices), at, needed_of)
 
     def _numbers_of(self, records: Records) -> Indices:
         return numbers_in_files(records, self.length, self._paths, self._items_of)
@@ -135,7 +168,9 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemsInParts(FoundInFiles[T]):
-    """A source whose parts, such as files, are read by the numbers of items in them, many at once.
+    """A source whose parts are read by the numbers of items in them, many at once.
+
+    A part is a file, or a section of one, such as a row group.
 
     Attributes:
       most_ahead: how many items are read at once, at the most, if they are asked for one by one.
@@ -145,33 +180,60 @@ class ItemsInParts(FoundInFiles[T]):
     most_ahead: ClassVar[int]
     ahead_bytes: ClassVar[int]
 
-    def _check_counts(self, where: str) -> None:
+    @derived
+    def _part_ends(self) -> Indices:
+        """Item numbers at which each part ends: shape (parts,)."""
+        return self._ends
+
+    @derived
+    def _part_begins(self) -> Indices:
+        """Item numbers at which each part begins."""
+        return begins_of(self._part_ends)
+
+    def _check_counts(self, claim: str) -> None:
         """Check how many items there are.
 
         Raises:
-          MalformedItem: if ``where`` claims to have more than there can be.
+          MalformedItem: if ``claim``, such as ``"a.x: it claims more than 2**62 items"``, is true.
         """
         if sum(self._counts) > MOST_ITEMS:
-            raise MalformedItem(f"{where}: it claims more than 2**62 items")
+            raise MalformedItem(claim)
 
     @abstractmethod
-    def _read(self, place: int, numbers: Indices) -> Block:
-        """The items of the part at ``place`` with these ``numbers`` in it, shape (n,), at least one."""
+    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+        """Items of several parts.
+
+        Args:
+          wanted: the number of each part, and the numbers of items in it, shape (n,), at least one.
+        """
+
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        """A `RangesOf`; it is only called for files of which a cache keeps parts."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def _size(self) -> int:
         """Bytes of all parts, about."""
+        return sum(file.size for file in self._data_files)
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         seen = TurnsSeen()
         return Indexed(
             self._gather,
-            prepare=lambda indices: ReadAheadItems(
-                self._gather, indices, always(self._at_once), seen
-            ),
+            self._item,
+            prepare=lambda indices: ReadAheadItems(self._gather, indices, self._planner(), seen),
+            gather_range=self._gather_range,
             every_epoch=True,
+            needs=self._needs if self._is_cached else None,
         )
+
+    def _planner(self) -> Callable[[Indices], Reach]:
+        """How many items to make at once, for indices that are planned."""
+        return always(self._at_once)
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """As `_needed`."""
+        return self._needed(indices, at, self._ranges_of)
 
     @derived
     def _at_once(self) -> int:
@@ -179,12 +241,21 @@ class ItemsInParts(FoundInFiles[T]):
         fit = self.ahead_bytes * self.length // max(self._size, 1)
         return min(max(fit, 1), self.most_ahead)
 
+    def _item(self, index: int) -> T:
+        item: T = block_items(self._gather(np.array([index], np.int64)))[0]
+        return item
+
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
             return []
-        order, parts = grouped(self._files_of(indices))
-        blocks = [
-            self._read(place, indices[order[start:stop]] - self._begins[place])
-            for place, start, stop in parts
+        order, parts = grouped(np.searchsorted(self._part_ends, indices, side="right"))
+        # In the order of their first items asked for: parts that are finished stay decoded until those
+        # after them are.
+        firsts = order.tolist()
+        parts.sort(key=lambda part: firsts[part[1]])
+        places = [order[start:stop] for _, start, stop in parts]
+        wanted = [
+            (number, indices[here] - self._part_begins[number])
+            for (number, _, _), here in zip(parts, places, strict=True)
         ]
-        return ungroup(blocks, order)
+        return ungroup(self._read(wanted), np.concatenate(places))

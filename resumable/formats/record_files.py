@@ -27,7 +27,6 @@ from ..errors import shorten
 from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile
-from .io.cached_parts import FileRanges, part_uses_of
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .parts import FoundInFiles
@@ -101,10 +100,8 @@ class RecordFiles(FoundInFiles[T]):
         found = []
         for place, item in zip(files, (numbers - self._begins[files]).tolist(), strict=True):
             file = self._files[place]
-            positions, record = file.positions, item
-            if self._passes_over and positions.passed_over:
-                record = int(positions.among_all(np.array([item], np.int64))[0])
-            offset = int(positions.ends([record], gather)[record - 1]) if record else 0
+            record = int(self._among_all(place, np.array([item], np.int64))[0])
+            offset = int(file.positions.ends([record], gather)[record - 1]) if record else 0
             found.append(Origin(name, record, file.path, offset))
         return found
 
@@ -143,9 +140,6 @@ class RecordFiles(FoundInFiles[T]):
         """A function that returns the item at an index; perhaps the same object if it is asked for again."""
         return _PagedItems(self).__getitem__
 
-    def _gather_range(self, start: int, stop: int) -> Block:
-        return self._gather(np.arange(start, stop, dtype=np.int64))
-
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
             return []
@@ -155,6 +149,10 @@ class RecordFiles(FoundInFiles[T]):
         numbers = file.positions.among_all(indices) if self._passes_over else indices
         return self._items(file.read(numbers), repeat(0), numbers)
 
+    def _among_all(self, place: int, items: Indices) -> Indices:
+        """The numbers of ``items`` of the file at ``place`` among all records there, both of shape (n,)."""
+        return self._files[place].positions.among_all(items) if self._passes_over else items
+
     def _located(self, indices: Indices) -> tuple[Indices, Indices]:
         """The number of the file of each item, and its number among all records there."""
         files = self._files_of(indices)
@@ -162,9 +160,8 @@ class RecordFiles(FoundInFiles[T]):
         if self._passes_over:
             order, groups = grouped(files)
             for place, start, stop in groups:
-                there, positions = order[start:stop], self._files[place].positions
-                if positions.passed_over:
-                    numbers[there] = positions.among_all(numbers[there])
+                there = order[start:stop]
+                numbers[there] = self._among_all(place, numbers[there])
         return files, numbers
 
     def _gather_from_many(self, indices: Indices, read: ReadRemote = read_remote) -> list[T]:
@@ -175,8 +172,8 @@ class RecordFiles(FoundInFiles[T]):
         files = in_files.tolist()
         parts = [(self._files[place], start, stop) for place, start, stop in groups]
         if self._passes_over:
-            for file, start, stop in parts:
-                numbers[start:stop] = file.positions.among_all(numbers[start:stop])
+            for place, start, stop in groups:
+                numbers[start:stop] = self._among_all(place, numbers[start:stop])
         gather, few, found = object(), numbers.tolist(), list[bytes]()
         remote = [
             (file, numbers[start:stop])
@@ -202,24 +199,17 @@ class RecordFiles(FoundInFiles[T]):
         return RecordLayout.of(self._files)
 
     def _needs(self, ahead: KeptRuns, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the items at ``indices`` need of files in a cache, used at the times ``at``.
-
-        What ``ahead`` keeps of them is not needed.
-        """
+        """As `_needed`; the items that ``ahead`` keeps need nothing."""
         gather = object()
 
-        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
+        def ranges_of(place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
             file = self._files[place]
-            if not isinstance(file, RemoteRecords) or not file.file.is_cached:
-                return None
-            numbers = indices[chosen] - self._begins[place]
-            if self._passes_over:
-                numbers = file.positions.among_all(numbers)
-            lacking = ~ahead.are_kept(numbers + self._layout.remote_keys[file.path])
-            numbers, chosen = numbers[lacking], chosen[lacking]
-            return FileRanges(file.file, chosen, *file.bounds(numbers, gather))
+            assert isinstance(file, RemoteRecords)
+            numbers = self._among_all(place, numbers)
+            lacking = np.flatnonzero(~ahead.are_kept(numbers + self._layout.remote_keys[file.path]))
+            return lacking, *file.bounds(numbers[lacking], gather)
 
-        return part_uses_of(self._files_of(indices), at, ranges_of)
+        return self._needed(indices, at, ranges_of)
 
     @derived
     def _stops(self) -> list[int]:
@@ -238,9 +228,7 @@ class RecordFiles(FoundInFiles[T]):
         if most > 1:
             wanted = np.arange(index, min(index + most, self._stops[place]), dtype=np.int64)
             with ReadingAhead():
-                numbers = wanted - begin
-                if self._passes_over:
-                    numbers = file.positions.among_all(numbers)
+                numbers = self._among_all(place, wanted - begin)
                 found = file.read_page(numbers)
                 return self._items(found, repeat(place), numbers[: len(found)])
         number = index - begin

@@ -20,7 +20,7 @@ import numpy as np
 from campaigns.damaged_records import check_named, damaged_anywhere, lines_of, text_files
 from formats.array_records import OPTIONS, records
 from formats.array_records import write as write_array_record
-from formats.compressing import COMPRESS, IN_PARTS
+from formats.compressing import COMPRESS, HAS_ZSTD, IN_PARTS
 from formats.megatron_files import files_of
 from formats.table_files import write_more_parquet, write_tables
 
@@ -255,11 +255,11 @@ def compressed(*suffixes: str) -> list[bytes]:
 
 
 def decompress_zstd(data: bytes) -> bytes:
-    import zstandard
+    from backports import zstd
 
     content = b""
     while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame = zstd.ZstdDecompressor()
         content += frame.decompress(data)
         if not frame.eof:
             raise EOFError("a frame is cut short")
@@ -287,11 +287,11 @@ FILES: Final[dict[str, ArrayRecordTarget | CompressedTarget | TableTarget | Toke
         lenient=True,
     ),
 }
-if find_spec("zstandard"):
-    import zstandard
+if HAS_ZSTD:
+    from backports import zstd
 
     FILES["zst"] = CompressedTarget(
-        ".zst", compressed(".zst", "m.zst"), decompress_zstd, (zstandard.ZstdError, EOFError)
+        ".zst", compressed(".zst", "m.zst"), decompress_zstd, (zstd.ZstdError, EOFError)
     )
 if find_spec("array_record"):
     FILES["array_record"] = ArrayRecordTarget()

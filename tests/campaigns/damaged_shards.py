@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from campaigns.damaged_records import damaged_anywhere
+from formats.compressing import HAS_ZSTD
 from formats.shard_files import Files, litdata_files, mds_files, numbered, token_files, write_files
 from formats.zipped import unzip
 
@@ -362,7 +363,7 @@ SHARDS: Final[dict[str, ShardTarget]] = {
         True,
     ),
 }
-if find_spec("zstandard"):
+if HAS_ZSTD:
     SHARDS["litdata batches"] = ShardTarget(
         rs.litdata, lambda: chunks_of("batch"), around("batch", 12), "chunk.bin", batches_reference
     )

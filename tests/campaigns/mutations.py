@@ -497,7 +497,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/tables/group_reads.py", "joined_ranges(self._firsts[numbers], counts)", "places"
     ),
-    Mutation("formats/tables/source.py", "groups[read], at[read]", "groups, at"),
+    Mutation("formats/tables/source.py", "indices[read], at[read]", "indices, at"),
     Mutation("formats/tables/parquet_file.py", "if columns is None or any(", "if any("),
     Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),
     Mutation(
@@ -552,7 +552,7 @@ MUTATIONS: Final = [
     Mutation(
         "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
     ),
-    Mutation("formats/shards/source.py", "ungroup(made, order)", "ungroup(made, order[::-1])"),
+    Mutation("formats/parts.py", "np.concatenate(places))", "np.concatenate(places[::-1]))"),
     Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["COMPRESS", "IN_PARTS", "PART", "bgzf", "seekable_zstd"]
+__all__ = ["COMPRESS", "HAS_ZSTD", "IN_PARTS", "PART", "bgzf", "seekable_zstd"]
 
 PART = 1000
+HAS_ZSTD = find_spec("backports") is not None and find_spec("backports.zstd") is not None
 
 
 def bgzf(data: bytes, size: int = PART) -> bytes:
@@ -30,9 +31,10 @@ def _bgzf_block(data: bytes) -> bytes:
 
 def zstd(data: bytes) -> bytes:
     """One frame with a checksum."""
-    import zstandard
+    from backports import zstd
 
-    compressed: bytes = zstandard.ZstdCompressor(write_checksum=True).compress(data)
+    options = {zstd.CompressionParameter.checksum_flag: True}
+    compressed: bytes = zstd.compress(data, options=options)
     return compressed
 
 
@@ -67,6 +69,6 @@ IN_PARTS: dict[str, Callable[[bytes], Any]] = {
     "m.bz2": in_parts(bz2.compress),
     "m.xz": in_parts(lzma.compress),
 }
-if find_spec("zstandard"):
+if HAS_ZSTD:
     COMPRESS[".zst"] = zstd
     IN_PARTS["m.zst"] = seekable_zstd

@@ -237,6 +237,8 @@ def test_origins_and_exclusions_name_the_row(data: Path) -> None:
     origin: Any = rs.origins(mixed(data).shuffle(3))[4]
     assert same(mixed(data)[origin.record], mixed(data).shuffle(3)[4])
     assert origin.file == str(data / "mixed.lance")
+    stage: Any = mixed(data).stage
+    assert stage._numbers_with(origin.record).tolist() == [origin.record]
     excluded = mixed(data).exclude({"mixed.lance": [0, 5]})
     assert [row["id"] for row in excluded] == KEPT[1:5] + KEPT[6:]
     assert list(map(identity, mixed(data).exclude([0, 5]))) == KEPT[1:5] + KEPT[6:]

@@ -64,7 +64,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unzip("of_litdata.zip", tmp_path_factory.mktemp("litdata"))
 
 
-NEEDS = {"batch": "zstandard", "chunk": "zstandard", "sample": "zstandard", "tokens zstd": "zstandard"}  # fmt: skip
+NEEDS = dict.fromkeys(["batch", "chunk", "sample", "tokens zstd"], "backports.zstd")
 NEEDS |= {"table": "pyarrow", "table zstd": "pyarrow", "images": "PIL"}
 
 

@@ -57,7 +57,7 @@ def test_what_fails_for_the_moment_is_tried_again(
 ) -> None:
     path, url = served(http_server, format, tmp_path)
     expected = list(read(path).shuffle(2, block=5))
-    monkeypatch.setattr(tables, "MOST_ROWS_AHEAD", 1)
+    monkeypatch.setattr(tables.TableFiles, "most_ahead", 1)
     for seed in range(5 if is_deep() else 1):
         http_server.dice.seed(seed)
         http_server.often = 0.25

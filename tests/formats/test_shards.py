@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[Files, Open]] = {
     "litdata": (litdata_files(numbered(COUNT), per_chunk=5), rs.litdata),
     "tokens": (token_files(TOKENS), lambda path, **kw: rs.litdata(path, block_size=4, **kw)),
 }
-OF_LITDATA = {"batch": "zstandard", "chunk": "zstandard", "sample": "zstandard", "table": "pyarrow"}
+OF_LITDATA = {**dict.fromkeys(["batch", "chunk", "sample"], "backports.zstd"), "table": "pyarrow"}
 
 
 @pytest.fixture(params=[*KINDS, *OF_LITDATA])

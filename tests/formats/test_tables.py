@@ -177,9 +177,8 @@ def test_items_that_are_changed_are_not_handed_out_again(format: str, tmp_path: 
 def test_a_file_replaced_while_running_is_noticed(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        tables, "MOST_ROWS_AHEAD", 5
-    )  # so that no row of the next batch is made yet
+    # So that no row of the next batch is made yet.
+    monkeypatch.setattr(tables.TableFiles, "most_ahead", 5)
     write, read = FORMATS[format]
     path = write(tmp_path / "a", pa.Table.from_pylist(rows(0, 40)))
     pipeline = read(path)
@@ -348,7 +347,7 @@ def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_shuffle_in_blocks_decodes_each_row_group_once_with_eight_kept(
     stages: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS_AHEAD", 64)
+    monkeypatch.setattr(tables.TableFiles, "most_ahead", 64)
     table = pa.table({"id": np.arange(40 * 130)})
     pipeline = rs.parquet(write_parquet(tmp_path / "a", table, 130))
     weight = pipeline.stage._files[0].read(0, ("id",)).weight  # type: ignore[attr-defined]

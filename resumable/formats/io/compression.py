@@ -9,14 +9,15 @@ from __future__ import annotations
 import bz2
 import lzma
 import re
+import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol
 
-from ...errors import InvalidArgument
+from ...errors import InvalidArgument, MissingDependency
 from ..record import Format
-from .zstd_frame import ZstdFrame
 
 LONGEST_MAGIC: Final = 12
 """Bytes at the start of a file that may tell how it is compressed."""
@@ -42,7 +43,11 @@ class MemberDecoder(Protocol):
     def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Up to ``max_length`` bytes, or one block of the compression."""
+        """Up to ``max_length`` bytes.
+
+        Raises:
+          ValueError, EOFError, OSError, zlib.error, lzma.LZMAError: if the member is damaged.
+        """
 
 
 class GzipMember:
@@ -65,6 +70,49 @@ class GzipMember:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+
+
+class ZstdFrame:
+    """A frame of Zstandard, also a skippable one.
+
+    Raises:
+      MissingDependency: if Python has no decoder of Zstandard and backports.zstd is not installed.
+    """
+
+    def __init__(self) -> None:
+        zstd = _zstd()
+        self._decoder, self._error = zstd.ZstdDecompressor(), zstd.ZstdError
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self._decoder.needs_input)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        try:
+            return bytes(self._decoder.decompress(data, max_length))
+        except self._error as error:
+            raise ValueError(str(error)) from error
+
+
+def _zstd() -> Any:
+    """The module for Zstandard, which is in the standard library from Python 3.14 on."""
+    try:
+        return import_module(
+            "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        )
+    except ImportError as error:
+        raise MissingDependency(
+            "what is compressed by zstd needs backports.zstd: pip install 'resumable-loader[compressed]' "
+            f"({error})"
+        ) from error
 
 
 class Compression(NamedTuple):

@@ -20,7 +20,7 @@ from .compression import Compression, MemberDecoder, check_uncompressed
 from .open_files import DataFile
 
 PIECE: Final = 1 << 16
-"""Bytes that are decoded at once; a block of Zstandard may have twice as many."""
+"""Bytes that are decoded at once."""
 
 INPUT: Final = 1 << 16
 DAMAGED: Final = (zlib.error, lzma.LZMAError, ValueError, EOFError, OSError)

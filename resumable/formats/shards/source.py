@@ -5,37 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from ...core.block import Block, Indices, ungroup
+from ...core.block import Block, Indices
 from ...core.derived import derived
 from ...core.evidence import Evidence
-from ...core.foreseen import PartUses
 from ...core.identity import IdentityField, IdentityFields
-from ...core.indexed import Indexed
-from ...core.prepared_items import PreparedItems, grouped
 from ...core.reliance import ALWAYS
-from ..ahead import ReadAheadItems, TurnsSeen, always
+from ..ahead import Reach
 from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
-from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.paths import file_name
-from ..io.remote import has_cached_parts
 from ..named_files import in_words
-from ..parts import FoundInFiles
+from ..parts import ItemsInParts
 from ..remote_records import MOST_BYTES_AHEAD, FewRequests
 from .decoding import raise_where
 from .index_json import dataset_folder, read_index
 from .ranges import read_at_once
 from .shard import DataShard
-
-LOCAL_BYTES_AHEAD: Final = 1 << 16
-"""Bytes of local records that are read at once, as far as the mean size tells."""
 
 SHARDS: Final = IdentityField(
     ALWAYS,
@@ -43,9 +34,8 @@ SHARDS: Final = IdentityField(
     hint="were shards added, removed, changed or listed in another order?",
 )
 
-MOST_ITEMS_AHEAD: Final = 512
 LARGEST_RUN: Final = 1 << 16
-"""Items that are made at once: of plain shards on a disk, and of shards that must be decompressed."""
+"""Items that are made at once of shards that must be decompressed."""
 
 
 class FoundShards(NamedTuple):
@@ -69,13 +59,16 @@ class FoundShards(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShardedFiles(FoundInFiles[Any]):
+class ShardedFiles(ItemsInParts[Any]):
     """A dataset of shards, an item a record.
 
     A subclass finds the shards by the index, and makes items of records.
     """
 
     identity: ClassVar[IdentityFields] = {"files": SHARDS, "contents": ALWAYS}
+    most_ahead = 512
+    ahead_bytes = 1 << 16
+
     path: str | os.PathLike[str]
     _: KW_ONLY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -123,56 +116,31 @@ class ShardedFiles(FoundInFiles[Any]):
         form = hashlib.blake2b(names, digest_size=3).hexdigest()
         return replace(found, kind=f"{ENDS} {form}")
 
-    def indexed(self, epoch: int = 0) -> Indexed[Any]:
-        return Indexed(
-            self._gather,
-            lambda index: self._gather(np.array([index], np.int64))[0],
-            prepare=partial(self._prepared, TurnsSeen()),
-            every_epoch=True,
-            needs=self._needs if self._is_cached else None,
-        )
+    @property
+    def _size(self) -> int:
+        return sum(self._found.sizes)
 
-    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        starts, stops = self._found.shards[place].likely_ranges(numbers)
+        return np.arange(len(numbers)), starts, stops
 
-        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
-            shard = self._found.shards[place]
-            if not has_cached_parts(shard.file):
-                return None
-            ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
-            return FileRanges(shard.file, chosen, *ranges)
-
-        return part_uses_of(self._files_of(indices), at, ranges_of)
-
-    def _prepared(self, seen: TurnsSeen, indices: Indices) -> PreparedItems[Any]:
-        mean = max(sum(self._found.sizes) // max(self.length, 1), 1)
+    def _planner(self) -> Callable[[Indices], Reach]:
+        mean = max(self._size // max(self.length, 1), 1)
         if self._found.decompressed:
             # A shard is decompressed once for all of its records among those read at once.
             most = min(MOST_BYTES_AHEAD // mean, LARGEST_RUN)
-            return ReadAheadItems(self._gather, indices, lambda _: Growing(most), seen)
+            return lambda _: Growing(most)
         if self._is_remote:
             few = FewRequests(self._ends, mean)
-            return ReadAheadItems(self._gather, indices, lambda _: few, seen)
-        most = min(LOCAL_BYTES_AHEAD // mean, MOST_ITEMS_AHEAD)
-        return ReadAheadItems(self._gather, indices, always(most), seen)
+            return lambda _: few
+        return super()._planner()
 
-    def _gather(self, indices: Indices) -> Block:
-        if not len(indices):
-            return []
-        order, groups = grouped(self._files_of(indices))  # each shard is opened once
-        parts = [
-            (place, indices[order[start:stop]] - self._begins[place])
-            for place, start, stop in groups
-        ]
+    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
         shards = self._found.shards
         found = read_at_once(
-            [(shards[place], shards[place].reading(part)) for place, part in parts]
+            [(shards[place], shards[place].reading(numbers)) for place, numbers in wanted]
         )
-        made = [
-            self._made(records, place, part)
-            for (place, part), records in zip(parts, found, strict=True)
-        ]
-        return ungroup(made, order)
+        return [self._made(records, *part) for part, records in zip(wanted, found, strict=True)]
 
     def _made(self, records: list[Any], place: int, numbers: Indices) -> list[Any]:
         """The items of ``records`` of a shard, which have these ``numbers`` there, shape (n,).

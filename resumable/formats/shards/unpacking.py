@@ -7,8 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ..io.compression import GzipMember, MemberDecoder
-from ..io.zstd_frame import ZstdFrame
+from ..io.compression import GzipMember, MemberDecoder, ZstdFrame
 
 DECODERS: Final[Mapping[str, Callable[[], MemberDecoder]]] = {
     "bz2": bz2.BZ2Decompressor,

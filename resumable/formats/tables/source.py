@@ -9,38 +9,23 @@ from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
-from ...core.block import (
-    Block,
-    Indices,
-    concatenate,
-    ungroup,
-)
+from ...core.block import Block, Indices, concatenate
 from ...core.derived import derived
 from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
-from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
-from ...core.orders import MOST_ITEMS
-from ...core.prepared_items import grouped
 from ...core.reliance import ALWAYS
-from ...errors import MalformedItem, MissingDependency
-from ..ahead import ReadAheadItems, TurnsSeen
+from ...errors import MissingDependency
 from ..contents import FILES
 from ..data_files import AnyFile, found_data_files
-from ..io.cached_parts import FileRanges, part_uses_of
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.paths import Paths
-from ..io.remote import has_cached_parts
-from ..parts import FoundInFiles
+from ..parts import ItemsInParts
 from .columns import NAMES, check_names, checked_columns
 from .file_access import TableFileAccess
 from .group_reads import GroupReads, read_again
 from .rows import Rows
-
-MOST_ROWS_AHEAD: Final = 4096
-DECODED_AHEAD_BYTES: Final = 1 << 21
-"""Most rows made at once when they are asked for in order, and most bytes of the files for them."""
 
 DECODED_BUDGET: Final = 1 << 30
 """Bytes of decoded groups that a process keeps."""
@@ -107,7 +92,7 @@ class RowGroup(Shelved[Rows]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableFiles(FoundInFiles[dict[str, Any]]):
+class TableFiles(ItemsInParts[dict[str, Any]]):
     """What the sources of rows share: the files, the order of their groups, and the reading."""
 
     identity: ClassVar[IdentityFields] = {
@@ -115,16 +100,15 @@ class TableFiles(FoundInFiles[dict[str, Any]]):
         "contents": ALWAYS,
         "names": NAMES,
     }
+    most_ahead = 4096
+    ahead_bytes = 1 << 21
+
     paths: Paths
     columns: Sequence[str] | None = None
     _: KW_ONLY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     names: tuple[str, ...] = field(init=False, repr=False)
     _files: tuple[TableFile, ...] = field(init=False, repr=False)
-    # For each group: the item number at which it ends, its file, and its number there; shape (groups,), int64.
-    _group_ends: Indices = field(init=False, repr=False)
-    _file_of: Indices = field(init=False, repr=False)
-    _number_of: Indices = field(init=False, repr=False)
     _groups: dict[int, RowGroup] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -143,18 +127,8 @@ class TableFiles(FoundInFiles[dict[str, Any]]):
         names = files[0].names if chosen is None else chosen
         for file in files:
             check_names(file.access.path, file.names, names)
-        counts = np.concatenate([file.rows for file in files])
-        if sum(counts.tolist()) > MOST_ITEMS:
-            raise MalformedItem(f"{files[0].access.path}: the files claim more than 2**62 rows")
-        groups = [len(file.rows) for file in files]
-        vars(self).update(
-            names=tuple(names),
-            _files=tuple(files),
-            _group_ends=np.cumsum(counts, dtype=np.int64),
-            _file_of=np.repeat(np.arange(len(files)), groups),
-            _number_of=np.concatenate([np.arange(count) for count in groups]),
-            _groups={},
-        )
+        vars(self).update(names=tuple(names), _files=tuple(files), _groups={})
+        self._check_counts(f"{files[0].access.path}: the files claim more than 2**62 rows")
 
     @abstractmethod
     def _open(self, access: TableFileAccess) -> TableFile:
@@ -166,7 +140,16 @@ class TableFiles(FoundInFiles[dict[str, Any]]):
 
     @property
     def _counts(self) -> Sequence[int]:
-        return [int(file.rows.sum()) for file in self._files]
+        return [sum(file.rows.tolist()) for file in self._files]
+
+    @derived
+    def _part_ends(self) -> Indices:
+        return np.cumsum(np.concatenate([file.rows for file in self._files]), dtype=np.int64)
+
+    @derived
+    def _first_groups(self) -> Indices:
+        """The number of the first group of each file among the groups of all files."""
+        return np.cumsum([0, *[len(file.rows) for file in self._files[:-1]]], dtype=np.int64)
 
     @property
     def _kind(self) -> str:
@@ -178,38 +161,20 @@ class TableFiles(FoundInFiles[dict[str, Any]]):
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
 
-    def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
-        seen = TurnsSeen()
-        return Indexed(
-            self._gather,
-            self._item,
-            prepare=lambda indices: ReadAheadItems(
-                self._gather, indices, lambda _: lambda *_: self._most_ahead, seen
-            ),
-            gather_range=self._gather_range,
-            every_epoch=True,
-            needs=self._needs if self._is_cached else None,
-        )
-
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the rows at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
-        groups = np.searchsorted(self._group_ends, indices, side="right")
         number_of, decoded_bytes = self._reads
         kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
-        numbers = number_of[groups]
+        numbers = number_of[np.searchsorted(self._part_ends, indices, side="right")]
         is_kept = np.isin(numbers, number_of[kept])
         read = read_again(numbers, decoded_bytes[numbers], is_kept, decoded.most)
-        groups, at = groups[read], at[read]
+        return super()._needs(indices[read], at[read])
 
-        def ranges_of(place: int, chosen: Indices) -> FileRanges | None:
-            reads, file = self._files[place].reads, self._data_files[place]
-            if reads is None or not has_cached_parts(file):
-                return None
-            numbers = reads.number_of[self._number_of[groups[chosen]]]
-            items, starts, ends = reads.ranges_of(numbers)
-            return FileRanges(file, chosen[items], starts, ends)
-
-        return part_uses_of(self._file_of[groups], at, ranges_of)
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        reads = self._files[place].reads
+        assert reads is not None
+        rows = numbers + self._begins[place]
+        groups = np.searchsorted(self._part_ends, rows, side="right") - self._first_groups[place]
+        return reads.ranges_of(reads.number_of[groups])
 
     @derived
     def _reads(self) -> tuple[Indices, Indices]:
@@ -225,54 +190,40 @@ class TableFiles(FoundInFiles[dict[str, Any]]):
             count += len(sizes[-1])
         return np.concatenate(numbers), np.concatenate(sizes)
 
-    @derived
-    def _most_ahead(self) -> int:
-        """How many rows are made at once, as far as the sizes of the files tell."""
-        size = sum(file.size for file in self._data_files)
-        return int(min(max(DECODED_AHEAD_BYTES * self.length // max(size, 1), 1), MOST_ROWS_AHEAD))
-
     def _item(self, index: int) -> dict[str, Any]:
         number = self._group_of(index)
-        return self._rows(number).item(index - self._begin(number))
+        return self._rows(number).item(index - int(self._part_begins[number]))
 
     def _gather(self, indices: Indices) -> Block:
-        if not len(indices):
-            return []
-        first, last = int(indices[0]), int(indices[-1])
-        if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
-            return self._gather_range(first, last + 1)
-        order, parts = grouped(np.searchsorted(self._group_ends, indices, side="right"))
-        # In the order of their first rows asked for: groups that are finished stay decoded until
-        # those after them are.
-        parts.sort(key=lambda part: order[part[1]])
-        blocks, places = [], []
-        for number, start, stop in parts:
-            here = order[start:stop]
-            blocks.append(self._rows(number).gather(indices[here] - self._begin(number)))
-            places.append(here)
-        return ungroup(blocks, np.concatenate(places))
+        if len(indices):
+            first, last = int(indices[0]), int(indices[-1])
+            if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
+                return self._gather_range(first, last + 1)
+        return super()._gather(indices)
+
+    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+        return [self._rows(number).gather(rows) for number, rows in wanted]
 
     def _gather_range(self, start: int, stop: int) -> Block:
         blocks = []
         number = self._group_of(start)
         while start < stop:
-            begin, end = self._begin(number), min(int(self._group_ends[number]), stop)
+            begin, end = int(self._part_begins[number]), min(int(self._part_ends[number]), stop)
             if start < end:
                 blocks.append(self._rows(number).gather_range(start - begin, end - begin))
             start, number = max(start, end), number + 1
         return concatenate(blocks)
 
+    def _group_of(self, index: int) -> int:
+        return int(np.searchsorted(self._part_ends, index, side="right"))
+
     def _rows(self, number: int) -> Rows:
         """The decoded rows of the group with this number among those of all files."""
         group = self._groups.get(number)
         if group is None:
-            file = self._files[self._file_of[number]]
-            group = RowGroup(file, int(self._number_of[number]), self.names)
+            place = int(np.searchsorted(self._first_groups, number, side="right")) - 1
+            group = RowGroup(
+                self._files[place], number - int(self._first_groups[place]), self.names
+            )
             self._groups[number] = group
         return group.rows()
-
-    def _group_of(self, index: int) -> int:
-        return int(np.searchsorted(self._group_ends, index, side="right"))
-
-    def _begin(self, number: int) -> int:
-        return int(self._group_ends[number - 1]) if number else 0

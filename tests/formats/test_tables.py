@@ -19,7 +19,7 @@ from support.tiers import is_deep
 import resumable as rs
 from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
-from resumable.formats.tables.arrow_messages import messages
+from resumable.formats.tables.arrow_messages import BATCH, NotArrow, messages
 from resumable.testing.comparing import assert_same, same
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -546,6 +546,55 @@ def test_headers_alone_are_read_of_an_arrow_file(tmp_path: Path) -> None:
         found = messages(read, len(data))
         assert [message.rows for message in found[1:]] == [20_000] * 5
         assert sum(taken) < 4000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_wrong_byte_in_an_arrow_file_hides_rows(stream: bool, tmp_path: Path) -> None:
+    words = pa.array(list("aabbccdda")).dictionary_encode()
+    for columns in ({"id": range(9)}, {"word": words, "text": list("123456789")}):
+        path = write_arrow(tmp_path / "a", pa.table(columns), 3, stream=stream)
+        whole, refused = path.read_bytes(), 0
+        for place, byte in enumerate(whole):
+            for wrong in range(256) if is_deep() else {0, 1, 255, byte ^ 128, (byte + 64) % 256}:
+                data = whole[:place] + bytes([wrong]) + whole[place + 1 :]
+                try:
+                    found = messages(lambda start, size: data[start : start + size], len(data))  # noqa: B023
+                except NotArrow:
+                    refused += 1
+                else:
+                    rows = [message.rows for message in found if message.kind == BATCH]
+                    assert rows == [3, 3, 3], f"byte {place} is {wrong} instead of {byte}"
+        assert refused > len(whole)
+
+
+def test_what_follows_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a", pa.table({"id": range(5)}), stream=True)
+    size = path.stat().st_size
+    path.write_bytes(2 * path.read_bytes())
+    with pytest.raises(rs.MalformedItem, match=f"a, headers: bytes {size} to {2 * size} follow"):
+        rs.arrow(path)
+
+
+def test_a_footer_that_lists_less_than_there_is_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a", pa.table({"id": range(9)}), 3)
+    data = path.read_bytes()
+    with pa.ipc.open_file(path) as file:
+        assert file.num_record_batches == 3
+    footer = data.index((3).to_bytes(4, "little"), len(data) - 200)
+    for count in (2, 4):
+        path.write_bytes(data[:footer] + count.to_bytes(4, "little") + data[footer + 4 :])
+        with pytest.raises(rs.MalformedItem, match="a, headers: its footer"):
+            rs.arrow(path)
+
+
+def test_streams_from_before_version_0_15_are_read(tmp_path: Path) -> None:
+    table = pa.table({"id": range(9), "word": pa.array(list("aabbccdda")).dictionary_encode()})
+    for stream in (False, True):
+        path = write_arrow(tmp_path / "a", table, 4, stream=stream, use_legacy_format=True)
+        assert list(rs.arrow(path).shuffle(1)) == list(
+            rs.from_sequence(table.to_pylist()).shuffle(1)
+        )
+    assert path.read_bytes()[-4:] == bytes(4) != path.read_bytes()[:4]
 
 
 def test_a_pipeline_over_a_replaced_file_reads_nothing_of_the_old_one(tmp_path: Path) -> None:

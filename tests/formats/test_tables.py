@@ -135,6 +135,49 @@ def test_views_of_text_are_read_as_text(tmp_path: Path) -> None:
     assert list(batch["data"]) == kinds["data"][1]
 
 
+def test_values_in_maps_list_views_and_unions_are_those_of_their_type(tmp_path: Path) -> None:
+    time, codes = pa.timestamp("ns"), pa.array([5, 9, 5], pa.int8())
+    short, times = pa.array([1, 2, None], pa.int16()), pa.array([7, 8, 9], time)
+    moments = [np.datetime64(number, "ns") for number in (7, 8, 9)]
+    far = pa.array([[("a", 2**60)], [], []], pa.map_(pa.string(), pa.int64()))
+    views = pa.ListViewArray.from_arrays([1, 0, 0], pa.array([2, 1, 0], pa.int32()), times)
+    dense = pa.UnionArray.from_dense(codes, pa.array([0, 1, 2], pa.int32()), [short, times], None, [5, 9])  # fmt: skip
+    kinds: dict[str, tuple[Any, list[Any]]] = {
+        "map": (
+            pa.array([[("a", 7), ("b", None)], None, []], pa.map_(pa.string(), time)),
+            [[("a", moments[0]), ("b", None)], None, []],
+        ),
+        "far": (
+            far.cast(pa.map_(pa.string(), pa.timestamp("s"))),
+            [[("a", np.datetime64(2**60, "s"))], [], []],
+        ),
+        "view": (views, [np.array(moments[1:]), np.array(moments[:1]), np.array([], "M8[ns]")]),
+        "dense": (dense, [np.int16(1), moments[1], None]),
+        "sparse": (
+            pa.UnionArray.from_sparse(codes, [short, times], None, [5, 9]),
+            [np.int16(1), moments[1], None],
+        ),
+    }
+    for name, (array, expected) in kinds.items():
+        for size in (2, 3):
+            pipeline = rs.arrow(write_arrow(tmp_path / name, pa.table({"x": array}), size))
+            wanted = [{"x": value} for value in expected]
+            assert same(list(pipeline), wanted), name
+            assert same([pipeline[row] for row in range(3)], wanted), name
+
+
+def test_a_column_that_pyarrow_cannot_read_is_named(tmp_path: Path) -> None:
+    spans = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    path = write_arrow(tmp_path / "a", pa.table({"id": [1], "span": spans}), stream=True)
+    # pyarrow writes only the third unit of intervals; the number of the unit follows the name.
+    data = bytearray(path.read_bytes())
+    data[data.index(2, data.index(b"span"))] = 0
+    path.write_bytes(data)
+    assert list(rs.arrow(path, ["id"])) == [{"id": 1}]
+    with pytest.raises(rs.MalformedItem, match=r"column .span.: .* type month_interval"):
+        list(rs.arrow(path))
+
+
 STAGES: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "batch": lambda p: p.batch(4),
     "shuffle": lambda p: p.shuffle(1).batch(4).unbatch(),

@@ -136,9 +136,10 @@ def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) 
     data = read(start + before, length)
     if len(data) < length:
         raise ValueError("its metadata are cut short")
-    marks, lengths = np.frombuffer(data, "<i4", length // 8 * 2).reshape(-1, 2).T
-    if ((marks == -1) & (lengths > 0)).any():
-        raise ValueError("another message begins in its metadata")
+    if CONTINUATION in data:
+        marks, lengths = np.frombuffer(data, "<i4", length // 8 * 2).reshape(-1, 2).T
+        if ((marks == -1) & (lengths > 0)).any():
+            raise ValueError("another message begins in its metadata")
     root = _Table(data, _offset(data, 0))
     kind, body = root.number(1, "<B"), root.number(3, "<q")
     if body < 0:

@@ -16,8 +16,8 @@ class Arrow(TableFiles):
     """The rows of Arrow IPC files, in the order of the files, as dicts.
 
     Both the file format and the stream format are read: also the ``data-*.arrow`` files that
-    ``save_to_disk`` of Hugging Face datasets writes, and those in its cache. Opening reads the headers of
-    all messages, but no values.
+    ``save_to_disk`` of Hugging Face datasets writes, and those in its cache, and streams from before Arrow 0.15.
+    Opening reads the headers of all messages and the footer, but no values.
 
     Local files are mapped. Values that are not compressed are read from the map when they are asked
     for, so any row is cheap, and a global ``shuffle(seed)`` suits them. Compressed record batches

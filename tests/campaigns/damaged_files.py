@@ -31,7 +31,14 @@ from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
 from resumable.workers.fork_server import fork
 
-__all__ = ["FILES", "ArrayRecordTarget", "CompressedTarget", "TableTarget", "TokenTarget"]
+__all__ = [
+    "FILES",
+    "ArrayRecordTarget",
+    "CompressedTarget",
+    "OneByteTarget",
+    "TableTarget",
+    "TokenTarget",
+]
 
 
 class CompressedTarget(NamedTuple):
@@ -101,11 +108,13 @@ class TableTarget:
       pattern: of the names of good files among those that tests write.
     """
 
-    damaged = staticmethod(damaged_anywhere)
-
     def __init__(self, open: Callable[[Path], rs.Pipeline[Any]], pattern: str) -> None:
         self._open = open
         self._pattern = pattern
+
+    @staticmethod
+    def damaged(random: Random, real: list[bytes]) -> bytes:
+        return damaged_anywhere(random, real)
 
     @cached_property
     def real(self) -> list[bytes]:
@@ -139,6 +148,31 @@ class TableTarget:
             except rs.InvalidArgument:  # two columns have one name now, or there is none
                 return 0, 1
         return len(items), 0
+
+
+class OneByteTarget(TableTarget):
+    """The same with one byte of a file replaced, which must not hide rows."""
+
+    @staticmethod
+    def damaged(random: Random, real: list[bytes]) -> bytes:
+        data = bytearray(random.choice(real))
+        data[random.randrange(len(data))] = random.choice((0, 1, 255, random.randrange(256)))
+        return bytes(data)
+
+    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+        """As `TableTarget`, and all rows are there unless one was refused."""
+        count, refused = super().read(data, folder)
+        if not refused:
+            whole = next(one for one in self.real if _differing_bytes(one, data) <= 1)
+            assert count == super().read(whole, folder)[0], "rows are lost, or made up"
+        return count, refused
+
+
+def _differing_bytes(one: bytes, other: bytes) -> int:
+    """How many bytes differ; more than one if the sizes do."""
+    if len(one) != len(other):
+        return 2
+    return int((np.frombuffer(one, "u1") != np.frombuffer(other, "u1")).sum())
 
 
 class TokenTarget:
@@ -299,3 +333,5 @@ if find_spec("pyarrow"):
     FILES["parquet"] = TableTarget(rs.parquet, "*.parquet")
     FILES["parquet in parts"] = TableTarget(partial(rs.parquet, batch_rows=3), "*.parquet")
     FILES["arrow"] = TableTarget(rs.arrow, "*.arrow")
+    FILES["parquet, one byte"] = OneByteTarget(rs.parquet, "*.parquet")
+    FILES["arrow, one byte"] = OneByteTarget(rs.arrow, "*.arrow")

@@ -521,10 +521,22 @@ MUTATIONS: Final = [
         "formats/tables/arrow_file.py", "if self._is_file or each.start < batch.start", "if True"
     ),
     Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
-    Mutation("formats/tables/arrow_messages.py", "if column not in (None, rows):", "if False:"),
+    Mutation("formats/tables/arrow_messages.py", "if column != rows:", "if False:"),
     Mutation(
         "formats/tables/arrow_messages.py",
         "if message.stop > end or message.rows < 0:",
+        "if False:",
+    ),
+    Mutation("formats/tables/arrow_messages.py", "if message.stop < end:", "if False:"),
+    Mutation("formats/tables/arrow_messages.py", ">= MOST_PADDING:", ">= 1 << 40:"),
+    Mutation(
+        "formats/tables/arrow_messages.py",
+        "if is_file:\n        _check",
+        "if not 1:\n        _check",
+    ),
+    Mutation(
+        "formats/tables/arrow_messages.py",
+        "if ((marks == -1) & (lengths > 0)).any():",
         "if False:",
     ),
     Mutation("formats/megatron_index.py", "if size != tokens.size:", "if size > tokens.size:"),

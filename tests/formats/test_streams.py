@@ -480,3 +480,21 @@ def test_a_record_without_end_is_malformed(tmp_path: Path, monkeypatch: pytest.M
         "line 1, column 1: Expecting value",
         "line 2: longer than 3145728 bytes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind", "content"),
+    [
+        (".lz4", "lz4", b"\x04\x22\x4d\x18d@\xa7\n"),
+        (".Z", "compress", b"\x1f\x9d\x90a\n"),
+        (".lzma", "lzma", lzma.compress(b"a\n", lzma.FORMAT_ALONE)),
+    ],
+)
+def test_files_compressed_in_ways_that_are_not_read_are_refused(
+    suffix: str, kind: str, content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(content)
+    for read in (rs.jsonl, rs.lines):
+        with pytest.raises(rs.InvalidArgument, match=f"is compressed by {kind}; decompress it"):
+            read(path)

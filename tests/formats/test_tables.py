@@ -19,7 +19,7 @@ from support.tiers import is_deep
 import resumable as rs
 from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
-from resumable.formats.tables.arrow_messages import messages
+from resumable.formats.tables.arrow_messages import BATCH, NotArrow, messages
 from resumable.testing.comparing import assert_same, same
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -133,6 +133,49 @@ def test_views_of_text_are_read_as_text(tmp_path: Path) -> None:
     batch = next(iter(texts.batch(3)))
     assert list(batch["text"]) == kinds["text"][1]
     assert list(batch["data"]) == kinds["data"][1]
+
+
+def test_values_in_maps_list_views_and_unions_are_those_of_their_type(tmp_path: Path) -> None:
+    time, codes = pa.timestamp("ns"), pa.array([5, 9, 5], pa.int8())
+    short, times = pa.array([1, 2, None], pa.int16()), pa.array([7, 8, 9], time)
+    moments = [np.datetime64(number, "ns") for number in (7, 8, 9)]
+    far = pa.array([[("a", 2**60)], [], []], pa.map_(pa.string(), pa.int64()))
+    views = pa.ListViewArray.from_arrays([1, 0, 0], pa.array([2, 1, 0], pa.int32()), times)
+    dense = pa.UnionArray.from_dense(codes, pa.array([0, 1, 2], pa.int32()), [short, times], None, [5, 9])  # fmt: skip
+    kinds: dict[str, tuple[Any, list[Any]]] = {
+        "map": (
+            pa.array([[("a", 7), ("b", None)], None, []], pa.map_(pa.string(), time)),
+            [[("a", moments[0]), ("b", None)], None, []],
+        ),
+        "far": (
+            far.cast(pa.map_(pa.string(), pa.timestamp("s"))),
+            [[("a", np.datetime64(2**60, "s"))], [], []],
+        ),
+        "view": (views, [np.array(moments[1:]), np.array(moments[:1]), np.array([], "M8[ns]")]),
+        "dense": (dense, [np.int16(1), moments[1], None]),
+        "sparse": (
+            pa.UnionArray.from_sparse(codes, [short, times], None, [5, 9]),
+            [np.int16(1), moments[1], None],
+        ),
+    }
+    for name, (array, expected) in kinds.items():
+        for size in (2, 3):
+            pipeline = rs.arrow(write_arrow(tmp_path / name, pa.table({"x": array}), size))
+            wanted = [{"x": value} for value in expected]
+            assert same(list(pipeline), wanted), name
+            assert same([pipeline[row] for row in range(3)], wanted), name
+
+
+def test_a_column_that_pyarrow_cannot_read_is_named(tmp_path: Path) -> None:
+    spans = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    path = write_arrow(tmp_path / "a", pa.table({"id": [1], "span": spans}), stream=True)
+    # pyarrow writes only the third unit of intervals; the number of the unit follows the name.
+    data = bytearray(path.read_bytes())
+    data[data.index(2, data.index(b"span"))] = 0
+    path.write_bytes(data)
+    assert list(rs.arrow(path, ["id"])) == [{"id": 1}]
+    with pytest.raises(rs.MalformedItem, match=r"column .span.: .* type month_interval"):
+        list(rs.arrow(path))
 
 
 STAGES: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
@@ -545,6 +588,55 @@ def test_headers_alone_are_read_of_an_arrow_file(tmp_path: Path) -> None:
         found = messages(read, len(data))
         assert [message.rows for message in found[1:]] == [20_000] * 5
         assert sum(taken) < 4000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_wrong_byte_in_an_arrow_file_hides_rows(stream: bool, tmp_path: Path) -> None:
+    words = pa.array(list("aabbccdda")).dictionary_encode()
+    for columns in ({"id": range(9)}, {"word": words, "text": list("123456789")}):
+        path = write_arrow(tmp_path / "a", pa.table(columns), 3, stream=stream)
+        whole, refused = path.read_bytes(), 0
+        for place, byte in enumerate(whole):
+            for wrong in range(256) if is_deep() else {0, 1, 255, byte ^ 128, (byte + 64) % 256}:
+                data = whole[:place] + bytes([wrong]) + whole[place + 1 :]
+                try:
+                    found = messages(lambda start, size: data[start : start + size], len(data))  # noqa: B023
+                except NotArrow:
+                    refused += 1
+                else:
+                    rows = [message.rows for message in found if message.kind == BATCH]
+                    assert rows == [3, 3, 3], f"byte {place} is {wrong} instead of {byte}"
+        assert refused > len(whole)
+
+
+def test_what_follows_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a", pa.table({"id": range(5)}), stream=True)
+    size = path.stat().st_size
+    path.write_bytes(2 * path.read_bytes())
+    with pytest.raises(rs.MalformedItem, match=f"a, headers: bytes {size} to {2 * size} follow"):
+        rs.arrow(path)
+
+
+def test_a_footer_that_lists_less_than_there_is_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a", pa.table({"id": range(9)}), 3)
+    data = path.read_bytes()
+    with pa.ipc.open_file(path) as file:
+        assert file.num_record_batches == 3
+    footer = data.index((3).to_bytes(4, "little"), len(data) - 200)
+    for count in (2, 4):
+        path.write_bytes(data[:footer] + count.to_bytes(4, "little") + data[footer + 4 :])
+        with pytest.raises(rs.MalformedItem, match="a, headers: its footer"):
+            rs.arrow(path)
+
+
+def test_streams_from_before_version_0_15_are_read(tmp_path: Path) -> None:
+    table = pa.table({"id": range(9), "word": pa.array(list("aabbccdda")).dictionary_encode()})
+    for stream in (False, True):
+        path = write_arrow(tmp_path / "a", table, 4, stream=stream, use_legacy_format=True)
+        assert list(rs.arrow(path).shuffle(1)) == list(
+            rs.from_sequence(table.to_pylist()).shuffle(1)
+        )
+    assert path.read_bytes()[-4:] == bytes(4) != path.read_bytes()[:4]
 
 
 def test_a_pipeline_over_a_replaced_file_reads_nothing_of_the_old_one(tmp_path: Path) -> None:

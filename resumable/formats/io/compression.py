@@ -143,6 +143,13 @@ COMPRESSIONS: Final = (
     Compression("zstd", (".zst",), re.compile(rb"\x28\xb5\x2f\xfd"), ZstdFrame),
 )
 
+NOT_READ: Final = {
+    "lz4": re.compile(rb"\x04\x22\x4d\x18"),
+    "compress": re.compile(rb"\x1f\x9d"),
+    "lzma": re.compile(rb"\x5d\0\0..\xff{7}", re.DOTALL),
+}
+"""What files begin with that are compressed in a way that is not read."""
+
 
 def compression_of(path: str) -> Compression | None:
     """The compression that the name of ``path`` says; None if it says none."""
@@ -162,10 +169,13 @@ def check_uncompressed(content: bytes, path: str, format: Format) -> None:
     Raises:
       InvalidArgument: if it is compressed.
     """
-    kind = next((each.name for each in COMPRESSIONS if each.magic.match(content)), None)
+    magics = {each.name: each.magic for each in COMPRESSIONS} | NOT_READ
+    kind = next((name for name, magic in magics.items() if magic.match(content)), None)
     recognises = format.recognises
     if kind is not None and not (recognises and recognises(content[:LONGEST_MAGIC])):
+        advice = "decompress it, or compress it again as .gz, .bz2, .xz or .zst"
+        if kind not in NOT_READ:
+            advice = "a compressed one must be named so, as by the suffix .gz, .bz2, .xz or .zst"
         raise InvalidArgument(
-            f"paths must name uncompressed files, got {path!r}, which is compressed by {kind}; "
-            "a compressed one must be named so, as by the suffix .gz, .bz2, .xz or .zst"
+            f"paths must name uncompressed files, got {path!r}, which is compressed by {kind}; {advice}"
         )

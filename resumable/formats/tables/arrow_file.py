@@ -107,7 +107,7 @@ class ArrowFile:
         with malformed_if_damaged(self.access, f"record batch {group}"):
             fields = [self.names.index(name) for name in columns]
             batch, map_begin = self._batch(group, fields)
-            arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
+            arrays = [_column(batch, name) for name in columns]
             for array in arrays:
                 _check(array, message.rows)
         if self.access.is_remote:
@@ -243,6 +243,14 @@ class _JoinedBuffers:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _column(batch: Any, name: str) -> Any:
+    try:
+        return batch.column(batch.schema.get_field_index(name))
+    except KeyError:  # for intervals of months or of days and times
+        kind = batch.schema.field(name).type
+        raise ValueError(f"column {name!r}: pyarrow gives no values of the type {kind}") from None
 
 
 def _check(array: Any, rows: int) -> None:

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...core.block import Indices
 
 MAGIC: Final = b"ARROW1"
-CONTINUATION: Final = 0xFFFFFFFF
-SCHEMA, DICTIONARY, BATCH = 1, 2, 3
-"""Kinds of messages; tensors, which are no rows, have others."""
+CONTINUATION: Final = b"\xff" * 4
+END, SCHEMA, DICTIONARY, BATCH = -1, 1, 2, 3
+"""Kinds of messages; `END` is that of an end mark, which has no number in the format."""
 
+MOST_PADDING: Final = 64
+"""Bytes that follow the last buffer of a body, to align what comes next, are fewer."""
+
+BLOCK: Final = np.dtype([("start", "<i8"), ("metadata", "<i8"), ("body", "<i8")])
+"""Where the footer says that a message lies."""
+
+PAIR: Final = np.dtype(("<i8", 2))
 NO_BUFFERS: Final = np.empty((0, 2), np.int64)
 
 
@@ -27,7 +35,7 @@ class Message(NamedTuple):
     """A message with its prefix.
 
     Attributes:
-      kind: `SCHEMA`, `DICTIONARY`, `BATCH` or another number.
+      kind: `END`, `SCHEMA`, `DICTIONARY`, `BATCH` or another number.
       start: its first byte.
       stop: after its last byte.
       rows: of a batch.
@@ -59,7 +67,8 @@ def messages(
       NotArrow: if they are damaged, or something else.
     """
     start, end = 0, size
-    if is_file_format(read):
+    is_file = is_file_format(read)
+    if is_file:
         start, end = 8, _start_of_footer(read, size)
     found: list[Message] = []
     while start < end:
@@ -67,15 +76,40 @@ def messages(
             message = _message(read, start, with_buffers)
         except (struct.error, ValueError) as error:
             raise NotArrow(f"message {len(found)} is damaged: {error}") from None
-        if message is None:
-            break
         if message.stop > end or message.rows < 0:
             raise NotArrow(f"message {len(found)} ends at byte {message.stop}, and there are {end}")
+        if message.kind == END:
+            if message.stop < end:
+                raise NotArrow(f"bytes {message.stop} to {end} follow an end mark")
+            break
+        if message.kind not in ((DICTIONARY, BATCH) if found else (SCHEMA,)):
+            kind = f"message {len(found)} is of the kind {message.kind}"
+            raise NotArrow(kind if found else "it begins with no schema")
         found.append(message)
         start = message.stop
-    if not found or found[0].kind != SCHEMA:
+    if not found:
         raise NotArrow("it begins with no schema")
+    if is_file:
+        _check_footer(read(end, size - 10 - end), found)
     return found
+
+
+def _check_footer(data: bytes, found: list[Message]) -> None:
+    """Check that the footer lists the messages that were ``found``.
+
+    Raises:
+      NotArrow: if it does not, so that some of them are damaged, or it is.
+    """
+    try:
+        footer = _Table(data, _offset(data, 0))
+        listed = {
+            kind: footer.vector(kind, BLOCK)["start"].tolist() for kind in (DICTIONARY, BATCH)
+        }
+    except (struct.error, ValueError) as error:
+        raise NotArrow(f"its footer is damaged: {error}") from None
+    for kind, starts in listed.items():
+        if starts != [message.start for message in found if message.kind == kind]:
+            raise NotArrow("its footer lists other record batches or dictionaries than there are")
 
 
 def _start_of_footer(read: Callable[[int, int], bytes], size: int) -> int:
@@ -88,36 +122,43 @@ def _start_of_footer(read: Callable[[int, int], bytes], size: int) -> int:
     return start
 
 
-def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) -> Message | None:
-    """The message at ``start``; None if it says that there are no more."""
+def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) -> Message:
+    """The message at ``start``."""
     prefix = read(start, 8)
-    first, second = struct.unpack("<II", prefix)
     # Before version 0.15 there was no mark before the length.
-    before, length = (8, second) if first == CONTINUATION else (4, first)
+    before = 8 if prefix.startswith(CONTINUATION) else 4
+    (length,) = struct.unpack_from("<I", prefix, before - 4)
+    begin = start + before + length
     if not length:
-        return None
+        return Message(END, start, begin, 0, NO_BUFFERS)
     if length >= 1 << 31:
         raise ValueError(f"metadata of {length} bytes")
     data = read(start + before, length)
     if len(data) < length:
         raise ValueError("its metadata are cut short")
+    if CONTINUATION in data:
+        marks, lengths = np.frombuffer(data, "<i4", length // 8 * 2).reshape(-1, 2).T
+        if ((marks == -1) & (lengths > 0)).any():
+            raise ValueError("another message begins in its metadata")
     root = _Table(data, _offset(data, 0))
     kind, body = root.number(1, "<B"), root.number(3, "<q")
     if body < 0:
         raise ValueError(f"a body of {body} bytes")
-    begin, rows, buffers = start + before + length, 0, NO_BUFFERS
-    if kind == BATCH:
-        batch = root.table(2)
-        rows = _rows(batch)
-        if with_buffers:
-            buffers = np.add(batch.pairs(2), (begin, 0))
-    return Message(kind, start, begin + body, rows, buffers)
+    rows, buffers = 0, NO_BUFFERS
+    if kind in (DICTIONARY, BATCH):
+        batch = root.table(2) if kind == BATCH else root.table(2).table(1)
+        rows, buffers = _rows(batch), batch.vector(2, PAIR)
+        if body - buffers.sum(axis=1).max(initial=0) >= MOST_PADDING:
+            raise ValueError(f"a body of {body} bytes, more than its buffers")
+    chosen = np.add(buffers, (begin, 0)) if with_buffers and kind == BATCH else NO_BUFFERS
+    return Message(kind, start, begin + body, rows, chosen)
 
 
 def _rows(batch: _Table) -> int:
     """How many rows a record batch has, which each of its columns says again."""
-    rows, column = batch.number(0, "<q"), batch.first(1, "<q")
-    if column not in (None, rows):
+    rows, columns = batch.number(0, "<q"), batch.vector(1, PAIR)
+    column = columns[0, 0] if len(columns) else "nothing"
+    if column != rows:
         raise ValueError(f"{rows} rows, but {column} in the first column")
     return rows
 
@@ -144,24 +185,13 @@ class _Table:
             raise ValueError(f"field {field} is missing")
         return _Table(self._data, position + _offset(self._data, position))
 
-    def first(self, field: int, code: str) -> int | None:
-        """The value at the start of the vector that a field refers to; None if that is empty."""
+    def vector(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+        """The structs in the vector that a field refers to, shape (structs, ...); none if it is left out."""
         position = self._field(field)
         if not position:
-            return None
+            return np.empty(0, kind)
         vector = _within(self._data, position + _offset(self._data, position))
-        if not _offset(self._data, vector):
-            return None
-        return int(struct.unpack_from(code, self._data, vector + 4)[0])
-
-    def pairs(self, field: int) -> Indices:
-        """The vector of pairs of int64 that a field refers to, shape (pairs, 2)."""
-        position = self._field(field)
-        if not position:
-            return NO_BUFFERS
-        vector = _within(self._data, position + _offset(self._data, position))
-        count = 2 * _offset(self._data, vector)
-        return np.frombuffer(self._data, "<i8", count, vector + 4).reshape(-1, 2)
+        return np.frombuffer(self._data, kind, _offset(self._data, vector), vector + 4)
 
     def _field(self, field: int) -> int:
         entry = 4 + 2 * field

@@ -155,7 +155,35 @@ def _values_without_null(array: ArrowArray) -> list[Any]:
         if not fields:
             return [{} for _ in range(len(array))]
         return [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return _lists(array.flatten(), np.append(0, np.cumsum(array.sizes)))
+    if types.is_map(kind):
+        ends = array.offsets.to_pylist()
+        inner = [each.slice(ends[0], ends[-1] - ends[0]) for each in (array.keys, array.items)]
+        pairs = list(zip(*map(python_values, inner), strict=True))
+        return [pairs[start - ends[0] : stop - ends[0]] for start, stop in pairwise(ends)]
+    if types.is_union(kind):
+        return _of_union(array)
     values: list[Any] = array.to_pylist()
+    return values
+
+
+def _of_union(array: ArrowArray) -> list[Any]:
+    """The values of an array, each of the type that its code says."""
+    import pyarrow as pa
+
+    # The attributes `type_codes` and `offsets` leave out where a slice begins.
+    rows = slice(array.offset, array.offset + len(array))
+    codes = np.frombuffer(array.buffers()[1], np.int8)[rows]
+    places: npt.NDArray[Any] = np.arange(len(array))
+    if array.type.mode == "dense":
+        places = np.frombuffer(array.buffers()[2], np.int32)[rows]
+    values = [None] * len(array)
+    for number, code in enumerate(array.type.type_codes):
+        chosen = np.flatnonzero(codes == code)
+        inner = _plain(array.field(number)).take(pa.array(places[chosen]))
+        for row, value in zip(chosen.tolist(), python_values(inner), strict=True):
+            values[row] = value
     return values
 
 

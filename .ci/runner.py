@@ -27,7 +27,7 @@ from environments import Environment, folders_of_interpreters
 from steps import STEPS, Step
 
 AT_ONCE = (os.cpu_count() or 1) + 1
-LONGEST = 60 * 60  # seconds; a command that takes longer hangs
+LONGEST = 75 * 60  # seconds; the longest take 20 minutes on two cores, so what takes longer hangs
 PATIENCE = 10  # seconds in which a command that is interrupted can end by itself
 
 Waited: TypeAlias = tuple[int, int, resource.struct_rusage]  # what os.wait4 returns

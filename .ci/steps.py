@@ -85,10 +85,20 @@ STRICT = "PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=2
 # Pages, programs, and what is killed: they depend on the versions by what the other tests try, so one
 # of the two steps runs them.
 ONCE = (
-    "docs", "examples", "test_benchmarks.py", "test_mutations.py", "cli/test_demo.py", "changes/test_killed_scenarios.py",
-    "checkpoint/test_campaigns.py", "checkpoint/test_power_cuts.py", "checkpoint/test_power_cuts_between_parts.py",
-    "checkpoint/test_power_cut_mutants.py", "workers/test_campaigns.py",
+    "bench", "docs", "examples", "verify", "test_architecture.py", "test_benchmarks.py", "cli/test_bench.py", "cli/test_demo.py", "cli/test_target.py",
+    "changes/test_killed_scenarios.py", "checkpoint/test_campaigns.py", "checkpoint/test_power_cuts.py",
+    "checkpoint/test_power_cuts_between_parts.py", "checkpoint/test_power_cut_mutants.py", "workers/test_campaigns.py",
 )  # fmt: skip
+# Tests that only read the source and the pages say the same with any version, so the step `readme` is enough.
+OF_TEXT = ("test_figures.py", "test_mutations.py", "test_names.py")
+# The deep tier is two steps, so that neither is alone at the end.
+OF_SAVES = ("checkpoint", "cli", "docs", "examples", "formats", "verify", "workers")
+
+
+def ignored(names: tuple[str, ...]) -> str:
+    """The options with which the test runner leaves out files and folders of tests."""
+    return " ".join(f"--ignore tests/{name}" for name in names)
+
 
 # In this order they are begun: what fails soonest first, then the longest, so that no core waits at the end.
 STEPS = [
@@ -105,11 +115,15 @@ schema dependabot .github/dependabot.yml
 schema citation-file-format CITATION.cff
 zizmor --offline --no-progress --min-severity medium .github
 """),
-    Step("deep", "the tests with many examples", PLAIN, """
-# The step `files` tries the damaged files of all formats.
-PYTHONPATH=. python -m pytest -m deep --ignore tests/formats/test_fuzzed_files.py
+    Step("deep", "the tests of laws, stages and states with many examples", PLAIN, f"""
+PYTHONPATH=. python -m pytest -m deep {ignored(OF_SAVES)}
 # The extra `test` has no package for the live table, so elsewhere its tests may skip.
 PYTHONPATH=. python -m pytest --require-packages tests/cli/test_top.py
+"""),
+    Step("deep-saves", "the tests of saves, files, processes and commands with many examples", PLAIN, f"""
+# The step `files` tries the damaged files of all formats.
+PYTHONPATH=. python -m pytest -m deep {" ".join(f"tests/{name}" for name in OF_SAVES)} \\
+    --ignore tests/formats/test_fuzzed_files.py
 """),
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, TRL, datasets, WebDataset and Megatron", TORCH, """
 export PYTHONPATH=.
@@ -141,10 +155,8 @@ PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\
     Step("tf-2.21", "TensorFlow 2.21, and Keras with JAX and PyTorch", TF_NEW, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter tests/examples/test_keras_fit.py
 PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
-PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py -k bfloat16
-PYTHONPATH=. python -m pytest --require-packages \\
-    tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py
-PYTHONPATH=. python -m pytest --require-packages tests/test_documentation.py -k examples
+PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py tests/test_documentation.py \\
+    tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py -k "bfloat16 or tfrecord or examples"
 """),
     Step("readme", "the README's commands in a fresh environment", None, """
 python3.11 -m venv "$WORK/fresh"
@@ -174,12 +186,12 @@ RESUMABLE_BENCHMARK_ENVIRONMENTS="$WORK/environments" python -m benchmarks --qui
 """),
     Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, f"""
 export PYTHONMALLOC=pymalloc
-{STRICT} {" ".join(f"--ignore tests/{name}" for name in ONCE)}
+{STRICT} {ignored((*ONCE, *OF_TEXT))}
 """),
     # Python's debugging of memory finds what C code does wrong, and nothing here is written in C. It takes
     # a sixth more, so it is on only where memory is mapped and shared.
     Step("new", "the tests with the newest Python, warnings as errors", NEW, f"""
-PYTHONMALLOC=pymalloc {STRICT} --ignore tests/workers --ignore tests/formats
+PYTHONMALLOC=pymalloc {STRICT} {ignored(("workers", "formats", *OF_TEXT))}
 {STRICT} tests/workers tests/formats
 """),
     Step("files", "files of all formats, written by others, compressed and remote", FILES, """
@@ -189,11 +201,11 @@ python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py \\
     --ignore tests/formats/test_shards_of_others.py --ignore tests/formats/test_removed_files.py
 python -m pytest --require-packages tests/formats/test_removed_files.py -k "not array_record and not lance"
-python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
-python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
+python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py tests/test_documentation.py \\
+    -k "parquet or arrow or tfrecord or examples"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache"
-python -m pytest --require-packages tests/test_documentation.py -k examples
-python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord or remote_cache"
+python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py tests/test_benchmarks.py \\
+    -k "fuzzed or parquet or tar or tfrecord or remote_cache"
 """),
     Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
 export PYTHONPATH=.

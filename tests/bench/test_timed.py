@@ -86,7 +86,7 @@ def indexed_alike(plain: rs.Stage[Any], other: rs.Stage[Any]) -> None:
         assert (by_index(other).needs is None) == (by_index(plain).needs is None)
 
 
-@pytest.mark.parametrize("name", thinned(catalogue(Path()), 24, __name__))
+@pytest.mark.parametrize("name", thinned(catalogue(Path()), 12, __name__))
 def test_every_pipeline_of_the_catalogue_delivers_the_same(catalogue_data: Path, name: str) -> None:
     make = catalogue(catalogue_data)[name]
     delivers_the_same(make, lambda: instrumented(make()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice, product
@@ -204,7 +203,7 @@ def test_a_cache_has_the_items_of_both_pipelines_in_the_epoch_in_which_they_chan
         assert list(made().resume(state)) == expected[cut:]
 
 
-@pytest.mark.parametrize("calls", list(itertools.product([False, True], repeat=4)))
+@pytest.mark.parametrize("calls", thinned(product([False, True], repeat=4), 7, "functions"))
 def test_the_state_of_a_function_is_saved_or_the_pipelines_are_refused(
     calls: tuple[bool, ...],
 ) -> None:
@@ -484,7 +483,7 @@ def test_without_a_repeat_the_epoch_of_the_loop_counts() -> None:
     ("name", "kind"),
     thinned(
         product(sorted({**STEPS, **ONLY_BY_INDEX}.keys() - {"mix, cycling"}), SOURCES),
-        70,
+        30,
         "far ahead",
     ),
 )

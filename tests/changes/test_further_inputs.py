@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from changes.test_weights import INPUTS, MOST, ONLY_BY_INDEX, STEPS, read, with_steps
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
@@ -63,8 +65,9 @@ def test_further_inputs_are_read_after_those_there_were_or_are_refused(
     assert_same(passed + rest, read(make(count), len(passed) + MOST)[0], make.__name__)
 
 
-@pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize("name", [*STEPS, *ONLY_BY_INDEX])
+@pytest.mark.parametrize(
+    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 60, "further inputs")
+)
 def test_further_inputs_are_accepted_before_the_end_and_refused_there(name: str, kind: str) -> None:
     step = {**STEPS, **ONLY_BY_INDEX}[name]
 

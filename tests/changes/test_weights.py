@@ -189,7 +189,7 @@ def test_a_change_far_ahead_is_accepted_unless_all_may_have_been_read(name: str)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 60, "the item to name")
+    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 36, "the item to name")
 )
 def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, kind: str) -> None:
     step = {**STEPS, **ONLY_BY_INDEX}[name]
@@ -199,7 +199,7 @@ def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, 
 
     if name in ONLY_BY_INDEX and not INPUTS[kind](0).random_access:
         return
-    for cut in thinned(range(1, 30), 4, (name, kind)):
+    for cut in thinned(range(1, 30), 3, (name, kind)):
         passed, state = read(make({0: (50, 1)}), cut)
         changed: Timeline | None = {0: (1, 50)}
         assert changed is not None
@@ -338,8 +338,9 @@ def test_asking_an_input_how_far_it_was_read_leaves_it_where_it_was(cut: int) ->
         make((1, 1)).resume(state)
 
 
-@pytest.mark.parametrize("cut", [19, 20])
-@pytest.mark.parametrize("name", sorted(STEPS.keys() - {"prefetch"}))
+@pytest.mark.parametrize(
+    ("name", "cut"), thinned(product(sorted(STEPS.keys() - {"prefetch"}), (19, 20)), 24, "refused")
+)
 def test_a_refused_state_leaves_a_function_with_state_as_it_was(name: str, cut: int) -> None:
     def make(weights: Any, add: RunningSum) -> rs.Pipeline[Any]:
         mixed = rs.mix(rs.range(100), rs.range(100, 200), weights=weights)

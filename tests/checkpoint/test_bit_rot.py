@@ -68,7 +68,7 @@ def test_no_damage_to_a_file_is_read(path: Path, damage: str) -> None:
     # The digest may end in zeros; filling those with zeros is no damage.
     every = [damaged for damaged in DAMAGES[damage](data) if damaged != data]
     assert len(every) >= min(len(list(DAMAGES[damage](data))), len(data) - 8)
-    for damaged in thinned(every, 200, damage):
+    for damaged in thinned(every, 80, damage):
         path.write_bytes(damaged)
         with pytest.raises(rs.CorruptCheckpoint):
             read_checkpoint(store, 5)

@@ -101,7 +101,7 @@ def opcodes_of_a_save(folder: Path) -> int:
 def test_an_interrupt_at_any_moment(tmp_path: Path, again: bytes) -> None:
     count = opcodes_of_a_save(tmp_path / "unharmed")
     assert count > 100
-    for moment in thinned(range(1, count + 1), 80, again):
+    for moment in thinned(range(1, count + 1), 40, again):
         store = store_in(tmp_path / str(moment))
         interrupted(lambda store=store: store.save(2, b"new"), moment)  # type: ignore[misc]
         check(store, again)
@@ -112,7 +112,7 @@ def test_a_second_interrupt_while_the_first_is_dealt_with(tmp_path: Path, again:
     count = opcodes_of_a_save(tmp_path / "unharmed")
     # The second one comes within what the first one sets off.
     pairs = [(first, first + more) for first in range(1, count + 1) for more in range(1, 80, 9)]
-    for number, moments in enumerate(thinned(pairs, 100, again)):
+    for number, moments in enumerate(thinned(pairs, 50, again)):
         store = store_in(tmp_path / str(number))
         interrupted(lambda store=store: store.save(2, b"new"), *moments)  # type: ignore[misc]
         check(store, again)
@@ -122,7 +122,7 @@ def test_setting_aside_at_any_moment(tmp_path: Path) -> None:
     unharmed = store_in(tmp_path / "unharmed")
     count = interrupted(lambda: unharmed.set_aside(1, "damaged"))
     assert count > 50
-    for moment in thinned(range(1, count + 1), 60, "aside"):
+    for moment in thinned(range(1, count + 1), 30, "aside"):
         store = store_in(tmp_path / str(moment))
         interrupted(lambda store=store: store.set_aside(1, "damaged"), moment)  # type: ignore[misc]
         if store.steps():
@@ -136,7 +136,7 @@ def test_a_lock_that_is_taken_at_any_moment(tmp_path: Path) -> None:
     store = rs.Directory(tmp_path)
     count = interrupted(lambda: store.lock().close())
     assert count > 50
-    for moment in thinned(range(1, count + 1), 60, "lock"):
+    for moment in thinned(range(1, count + 1), 30, "lock"):
         interrupted(lambda: store.lock().close(), moment)
         gc.collect()
         store.lock().close()

@@ -107,7 +107,7 @@ def loop_of(
 def check_cuts(folder: Path, recorder: Recorder[Promise], after: int = 0) -> int:
     """Cut the power at moments of a run, and resume; returns how many moments there were."""
     cuts = list(power_cuts((), recorder.log, after))
-    for promise, state in thinned(cuts, 60, "power cuts"):
+    for promise, state in thinned(cuts, 30, "power cuts"):
         root = folder / "cut"
         build(root, state)
         # Recorded for the sake of speed: then nothing is synced.

@@ -70,7 +70,7 @@ def test_counts_after_any_cut_are_those_of_an_uninterrupted_run(
 
     whole = run(tmp_path / "whole", total)
     assert [stats["items"] for stats in whole] == [total] * ranks
-    for cut in thinned(range(total + 1), 5, (build.__name__, ranks)):
+    for cut in thinned(range(total + 1), 3, (build.__name__, ranks)):
         run(tmp_path / str(cut), cut)
         assert run(tmp_path / str(cut), total - cut) == whole, cut
 

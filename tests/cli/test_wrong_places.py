@@ -86,7 +86,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("place", "command"), thinned(WRONG, 36, "wrong places"))
+@pytest.mark.parametrize(("place", "command"), thinned(WRONG, 20, "wrong places"))
 def test_a_wrong_place_is_answered_in_one_line(folder: Path, place: str, command: str) -> None:
     if place == "locked" and os.access(folder / place, os.R_OK):
         pytest.skip("this user may read everything")

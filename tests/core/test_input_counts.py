@@ -118,7 +118,7 @@ def of_inputs(stats: dict[str, Any]) -> dict[str, int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_items_of_inputs_are_those_that_the_mixture_has_given(kind: str, how: str) -> None:
     order = list(mixture(kind, how))
-    for name in thinned(TAILS, 3, (kind, how)):
+    for name in thinned(TAILS, 2, (kind, how)):
         hand, tail = HandCount(order), TAILS[name]
         with iter(tail(mixture(kind, how).map(hand))) as iterator:
             found, expected = [of_inputs(iterator.stats())], [counted(order, 0)]

@@ -85,7 +85,7 @@ def test_a_run_gives_what_is_looked_up(data: st.DataObject) -> None:
     runs_alike(pipeline, indices, [0, *cuts, len(indices)])
 
 
-@pytest.mark.parametrize("name", thinned(catalogue(Path()), 30, __name__))
+@pytest.mark.parametrize("name", thinned(catalogue(Path()), 20, __name__))
 def test_a_run_of_every_pipeline_of_the_catalogue_does(catalogue_data: Path, name: str) -> None:
     pipeline = catalogue(catalogue_data)[name]()
     if pipeline.random_access and pipeline.length:

@@ -272,7 +272,7 @@ def test_each_program_goes_on_with_each_other_one_that_agrees(folder: Path) -> N
         whole = made.remaining(PROGRAMS[old])
         assert len(states) == len(whole) + 2
         pairs = list(itertools.product(every, range(len(states))))
-        for new, cut in thinned(pairs, 14, old):
+        for new, cut in thinned(pairs, 6, old):
             expected = made.remaining(PROGRAMS[new])
             reach = min(cut, len(whole))
             try:
@@ -477,9 +477,9 @@ def test_each_epoch_leaves_out_what_is_bad(folder: Path) -> None:
     # The entries count the items of the first epoch; later ones have the last.
     changed = whole.exclude(made.program(program)).repeat(3)
     assert list(changed) == in_epochs(made, program, cleaned, cleaned)
-    check_resumes_everywhere(changed, positions=thinned(range(24), 6, "repeated"))
+    check_resumes_everywhere(changed, positions=thinned(range(24), 4, "repeated"))
     later = rs.by_epoch({0: whole, 2: whole.exclude(bad)}).repeat(3)
-    for cut in thinned(range(34), 9, "by epoch"):
+    for cut in thinned(range(34), 5, "by epoch"):
         with iter(whole.repeat(3)) as iterator:
             passed = list(islice(iterator, cut))
             state = rs.dumps(iterator.get_state())
@@ -513,7 +513,7 @@ def test_inputs_leave_out_their_own(folder: Path, join: str) -> None:
     remaining: list[list[Any]] = [made.remaining(program)]
     remaining.append([str(number) for number in range(30) if number not in (3, 4)])
     assert list(changed) == list(join_them(*[rs.from_sequence(each) for each in remaining]))
-    check_resumes_everywhere(changed, positions=thinned(range(30), 6, join))
+    check_resumes_everywhere(changed, positions=thinned(range(30), 4, join))
     with iter(changed) as iterator:
         passed = list(islice(iterator, 2))
         state = iterator.get_state()

@@ -14,7 +14,7 @@ from campaigns.damaged_records import RECORDS
 from campaigns.fuzz_formats import TARGETS, fuzz
 from support.tiers import is_deep
 
-COUNT = 5000 if is_deep() else 150
+COUNT = 2000 if is_deep() else 150
 # A file of records is read in a twentieth of the time that a compressed file or a table takes, most
 # of which passes in the libraries that read those.
 CASES = [

@@ -76,7 +76,7 @@ def test_a_compressed_file_obeys_the_laws(tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / f"data{suffix}", tmp_path / "empty.gz", tmp_path / "last.gz"]
     pipeline = rs.lines(paths)
     length = len(list(pipeline))
-    resumes_at_every_position(pipeline, positions=thinned(range(length + 1), 9, suffix))
+    resumes_at_every_position(pipeline, positions=thinned(range(length + 1), 5, suffix))
     resumes_for_generations(pipeline, [3, 50, 0, 10])
     stays_ended(pipeline)
     state_is_a_value(pipeline, 7)
@@ -242,7 +242,7 @@ def test_of_a_file_that_is_cut_the_items_before_are_right(tmp_path: Path, suffix
     content = ALL[suffix](text)
     right = [json.loads(line) for line in text.splitlines()]
     (tmp_path / "z.jsonl").write_bytes(b"7")
-    for size in thinned(range(1, len(content)), 12, suffix):
+    for size in thinned(range(1, len(content)), 8, suffix):
         path = tmp_path / f"cut{suffix}"
         path.write_bytes(content[:size])
         bad: list[tuple[int, str]] = []
@@ -281,7 +281,7 @@ def test_damage_is_noticed_at_the_same_record_wherever_reading_begins(
     pipeline = rs.jsonl([tmp_path / f"a{suffix}", tmp_path / "z.jsonl"], on_error="skip")
     length = len(list(pipeline))
     resumes_at_every_position(
-        pipeline, limit=length + 1, positions=thinned(range(length + 1), 6, (suffix, place))
+        pipeline, limit=length + 1, positions=thinned(range(length + 1), 4, (suffix, place))
     )
 
 
@@ -345,7 +345,7 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path, suffix: str) -> None:
     text = b"".join(b"%d\n" % number for number in range(250))
     content = bytearray(COMPRESS[suffix](text))
     path = tmp_path / f"flipped{suffix}"
-    for place in thinned(range(8 * len(content)), 25, suffix):
+    for place in thinned(range(8 * len(content)), 12, suffix):
         flipped = bytearray(content)
         flipped[place // 8] ^= 1 << place % 8
         path.write_bytes(flipped)

@@ -46,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rows_obey_every_law(name: str, data: Path) -> None:
     make = sources(data)[name]
     every = range(len(first_items(make())) + 1)
-    resumes_at_every_position(make(), positions=thinned(every, 12, name))
+    resumes_at_every_position(make(), positions=thinned(every, 6, name))
     for cuts in ([1, 2, 3], [0, 17, 1]):
         resumes_for_generations(make(), cuts)
     stays_ended(make())

@@ -63,16 +63,16 @@ def check_shadow(pipeline: rs.Pipeline[Any], seed: object) -> None:
             assert same(iterator.get_state(), states[number + 1]), f"state after {number}"
     if holds_items(pipeline):  # whose origins are not known after a resume
         return
-    for cut in thinned(range(len(items)), 4, seed):
+    for cut in thinned(range(len(items)), 3, seed):
         with iter(shadow) as iterator:
             iterator.set_state(states[cut])
             assert list(islice(iterator, MOST - cut)) == expected[cut:], f"resumed at {cut}"
     if shadow.stage.random_access:
-        for index in thinned(range(len(items)), 4, seed):
+        for index in thinned(range(len(items)), 3, seed):
             assert shadow[index] == expected[index]
 
 
-@pytest.mark.parametrize("make", thinned(NAMES, 90, "origins"), indirect=True)
+@pytest.mark.parametrize("make", thinned(NAMES, 45, "origins"), indirect=True)
 def test_each_item_has_its_origin(make: Maker, request: pytest.FixtureRequest) -> None:
     check_shadow(make(), request.node.name)
 

@@ -259,7 +259,7 @@ def test_a_run_goes_on_from_anywhere(name: str) -> None:
     whole = list(pipeline)
     gone = {item for item in whole if item not in set(pipeline.exclude(records))}
     assert gone
-    for cut in thinned(range(len(whole) - 1), 8, name):
+    for cut in thinned(range(len(whole) - 1), 3, name):
         changed = pipeline.exclude({0: [], cut: records})
         expected = by_looking(whole, {0: set(), cut: gone})
         with iter(pipeline) as iterator:
@@ -371,7 +371,7 @@ def test_a_partition_without_records_is_resumed_like_any_other() -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_resume_goes_on_at_every_cut(source: str, repeated: int | None) -> None:
     excluded = SOURCES[source](20).repeat(repeated).exclude({0: [3, 4], 7: [3], 30: [19, 1, 5]})
-    check_resumes_everywhere(excluded, positions=thinned(range(35), 9, (source, repeated)))
+    check_resumes_everywhere(excluded, positions=thinned(range(35), 5, (source, repeated)))
 
 
 def test_every_rank_leaves_out_the_same_records() -> None:

@@ -90,7 +90,7 @@ def peak(make: Make, count: int) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:.* has dropped")
-@pytest.mark.parametrize("name", thinned(OF_ALL, 8, "read in vain"))
+@pytest.mark.parametrize("name", thinned(OF_ALL, 3, "read in vain"))
 def test_what_is_read_in_vain_is_not_kept(name: str) -> None:
     make = OF_ALL[name]
     peak(make, 10)  # what is made once

@@ -121,7 +121,7 @@ def test_three_generations_are_one_run() -> None:
     column = rs.from_arrays(np.array([len(text) for text in texts]))
     pipeline = rs.from_sequence(texts).pack(9, lengths=column, window=11, shuffle_rows=1).repeat(2)
     expected = shown(pipeline)
-    for first in thinned(range(len(expected) + 1), 12, "generations"):
+    for first in thinned(range(len(expected) + 1), 6, "generations"):
         iterator, got = iter(pipeline), []
         for count in (first, 1, 1):
             got += shown(islice(iterator, count))

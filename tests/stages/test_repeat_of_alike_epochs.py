@@ -50,7 +50,7 @@ def test_states_items_and_epochs_are_those_of_epochs_begun_one_by_one(
     pipeline = PIPELINES[name]()
     assert pipeline.stage.alike == (name != "shuffled")  # type: ignore[attr-defined]
     pairs = product(range(LENGTH * 2 + 1), range(LENGTH + 2))
-    every = thinned(pairs, 10, (name, first, second))
+    every = thinned(pairs, 6, (name, first, second))
     looked_up = [walk(pipeline, first, second, counts) for counts in every]
     monkeypatch.setattr(Repeat, "alike", False)
     one_by_one = PIPELINES[name]()

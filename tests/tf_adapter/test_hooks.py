@@ -67,7 +67,7 @@ def check(steps: Any, pipeline: rs.Pipeline[Any], growth: int = 1) -> None:
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
-@pytest.mark.parametrize("crash", thinned(range(1, STEPS + 1), 7, "crashes"))
+@pytest.mark.parametrize("crash", thinned(range(1, STEPS + 1), 5, "crashes"))
 def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
     crash: int, kind: str, tmp_path: Path
 ) -> None:

@@ -97,7 +97,7 @@ class InAGraph:
 class ByHand:
     """Runs of loops by hand, the position inside a `tf.train.Checkpoint`."""
 
-    names = thinned(NAMES, 60, "by hand")
+    names = thinned(NAMES, 24, "by hand")
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make = make
@@ -168,7 +168,7 @@ def test_an_exhausted_input_stays_so_in_a_session_until_it_is_initialized(
 def test_an_input_by_hand_that_was_saved_after_its_end_begins_the_next_epoch(
     catalogue_data: Path, tmp_path: Path
 ) -> None:
-    for name in thinned(NAMES, 30, "next epoch"):
+    for name in thinned(NAMES, 12, "next epoch"):
         make = catalogue(catalogue_data)[name]
         count = len(first_items(make(), MOST))
         if count == MOST or why_first_epoch_only(make().stage):

@@ -70,7 +70,7 @@ DEALS = {"shard": of_ranks, "partition": in_parts}
 
 # Each behind one of both; `test_laws_of_ranks.py` has each stage behind both.
 @pytest.mark.parametrize(
-    ("name", "deal"), thinned(zip(NAMES, cycle(DEALS), strict=False), 12, "stages on ranks")
+    ("name", "deal"), thinned(zip(NAMES, cycle(DEALS), strict=False), 8, "stages on ranks")
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ranks at their end, and of joined states
 def test_every_pipeline_is_exact_on_ranks_or_refused(

@@ -120,7 +120,7 @@ def test_it_is_exact_across_snapshots(length: int) -> None:
         for _ in iterator:
             states.append(rs.dumps(iterator.get_state()))
     every = [*range(0, length, 97), *range(length - 260, length + 1, 13)]
-    for position in thinned(every, 15, length):
+    for position in thinned(every, 7, length):
         with pipeline.resume(rs.loads(states[position])) as iterator:
             assert rs.dumps(iterator.get_state()) == states[position]
             assert list(iterator) == expected[position:]
@@ -157,7 +157,7 @@ def test_whatever_makes_its_items_again_it_goes_on_as_if_nothing_had_been(
             states.append(rs.dumps(iterator.get_state()))
     end = len(expected)
     every = [*range(0, end, 61), *range(max(end - window - 9, 0), end + 1, 7)]
-    for position in thinned(sorted(set(every)), 8, (name, window)):
+    for position in thinned(sorted(set(every)), 4, (name, window)):
         further = min(position + 40, end)
         with make().resume(rs.loads(states[position])) as iterator:
             assert list(itertools.islice(iterator, 40)) == expected[position:further]

@@ -103,7 +103,7 @@ def test_an_interrupt_of_a_loop_over_workers_changes_nothing(
 ) -> None:
     pipeline = MAPS[name](executor)
     Loop(pipeline).run()
-    for place in thinned(range(places(Loop(pipeline).run)), 60, seed=0):
+    for place in thinned(range(places(Loop(pipeline).run)), 30, seed=0):
         check_interrupted(pipeline, place)
 
 
@@ -116,6 +116,6 @@ def test_an_interrupt_of_a_loop_over_processes_changes_nothing() -> None:
     list(pipeline)  # starts the trackers, which stay
     before = psutil.Process().children(recursive=True)
     every = range(places(Loop(pipeline).run))
-    for place in thinned(every[:: max(len(every) // 40, 1)], 4, seed=1):  # each takes a second
+    for place in thinned(every[:: max(len(every) // 40, 1)], 3, seed=1):  # each takes a second
         check_interrupted(pipeline, place)
         wait_until(lambda: psutil.Process().children(recursive=True) == before, seconds=1)

@@ -185,6 +185,8 @@ class PipelineIterator(StageIterator[T]):
     ) -> None:
         self._pipeline = pipeline
         self._stage = pipeline.stage
+        self._inexact = pipeline.inexact
+        self._resumes_before = pipeline.resumes_before
         self._closed = False
         begins = self._at_start(epoch) if state is None else self._at_state(state)
         self._fingerprint, self._running, self.step, self._items = begins
@@ -283,7 +285,7 @@ class PipelineIterator(StageIterator[T]):
           UnencodableState: if a stage holds a value without an exact serialised form.
           InvalidArgument: if an item is being computed.
         """
-        for stage, path in self._pipeline.inexact:
+        for stage, path in self._inexact:
             apply_policy(inexactness(stage, path), stage.inexact_policy or "ignore", stacklevel=2)
         items = self._items
         if items is BROKEN:
@@ -322,7 +324,7 @@ class PipelineIterator(StageIterator[T]):
         if found is None:
             return None
         positions, moved = found
-        if moved and self._pipeline.resumes_before:
+        if moved and self._resumes_before:
             return None  # the state tells the epoch of the item there
         return self._described(positions, step + moved, 0), moved
 
@@ -580,7 +582,7 @@ class PipelineIterator(StageIterator[T]):
             "ahead": ahead,
             "pipeline": freeze(positions),
         }
-        if self._pipeline.resumes_before:
+        if self._resumes_before:
             state[EPOCH_REACHED] = reached = self.epoch
             self._running.known_epoch = self.step, reached
         return state
@@ -703,7 +705,7 @@ class PipelineIterator(StageIterator[T]):
     def _at_start(self, epoch: int) -> _Beginning[T]:
         """The beginning of ``epoch``."""
         root = self._stage.start(epoch)
-        known_epoch = (0, root.epoch) if self._pipeline.resumes_before else None
+        known_epoch = (0, root.epoch) if self._resumes_before else None
         running = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
         return self._pipeline.fingerprint(relied_on_by(0, epoch)), running, 0, UNPREPARED
 
@@ -720,7 +722,7 @@ class PipelineIterator(StageIterator[T]):
         if not same and (found := compare(self._stage, saved)):
             raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", self._stage)
         root = self._started(epoch, positions)
-        if self._pipeline.resumes_before and reached is None:  # the state is of an earlier version
+        if self._resumes_before and reached is None:  # the state is of an earlier version
             reached = root.epoch
         known_epoch = None if reached is None else (step, reached)
         running = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)

@@ -190,6 +190,11 @@ class ItemsInParts(FoundInFiles[T]):
         """Item numbers at which each part begins."""
         return begins_of(self._part_ends)
 
+    def _parts_of(self, indices: Indices | int) -> Indices:
+        """The number of the part that each item is in, of the same shape."""
+        places: Indices = np.searchsorted(self._part_ends, indices, side="right")
+        return places
+
     def _check_counts(self, claim: str) -> None:
         """Check how many items there are.
 
@@ -248,11 +253,10 @@ class ItemsInParts(FoundInFiles[T]):
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
             return []
-        order, parts = grouped(np.searchsorted(self._part_ends, indices, side="right"))
+        order, parts = grouped(self._parts_of(indices))
         # In the order of their first items asked for: parts that are finished stay decoded until those
         # after them are.
-        firsts = order.tolist()
-        parts.sort(key=lambda part: firsts[part[1]])
+        parts.sort(key=lambda part: order[part[1]])
         places = [order[start:stop] for _, start, stop in parts]
         wanted = [
             (number, indices[here] - self._part_begins[number])

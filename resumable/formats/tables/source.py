@@ -164,7 +164,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         number_of, decoded_bytes = self._reads
         kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
-        numbers = number_of[np.searchsorted(self._part_ends, indices, side="right")]
+        numbers = number_of[self._parts_of(indices)]
         is_kept = np.isin(numbers, number_of[kept])
         read = read_again(numbers, decoded_bytes[numbers], is_kept, decoded.most)
         return super()._needs(indices[read], at[read])
@@ -172,8 +172,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
         reads = self._files[place].reads
         assert reads is not None
-        rows = numbers + self._begins[place]
-        groups = np.searchsorted(self._part_ends, rows, side="right") - self._first_groups[place]
+        groups = self._parts_of(numbers + self._begins[place]) - self._first_groups[place]
         return reads.ranges_of(reads.number_of[groups])
 
     @derived
@@ -191,7 +190,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         return np.concatenate(numbers), np.concatenate(sizes)
 
     def _item(self, index: int) -> dict[str, Any]:
-        number = self._group_of(index)
+        number = int(self._parts_of(index))
         return self._rows(number).item(index - int(self._part_begins[number]))
 
     def _gather(self, indices: Indices) -> Block:
@@ -206,16 +205,13 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
 
     def _gather_range(self, start: int, stop: int) -> Block:
         blocks = []
-        number = self._group_of(start)
+        number = int(self._parts_of(start))
         while start < stop:
             begin, end = int(self._part_begins[number]), min(int(self._part_ends[number]), stop)
             if start < end:
                 blocks.append(self._rows(number).gather_range(start - begin, end - begin))
             start, number = max(start, end), number + 1
         return concatenate(blocks)
-
-    def _group_of(self, index: int) -> int:
-        return int(np.searchsorted(self._part_ends, index, side="right"))
 
     def _rows(self, number: int) -> Rows:
         """The decoded rows of the group with this number among those of all files."""

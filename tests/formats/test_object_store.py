@@ -104,6 +104,18 @@ def test_a_bucket_that_only_s3fs_can_read_is_soon_read_by_it_alone(
     assert gets["s3fs"]
 
 
+def test_a_bucket_that_obstore_cannot_open_is_read_by_s3fs(
+    address: str, gets: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*given: Any, **options: Any) -> Any:
+        raise obstore.exceptions.GenericError("no such endpoint")
+
+    monkeypatch.setattr(obstore.store, "S3Store", refusing)
+    assert list(lines(address)) == LINES
+    assert gets["s3fs"]
+    assert not gets["obstore"]
+
+
 def test_errors_are_those_of_s3fs(address: str, tmp_path: Path, gets: Counter[str]) -> None:
     import boto3
 

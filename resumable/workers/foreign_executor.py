@@ -174,7 +174,7 @@ class HasLanes(Protocol):
     """An executor that can keep work together."""
 
     def lane(self) -> Executor:
-        """A new executor that gives all its work to one worker of this one, as long as that worker lives."""
+        """A new executor, which sends all work to one worker of this executor while the worker lives."""
 
 
 def lane_of(executor: str | Executor) -> str | Executor:

@@ -1,4 +1,4 @@
-"""A process that has imported what others need, and forks each of them."""
+"""A server process that has imported packages, and forks the processes that are requested."""
 
 # An interpreter takes longer to import NumPy, loky or this library than a short epoch lasts, and n of them take
 # n times the processor's time. A server imports them once, and its forks share the memory. It runs no Python
@@ -105,7 +105,7 @@ def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
             if pid is not None:
                 reports[pid] = descriptors.pop(0)
                 _send_number(reports[pid], pid)
-            # If there is no fork, the other side finds its pipe closed.
+            # Without a fork, the process that requested the fork finds the pipe closed.
             for each in descriptors:
                 os.close(each)
 

@@ -95,7 +95,7 @@ def _started() -> ForkServer:
 
 
 def _retire() -> None:
-    """Give up the server, which ends when its workers have; wait for earlier ones, so that they are no zombies."""
+    """Give up the server, which ends after its workers, and collect the earlier servers that have ended."""
     global _server
     if _server is not None:
         _server.stop()

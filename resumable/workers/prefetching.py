@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Channel:
-    """A bounded queue that its reader can stop.
+    """A bounded queue between two threads, which the reading thread can stop.
 
     An interrupt may lose the entry that `get` was about to return. The reader then has to be
     started anew.

@@ -181,7 +181,7 @@ def _answer(
             shared = arena.read(slot, reply.lengths)
         request.give(reply.open(shared))
     except BaseException as error:
-        # Its traceback would hold the pool, whose semaphores must be freed with it.
+        # The traceback of the error would hold the pool, whose semaphores must be freed with the pool.
         request.give(None, error.with_traceback(None))
     finally:
         if arena is not None and slot is not None:

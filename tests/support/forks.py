@@ -6,8 +6,8 @@ environment names, and nothing of the process that asks. It stands in for `subpr
 the start itself is tested.
 """
 
-# The servers are those of the library: each process needs a session of its own, so that a test can
-# end it with all that it has started.
+# The servers are those of the library. Each process needs a session of its own, so that a test can end the process
+# with all processes that it has started.
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _check_footer(data: bytes, found: list[Message]) -> None:
     """Check that the footer lists the messages that were ``found``.
 
     Raises:
-      NotArrow: if it does not, so that some of them are damaged, or it is.
+      NotArrow: if the footer lists other messages, so that a message or the footer is damaged.
     """
     try:
         footer = _Table(data, _offset(data, 0))

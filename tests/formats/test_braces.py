@@ -132,7 +132,7 @@ def test_a_list_of_something_else_is_refused(inner: Any) -> None:
 
 def test_urls_have_braces_too(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     system = fsspec.filesystem("memory")
     for folder in ("en", "de/old"):
         for number in range(3):

@@ -18,7 +18,7 @@ from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import FoundUrl, file_name, without_query
+from .paths import FoundUrl, file_name, no_match, without_query
 
 VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
@@ -371,7 +371,7 @@ def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], boo
         if info["type"] == "file" and not is_left_out(key)
     ]
     if not matches:
-        raise InvalidArgument(f"paths must match at least one file, got {public_url(system.url)!r}")
+        raise no_match(public_url(system.url))
     return matches
 
 

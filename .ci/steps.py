@@ -43,11 +43,11 @@ NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "obstore>=0.12", "protobuf", "pyarrow", "s3fs",
-    "tenacity", "webdataset", "backports.zstd", *CORE, *TESTING, *TOOLS,
+    "webdataset", "backports.zstd", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 # No older ones are tested, and pylance has a new major version every month.
 LANCE = Environment(
-    "3.11", "array-record==0.8.*", "pylance==14.*", "aiohttp", "moto[server]", "s3fs", "tenacity", *CORE, *TESTING, *TOOLS,
+    "3.11", "array-record==0.8.*", "pylance==14.*", "aiohttp", "moto[server]", "s3fs", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
 RAY = Environment(

@@ -263,7 +263,7 @@ def jsonl(
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """The values of JSON lines, in UTF-8. Empty lines are left out.
+    """The values of JSON lines, in UTF-8. Empty lines are left out; one of spaces alone is malformed.
 
     State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed lines
     are left out and counted, and the count is in the state. If orjson is installed, it reads the

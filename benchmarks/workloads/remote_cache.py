@@ -19,7 +19,7 @@ from benchmarks.timings import spread
 
 MINUTES: Final = 6
 
-NEEDED: Final = ("aiohttp", "fsspec", "tenacity")
+NEEDED: Final = ("aiohttp", "fsspec")
 EPOCHS: Final = 2
 ITEMS: Final = 40
 """Of a shard."""

@@ -22,6 +22,8 @@ with suppress(ImportError):
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+BLANK: Final = "spaces alone, and only empty lines are left out"
+
 DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else 0 for byte in range(256))
 LONGEST_NUMBER: Final = b"0" * 19
 """So many digits in a row may be an integer of more than 64 bits; orjson makes a float of it."""
@@ -47,7 +49,7 @@ def parse_json_line(line: LocatedRecord) -> Any:
     try:
         return json.loads(data.decode("utf-8"))
     except json.JSONDecodeError as error:
-        column, reason = error.colno, error.msg
+        column, reason = error.colno, error.msg if data.strip() else BLANK
     except UnicodeDecodeError as error:
         column, reason = error.start + 1, f"not UTF-8: {error.reason}"
     except RecursionError:

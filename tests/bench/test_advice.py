@@ -198,7 +198,7 @@ def test_partitions_as_the_bottleneck_get_an_advice_of_their_own() -> None:
 
 def test_remote_streams_are_read_by_the_workers_of_partitions() -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     urls = [f"memory://advice/{number}.txt" for number in range(4)]
     for url in urls:
         fsspec.filesystem("memory").pipe_file(url.removeprefix("memory:/"), b"1\n2")

@@ -72,7 +72,7 @@ def test_the_format_and_the_folder_of_the_indexes_can_be_chosen(
 def test_files_behind_urls_are_indexed_in_a_folder(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("fsspec", "tenacity"):
+    for package in ("fsspec", "aiohttp"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     url, local, where = (
         "file://" + str(folder / "*"),
@@ -122,7 +122,7 @@ def test_fewer_than_one_worker_are_refused(
 
 @pytest.fixture
 def http_server() -> Iterator[FileServer]:
-    for package in ("fsspec", "tenacity", "aiohttp"):
+    for package in ("fsspec", "aiohttp"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     with serving() as server:
         yield server
@@ -167,7 +167,7 @@ def test_what_fails_for_the_moment_while_a_file_is_read_is_tried_again(
 def test_storage_options_reach_the_file_system(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     with s3_server({"x/a.txt": b"a line\n" * 30, "x/b.txt": b"a line\n" * 12}) as address:
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

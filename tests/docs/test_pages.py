@@ -11,7 +11,7 @@ from support.s3_server import s3_server
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
-    "guides/cache": "tenacity",
+    "guides/cache": "aiohttp",
     "guides/vision": "PIL",
     "guides/media": "av",
     "guides/storage": "moto.server",

@@ -132,7 +132,7 @@ def test_a_list_of_something_else_is_refused(inner: Any) -> None:
 
 def test_urls_have_braces_too(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     system = fsspec.filesystem("memory")
     for folder in ("en", "de/old"):
         for number in range(3):
@@ -147,3 +147,14 @@ def test_urls_have_braces_too(tmp_path: Path) -> None:
             items("memory://braces/en/{2..3}.txt", **remote)
     finally:
         system.rm("/braces", recursive=True)
+
+
+def test_a_range_of_records_in_a_path_is_answered_with_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("0\n1\n2\n3")
+    with pytest.raises(rs.InvalidArgument) as raised:
+        rs.lines(f"{path}[1:3]")
+    assert str(raised.value).endswith(
+        f"for its records 1 to 3, pass {str(path)!r}, and add .skip(1).take(2)"
+    )
+    assert list(rs.lines(path).skip(1).take(2)) == ["1", "2"]

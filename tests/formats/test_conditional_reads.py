@@ -17,7 +17,7 @@ from resumable.formats import runs_ahead
 from resumable.formats.io import conditional, stored_files
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
-pytest.importorskip("tenacity", reason="tenacity is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 LINES = [f"line {number} {'y' * 4000}" for number in range(1000)]
 TEXT = "\n".join(LINES).encode()

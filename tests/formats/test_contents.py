@@ -299,7 +299,7 @@ def test_of_very_many_files_some_are_read(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def remote() -> str:
     """A new folder of fsspec's file system in memory, which has times of change only."""
-    for package in ("fsspec", "tenacity"):
+    for package in ("fsspec", "aiohttp"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     return f"memory://{uuid.uuid4().hex}"
 

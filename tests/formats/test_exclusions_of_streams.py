@@ -405,7 +405,7 @@ def test_a_stream_leaves_out_the_records_that_the_plain_files_do(
 
 def test_remote_files_without_an_index_leave_records_out() -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     files = fsspec.filesystem("memory")
     folder = str(uuid.uuid4())
     for at in range(2):

@@ -21,7 +21,7 @@ from resumable.file_cache.part_file import HEADER
 from resumable.formats.io import fetching, fetching_process, remote_content
 from resumable.formats.io.fetching_process import FetchingProcess
 
-for package in ("fsspec", "tenacity", "aiohttp"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(
         package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
     )

@@ -24,7 +24,7 @@ from resumable.core.stage import by_index
 from resumable.file_cache.part_file import HEADER
 from resumable.testing.laws import resumes_at_every_position
 
-for package in ("fsspec", "tenacity", "aiohttp"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(
         package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
     )

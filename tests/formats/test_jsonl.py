@@ -38,6 +38,7 @@ def test_values_come_back(tmp_path: Path, values: list[object], end: str, closed
         (b"1\n\n\n[1, 2\n", r"x.jsonl, line 4, column 6: Expecting"),
         (b'1\n"a\xff"\n', r"x.jsonl, line 2, column 3: not UTF-8"),
         (b"1 2\n", r"line 1, column 3: Extra data"),
+        (b"1\n \t\n", r"line 2, column 3: spaces alone, and only empty lines are left out"),
         (b"   \n", r"line 1, column"),
     ],
 )

@@ -14,7 +14,7 @@ from resumable.formats.data_files import found_data_files
 from resumable.formats.io import local_copies
 from resumable.formats.io.local_copies import local_copy
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(
         package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
     )

@@ -233,7 +233,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
 
 def test_remote_files_are_read_by_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     documents = [[[number % 97] * (number % 40), [1]] for number in range(300)]
     local = rs.megatron(write_tokens(tmp_path / "tokens", documents))
     memory = fsspec.filesystem("memory")
@@ -259,7 +259,7 @@ def test_remote_files_are_read_by_ranges(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.filterwarnings("ignore:an order has:RuntimeWarning")
 def test_empty_documents_come_through_a_cache_that_is_full(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     part = 1 << 16
     documents = [[[], [[number] * 50_000]][number % 2] for number in range(128)]
     local = rs.megatron(write_tokens(tmp_path / "tokens", documents))

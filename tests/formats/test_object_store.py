@@ -17,7 +17,7 @@ import resumable as rs
 from resumable.formats.io import conditional, object_store
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
-pytest.importorskip("tenacity", reason="tenacity is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 obstore: Any = pytest.importorskip("obstore", reason="obstore is not installed")
 
 LINES = [f"line {number} {'y' * 400}" for number in range(500)]

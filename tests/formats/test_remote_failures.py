@@ -16,7 +16,7 @@ from support.s3_server import s3_server
 import resumable as rs
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
-pytest.importorskip("tenacity", reason="tenacity is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 TWICE = AT_ONCE | {"attempts": 2, "timeout": 60}
 REASON = "Because of this."

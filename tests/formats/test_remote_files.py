@@ -28,7 +28,7 @@ from resumable.testing.laws import (
     skip_agrees_with_next,
 )
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(
         package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
     )

@@ -13,7 +13,7 @@ from support.s3_server import s3_server
 
 import resumable as rs
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 SHARDS = 3

@@ -17,7 +17,7 @@ from resumable.formats.tables import file_access, parquet_file
 from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

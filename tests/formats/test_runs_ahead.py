@@ -16,7 +16,7 @@ from resumable.formats.io import remote_content
 from resumable.formats.runs_ahead import KeptRuns
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
-pytest.importorskip("tenacity", reason="tenacity is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 MEMORY = 1 << 16
 

@@ -19,7 +19,7 @@ import resumable as rs
 from resumable.cli.main import main
 from resumable.errors.public_urls import public_text, public_url
 
-for package in ("fsspec", "tenacity", "aiohttp"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 PASSWORD, SIGNATURE, TOKEN = "pass5ecret", "sign5ecret", "token5ecret"

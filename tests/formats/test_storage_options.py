@@ -13,7 +13,7 @@ from support.s3_server import s3_server
 
 import resumable as rs
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 URL = "s3://bucket/a.txt"
@@ -55,9 +55,23 @@ def test_credentials_may_be_given_in_any_of_the_ways_of_s3fs(
     assert list(rs.lines(URL, storage_options=options)) == ["a line"]
 
 
-def test_the_address_may_stand_in_the_environment(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
-    options = {"anon": True, "skip_instance_cache": True}
+@pytest.mark.parametrize(
+    ("variables", "options"),
+    [
+        ({"AWS_ENDPOINT_URL": "HERE"}, {}),
+        ({"S3_ENDPOINT_URL": "HERE"}, {}),
+        ({"S3_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ENDPOINT_URL": "HERE"}, {}),
+        ({"S3_ENDPOINT_URL": "http://127.0.0.1:9"}, {"endpoint_url": "HERE"}),
+        ({"S3_ENDPOINT_URL": "http://127.0.0.1:9"}, {"client_kwargs": {"endpoint_url": "HERE"}}),
+    ],
+)
+def test_the_address_may_stand_in_the_environment(
+    variables: dict[str, str], options: dict[str, Any], s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.replace("HERE", s3))
+    options = json.loads(json.dumps(options).replace("HERE", s3))
+    options |= {"anon": True, "skip_instance_cache": True}
     assert list(rs.lines(URL, storage_options=options)) == ["a line"]
 
 

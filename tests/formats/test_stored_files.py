@@ -29,7 +29,7 @@ from resumable.formats.io import fetching, stored_files
 from resumable.formats.io.cached_parts import uses_in_order
 from resumable.formats.io.stored_files import UNIT, StoredFiles
 
-for package in ("fsspec", "tenacity"):
+for package in ("fsspec", "aiohttp"):
     pytest.importorskip(
         package, reason=f"{package} is not installed: pip install resumable-loader[remote]"
     )

@@ -609,6 +609,16 @@ def test_no_wrong_byte_in_an_arrow_file_hides_rows(stream: bool, tmp_path: Path)
         assert refused > len(whole)
 
 
+def test_metadata_of_users_may_look_like_the_mark_of_a_message(tmp_path: Path) -> None:
+    marks = (b"\xff" * 4 + (8).to_bytes(4, "little")) * 9
+    field = pa.field("id", pa.int64(), metadata={"key": marks})
+    table = pa.table({"id": range(5)}, pa.schema([field], metadata={"key": marks}))
+    for shift in range(8):
+        shifted = table.replace_schema_metadata({"key": b"x" * shift + marks})
+        path = write_arrow(tmp_path / "a", shifted, 2, stream=True)
+        assert [row["id"] for row in rs.arrow(path)] == list(range(5))
+
+
 def test_what_follows_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
     path = write_arrow(tmp_path / "a", pa.table({"id": range(5)}), stream=True)
     size = path.stat().st_size

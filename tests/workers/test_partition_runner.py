@@ -12,7 +12,7 @@ from support.clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state
-from resumable.workers import partition_runner
+from resumable.workers import partition_runner, running_partition
 from resumable.workers.after_item import AfterItem, PackedState
 from resumable.workers.partition_runner import (
     IDLE_SECONDS,
@@ -49,6 +49,8 @@ def numbers(partition: int) -> Any:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
     monkeypatch.setattr(partition_runner, "monotonic", clock)
+    # No task is cut short, however slow the machine is.
+    monkeypatch.setattr(running_partition, "perf_counter", clock)
     return clock
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +21,6 @@ from ...core.process_counts import process_counts
 from ...errors import (
     InvalidArgument,
     InvalidType,
-    MissingDependency,
     MissingFile,
     ReadError,
     shorten,
@@ -123,18 +123,21 @@ class Request(NamedTuple):
     again: Callable[[], Any] | None = None
 
 
-class _Failed(Exception):
-    """A request failed; the cause is the error.
+class _Failure(NamedTuple):
+    """A request that failed.
 
     Attributes:
-      request: the request that failed.
-      transient: whether it may help to try again.
+      request: the request.
+      error: why.
     """
 
-    def __init__(self, request: Request, transient: bool) -> None:
-        super().__init__(request.url)
-        self.request = request
-        self.transient = transient
+    request: Request
+    error: BaseException
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether it may help to try again."""
+        return is_transient(self.error)
 
 
 def fetch(request: Request, patience: Patience) -> Any:
@@ -151,51 +154,33 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     Raises:
       ReadError: if a request never succeeded, or its error is permanent; its cause is the last one.
       FileNotFoundError: if there is no such file.
-      MissingDependency: if tenacity is not installed.
     """
     if not requests:
         return []
-    try:
-        import tenacity
-    except ImportError as error:
-        raise MissingDependency(
-            f"{requests[0].url!r} needs tenacity: pip install 'resumable-loader[remote]' ({error})"
-        ) from error
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(patience.attempts),
-        wait=lambda state: patience.seconds_after(state.attempt_number),
-        retry=tenacity.retry_if_exception(lambda error: getattr(error, "transient", False)),
-        reraise=True,
-    )
     found: dict[int, Any] = {}
-    attempt = 0
-
-    def once() -> None:
-        nonlocal attempt
+    attempt = 1
+    while failed := _try_missing(requests, found, patience):
+        if not failed.is_transient or attempt == patience.attempts:
+            error = _explained(failed, patience)
+            raise _given_up(failed, attempt, patience, error) from error
+        time.sleep(patience.seconds_after(attempt))
         attempt += 1
-        missing = [number for number in range(len(requests)) if number not in found]
-        failed: _Failed | None = None
-        calls = [requests[number].call for number in missing]
-        for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
-            if error is None:
-                found[number] = value
-            elif failed is None or failed.transient:
-                failed = _Failed(requests[number], is_transient(error))
-                failed.__cause__ = error
-        if failed is not None:
-            raise failed
-
-    try:
-        retrying(once)
-    except _Failed as failed:
-        request, cause = failed.request, failed.__cause__
-        assert cause is not None
-        # A server that is down or overloaded explains nothing.
-        if not failed.transient or (type(cause) is OSError and not statuses(cause)):
-            request.explain()
-        cause = _told_with_body(request, cause, patience)
-        raise _given_up(request, attempt, patience, cause, failed.transient) from cause
     return [found[number] for number in range(len(requests))]
+
+
+def _try_missing(
+    requests: Sequence[Request], found: dict[int, Any], patience: Patience
+) -> _Failure | None:
+    """Make the requests that are not ``found`` yet, once; returns the first failure, a permanent one before others."""
+    missing = [number for number in range(len(requests)) if number not in found]
+    failed: _Failure | None = None
+    calls = [requests[number].call for number in missing]
+    for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
+        if error is None:
+            found[number] = value
+        elif failed is None or failed.is_transient:
+            failed = _Failure(requests[number], error)
+    return failed
 
 
 def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
@@ -204,29 +189,32 @@ def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
         return list(executor.map(function, values))
 
 
-def _given_up(
-    request: Request, attempt: int, patience: Patience, error: BaseException, transient: bool
-) -> ReadError:
-    """The error that says why ``request`` is not made again."""
-    if isinstance(error, asyncio.TimeoutError):
-        reason = f"no answer within {patience.timeout:g} seconds"
-    else:
-        reason = described(error)
-    if transient:
-        ended = f"attempt {attempt} of {patience.attempts} ended with {reason}"
-        return ReadError(f"{request.url} could not be read: {ended}")
-    if isinstance(error, FileNotFoundError) and statuses(error) <= {404, 410}:
-        why = "" if error.__cause__ is None else f": {reason}"
-        return MissingFile(ENOENT, f"there is no {request.url}{why}")
-    return ReadError(f"{request.url} could not be read, and trying again would not help: {reason}")
-
-
-def _told_with_body(request: Request, error: BaseException, patience: Patience) -> BaseException:
-    """``error``, or what the server says of it in an answer that has a body."""
+def _explained(failed: _Failure, patience: Patience) -> BaseException:
+    """The error of ``failed``, or what the server says of it in an answer that has a body; raises a better reason."""
+    request, error = failed
+    # A server that is down or overloaded explains nothing.
+    if not failed.is_transient or (type(error) is OSError and not statuses(error)):
+        request.explain()
     if request.again is None or not has_no_body(error):
         return error
     ((_, other),) = _answers([request.again], patience)
     return other if other is not None and statuses(other) & statuses(error) else error
+
+
+def _given_up(
+    failed: _Failure, attempt: int, patience: Patience, error: BaseException
+) -> ReadError:
+    """The error that says why a request is not made again."""
+    url, reason = failed.request.url, described(error)
+    if isinstance(error, asyncio.TimeoutError):
+        reason = f"no answer within {patience.timeout:g} seconds"
+    if failed.is_transient:
+        ended = f"attempt {attempt} of {patience.attempts} ended with {reason}"
+        return ReadError(f"{url} could not be read: {ended}")
+    if isinstance(error, FileNotFoundError) and statuses(error) <= {404, 410}:
+        why = "" if error.__cause__ is None else f": {reason}"
+        return MissingFile(ENOENT, f"there is no {url}{why}")
+    return ReadError(f"{url} could not be read, and trying again would not help: {reason}")
 
 
 Answer: TypeAlias = "tuple[Any, BaseException | None]"

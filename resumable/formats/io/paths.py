@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterable, Set
 from itertools import chain
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from ...core.arguments import is_several
 from ...errors import InvalidArgument, InvalidType, shorten
 from .braces import expanded
+
+RANGE_OF_RECORDS: Final = re.compile(r"\[(\d+):(\d+)\]$")
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[Paths]"
 
@@ -45,9 +48,21 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
             if os.path.isfile(match) and not is_left_out(match)
         )
         if not matches:
-            raise InvalidArgument(f"paths must match at least one file, got {text!r}")
+            raise no_match(text)
         found.extend(matches)
     return found
+
+
+def no_match(path: str) -> InvalidArgument:
+    """The error that no file has the name ``path``, which may have a range of records at its end, as for TFDS."""
+    message = f"paths must match at least one file, got {path!r}"
+    if records := RANGE_OF_RECORDS.search(path):
+        first, stop = map(int, records.groups())
+        message += (
+            f"; for its records {first} to {stop}, pass {path[: records.start()]!r}, and add "
+            f".skip({first}).take({max(stop - first, 0)})"
+        )
+    return InvalidArgument(message)
 
 
 def _expanded_unless_there(path: str) -> list[str]:

@@ -18,7 +18,7 @@ from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import FoundUrl, file_name, without_query
+from .paths import FoundUrl, file_name, no_match, without_query
 
 VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
@@ -156,7 +156,7 @@ class RemoteSystem:
 
 
 def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
-    """``options`` with which botocore asks once, on as many connections as are used, unless they say something else.
+    """``options`` with which botocore asks the endpoint of the environment once, on as many connections as are used, unless they say something else.
 
     It would make ten connections at most, and it would ask five times, up to a minute, before it tells us the first error, and five times that
     often for each of our attempts.
@@ -164,8 +164,17 @@ def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
     config = options.get("config_kwargs", {})
     if not url.startswith(("s3://", "s3a://")) or "session" in options or not _is_s3fs(url):
         return options
+    if "endpoint_url" not in options.get("client_kwargs", {}):
+        options = _endpoint_of_streaming() | options
     ours = {"retries": {"total_max_attempts": 1}, "max_pool_connections": max(at_once, 10)}
     return options | {"config_kwargs": ours | config}
+
+
+def _endpoint_of_streaming() -> dict[str, Any]:
+    """The endpoint in the variable of MosaicML Streaming, unless botocore has one of its own."""
+    endpoint = os.environ.get("S3_ENDPOINT_URL")
+    of_botocore = map(os.environ.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+    return {"endpoint_url": endpoint} if endpoint and not any(of_botocore) else {}
 
 
 def _is_s3fs(url: str) -> bool:
@@ -362,7 +371,7 @@ def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], boo
         if info["type"] == "file" and not is_left_out(key)
     ]
     if not matches:
-        raise InvalidArgument(f"paths must match at least one file, got {public_url(system.url)!r}")
+        raise no_match(public_url(system.url))
     return matches
 
 

@@ -24,6 +24,9 @@ END, SCHEMA, DICTIONARY, BATCH = -1, 1, 2, 3
 MOST_PADDING: Final = 64
 """Bytes that follow the last buffer of a body, to align what comes next, are fewer."""
 
+MOST_MARKS: Final = 64
+"""Places in the metadata of a message that are tried, where another one may begin."""
+
 BLOCK: Final = np.dtype([("start", "<i8"), ("metadata", "<i8"), ("body", "<i8")])
 """Where the footer says that a message lies."""
 
@@ -37,6 +40,7 @@ class Message(NamedTuple):
     Attributes:
       kind: `END`, `SCHEMA`, `DICTIONARY`, `BATCH` or another number.
       start: its first byte.
+      body: the first byte of its body.
       stop: after its last byte.
       rows: of a batch.
       buffers: of a batch, where each begins, and how long it is, if that was asked for; shape (buffers, 2), int64.
@@ -44,6 +48,7 @@ class Message(NamedTuple):
 
     kind: int
     start: int
+    body: int
     stop: int
     rows: int
     buffers: Indices
@@ -124,22 +129,43 @@ def _start_of_footer(read: Callable[[int, int], bytes], size: int) -> int:
 
 def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) -> Message:
     """The message at ``start``."""
+    message, data = _with_metadata(read, start, with_buffers)
+    if CONTINUATION in data:
+        _check_no_message_in(read, message.body - len(data), data)
+    return message
+
+
+def _check_no_message_in(read: Callable[[int, int], bytes], begin: int, data: bytes) -> None:
+    """Refuse metadata ``data`` from ``begin`` on that cover another message, since their length is damaged."""
+    marks, lengths = np.frombuffer(data, "<i4", len(data) // 8 * 2).reshape(-1, 2).T
+    (places,) = np.nonzero((marks == -1) & (lengths > 0))
+    for place in places[:MOST_MARKS].tolist():
+        try:
+            found, _ = _with_metadata(read, begin + 8 * place, with_buffers=False)
+        except (struct.error, ValueError):  # numbers, or metadata of users, that look like a mark
+            continue
+        if found.kind in (DICTIONARY, BATCH):
+            raise ValueError("another message begins in its metadata")
+    if len(places) > MOST_MARKS:
+        raise ValueError("other messages may begin in its metadata")
+
+
+def _with_metadata(
+    read: Callable[[int, int], bytes], start: int, with_buffers: bool
+) -> tuple[Message, bytes]:
+    """The message at ``start``, and its metadata."""
     prefix = read(start, 8)
     # Before version 0.15 there was no mark before the length.
     before = 8 if prefix.startswith(CONTINUATION) else 4
     (length,) = struct.unpack_from("<I", prefix, before - 4)
-    begin = start + before + length
+    body_start = start + before + length
     if not length:
-        return Message(END, start, begin, 0, NO_BUFFERS)
+        return Message(END, start, body_start, body_start, 0, NO_BUFFERS), b""
     if length >= 1 << 31:
         raise ValueError(f"metadata of {length} bytes")
     data = read(start + before, length)
     if len(data) < length:
         raise ValueError("its metadata are cut short")
-    if CONTINUATION in data:
-        marks, lengths = np.frombuffer(data, "<i4", length // 8 * 2).reshape(-1, 2).T
-        if ((marks == -1) & (lengths > 0)).any():
-            raise ValueError("another message begins in its metadata")
     root = _Table(data, _offset(data, 0))
     kind, body = root.number(1, "<B"), root.number(3, "<q")
     if body < 0:
@@ -150,8 +176,8 @@ def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) 
         rows, buffers = _rows(batch), batch.vector(2, PAIR)
         if body - buffers.sum(axis=1).max(initial=0) >= MOST_PADDING:
             raise ValueError(f"a body of {body} bytes, more than its buffers")
-    chosen = np.add(buffers, (begin, 0)) if with_buffers and kind == BATCH else NO_BUFFERS
-    return Message(kind, start, begin + body, rows, chosen)
+    chosen = np.add(buffers, (body_start, 0)) if with_buffers and kind == BATCH else NO_BUFFERS
+    return Message(kind, start, body_start, body_start + body, rows, chosen), data
 
 
 def _rows(batch: _Table) -> int:

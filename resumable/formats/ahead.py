@@ -20,10 +20,25 @@ Reach: TypeAlias = Callable[[Indices, int], int]
 
 NO_PLACES: Final = range(0)
 
+GROWTH: Final = 4
+"""Each time, so many times as many items as before are made at once."""
 
-def always(most: int) -> Callable[[Indices], Reach]:
-    """A plan, for indices of shape (n,), that makes ``most`` items at once, whatever is asked for."""
-    return lambda planned: lambda rest, asked: most
+
+def growing(most: int) -> Callable[[Indices], Reach]:
+    """A plan, for indices of shape (n,), that makes few items at once at first, and later ``most``."""
+
+    def plan(planned: Indices) -> Reach:
+        count = 0
+
+        def reach(rest: Indices, asked: int) -> int:
+            nonlocal count
+            made = max(min(count, most) // asked, 1) * asked
+            count = min(max(GROWTH * count, asked), most)
+            return made
+
+        return reach
+
+    return plan
 
 
 MOST_CHANGES: Final = 4

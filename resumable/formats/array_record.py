@@ -17,6 +17,7 @@ from .array_record_file import ArrayRecordFile
 from .contents import FILES
 from .data_files import AnyFile, found_data_files
 from .io.fetching import map_at_once
+from .io.held_ranges import HeldRanges
 from .io.open_files import DataFile
 from .io.paths import Paths
 from .io.remote import RemoteFile
@@ -122,5 +123,5 @@ class ArrayRecord(ItemsInParts[bytes]):
     def _is_cached(self) -> bool:
         return False  # as to its parts: the package reads whole copies
 
-    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+    def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         return [self._files[place].read(numbers) for place, numbers in wanted]

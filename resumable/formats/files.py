@@ -21,17 +21,15 @@ from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument
-from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES
 from .data_files import AnyFile, found_data_files, location
 from .io.cached_parts import part_uses
+from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from .io.open_files import DataFile, unreadable
 from .io.paths import Paths, file_name, without_query
 from .io.remote import RemoteFile, has_cached_parts
-from .io.remote_content import Span, read_spans
 from .named_files import in_words
 from .parts import FoundInFiles
-from .remote_records import FewRequests
 
 T = TypeVar("T")
 
@@ -45,8 +43,8 @@ class WholeFiles(FoundInFiles[T]):
     _files: tuple[AnyFile, ...] = field(init=False, repr=False)
 
     @abstractmethod
-    def _items(self, indices: list[int]) -> list[T]:
-        """What is delivered of the files with these numbers."""
+    def _items(self, indices: list[int], held: HeldRanges) -> list[T]:
+        """What is delivered of the files with these numbers, from what is ``held`` as far as possible."""
 
     @property
     def _data_files(self) -> Sequence[AnyFile]:
@@ -69,21 +67,21 @@ class WholeFiles(FoundInFiles[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._reads_remote:
-            sizes = np.array([file.size for file in self._files])
-            reach = FewRequests(self._ends, max(int(sizes.mean()), 1))
-            seen = TurnsSeen()
-            return Indexed(
-                self._gather,
-                prepare=lambda indices: ReadAheadItems(
-                    self._gather, indices, lambda _: reach, seen
-                ),
-                every_epoch=True,
-                needs=self._needs if self._is_cached else None,
-            )
-        return Indexed(self._gather, lambda index: self._items([index])[0], every_epoch=True)
+            return self._read_ahead()
+        return Indexed(
+            self._gather, lambda index: self._items([index], NOTHING_HELD)[0], every_epoch=True
+        )
 
-    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the files with these numbers need of a cache, used at the times ``at``."""
+    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
+        sizes = [self._files[place].size for place, _ in wanted]
+        return [
+            Ranges(np.zeros_like(numbers), np.full_like(numbers, size))
+            for size, (_, numbers) in zip(sizes, wanted, strict=True)
+        ]
+
+    def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        lacking = ~held.holds_items(indices)
+        indices, at = indices[lacking], at[lacking]
         # There may be millions of files, so only those that are needed are looked at.
         numbers, file_of = np.unique(indices, return_inverse=True)
         found = [self._files[number] for number in numbers.tolist()]
@@ -100,11 +98,11 @@ class WholeFiles(FoundInFiles[T]):
         """Whether items are read over a network."""
         return False
 
-    def _gather(self, indices: Indices) -> Block:
-        return self._items(indices.tolist())
+    def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
+        return self._items(indices.tolist(), held)
 
-    def _read(self, indices: list[int]) -> list[bytes]:
-        """The bytes of the files with these numbers; of remote ones, some at the same time.
+    def _read(self, indices: list[int], held: HeldRanges) -> list[bytes]:
+        """The bytes of the files with these numbers; remote ones that are not ``held`` are read at the same time.
 
         Raises:
           MalformedItem: if one has changed since the pipeline was built.
@@ -112,8 +110,8 @@ class WholeFiles(FoundInFiles[T]):
         """
         files = [self._files[index] for index in indices]
         remote = {file.path: file for file in files if isinstance(file, RemoteFile)}
-        contents = read_spans([Span(file, 0, file.size) for file in remote.values()])
-        fetched = dict(zip(remote, contents, strict=True))
+        found = held.read([(file, Ranges.of((0, file.size))) for file in remote.values()])
+        fetched = {path: content for path, (content,) in zip(remote, found, strict=True)}
         return [
             fetched[file.path] if isinstance(file, RemoteFile) else file.content() for file in files
         ]
@@ -126,7 +124,7 @@ class Files(WholeFiles[Any]):
 
     State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
     of at most 10,000, and nothing if all are remote and have an ETag. A file is open only while it
-    is read. Up to 64 remote files, of 64 MiB together, are read ahead.
+    is read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are held.
 
     The names of the files below their common folder, their sizes and these contents must be the same at
     save and resume; the folder may be another one.
@@ -168,9 +166,9 @@ class Files(WholeFiles[Any]):
     def _reads_remote(self) -> bool:
         return self.read and self._is_remote
 
-    def _items(self, indices: list[int]) -> list[Any]:
+    def _items(self, indices: list[int], held: HeldRanges) -> list[Any]:
         if self.read:
-            return self._read(indices)
+            return self._read(indices, held)
         return [location(self._files[index]) for index in indices]
 
 

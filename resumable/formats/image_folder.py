@@ -12,6 +12,7 @@ from ..core.identity import IdentityFields
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .contents import FILES
 from .files import WholeFiles, described, located
+from .io.held_ranges import HeldRanges
 
 SUFFIXES: Final = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
@@ -94,12 +95,12 @@ class ImageFolder(WholeFiles[Any]):
         """The files in a few words: equal for the same names in ``folder`` and the same sizes."""
         return described(self._files, str(self.folder))
 
-    def _items(self, indices: list[int]) -> list[LabelledFile | tuple[str, int]]:
+    def _items(self, indices: list[int], held: HeldRanges) -> list[LabelledFile | tuple[str, int]]:
         paths = [self._files[index].path for index in indices]
         labels = [self._labels[index] for index in indices]
         if not self.read:
             return list(zip(paths, labels, strict=True))
-        return list(map(LabelledFile, self._read(indices), paths, labels))
+        return list(map(LabelledFile, self._read(indices, held), paths, labels))
 
 
 def image_classes(folder: str | os.PathLike[str]) -> list[str]:

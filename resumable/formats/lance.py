@@ -18,6 +18,7 @@ from ..core.layout import LISTS, STACKED, Layout
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
 from .data_files import AnyFile
+from .io.held_ranges import HeldRanges
 from .io.paths import is_remote
 from .parts import ItemsInParts
 from .tables.columns import NAMES, check_names, checked_columns
@@ -154,7 +155,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
     def _size(self) -> int:
         return self._found.size
 
-    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+    def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         return [self._found.take(*part, self.names) for part in wanted]
 
     def __repr__(self) -> str:

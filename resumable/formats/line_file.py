@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from ..core.block import Indices
 from .io.open_files import FileData
-from .record_file import RecordFile
-from .remote_records import RemoteRecords
+from .record_file import RecordFile, RemoteRecords
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

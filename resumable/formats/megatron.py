@@ -20,9 +20,8 @@ from .io.fetching import map_at_once
 from .io.open_files import DataFile, FileContent
 from .io.paths import FoundUrl, given_paths
 from .megatron_index import DOCUMENT, SEQUENCE, TokenIndex
-from .record_file import AnyRecords, RecordFile
+from .record_file import AnyRecords, RecordFile, RemoteRecords
 from .record_files import RecordFiles
-from .remote_records import RemoteRecords
 
 Tokens: TypeAlias = npt.NDArray[Any]
 

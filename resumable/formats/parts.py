@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,12 +22,14 @@ from ..core.prepared_items import grouped
 from ..core.record_source import RecordSource
 from ..core.records import Records
 from ..errors import MalformedItem
-from .ahead import Reach, ReadAheadItems, TurnsSeen, always
+from .ahead import ReadAheadItems, TurnsSeen, growing
 from .contents import evidence_of
 from .data_files import AnyFile, path_of_found
 from .io.cached_parts import FileRanges, part_uses_of
+from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from .io.remote import RemoteFile, has_cached_parts
 from .named_files import files_in_words, numbers_in_files
+from .read_planner import FileLayout, ReadPlanner
 
 T = TypeVar("T")
 
@@ -123,15 +126,46 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         return any(map(has_cached_parts, self._data_files))
 
     @abstractmethod
-    def _gather(self, indices: Indices) -> Block:
-        """The items at ``indices``, shape (n,)."""
+    def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
+        """The items at ``indices``, shape (n,), from what is ``held`` as far as possible."""
 
     def _gather_range(self, start: int, stop: int) -> Block:
         """The items from ``start`` to ``stop``."""
         return self._gather(np.arange(start, stop, dtype=np.int64))
 
-    def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
+    def _read_ahead(self) -> Indexed[T]:
+        """Random access where the bytes of remote items are read ahead."""
+        held, seen = HeldRanges(), TurnsSeen()
+        gather = partial(self._gather, held=held)
+        plan = ReadPlanner(self._layout, held, self._byte_ranges).plan
+        return Indexed(
+            self._gather,
+            prepare=lambda indices: ReadAheadItems(gather, indices, plan, seen),
+            every_epoch=True,
+            plans_far=True,
+            needs=partial(self._needs, held) if self._is_cached else None,
+        )
+
+    @derived
+    def _layout(self) -> FileLayout:
+        """Where the items are in the files."""
+        return FileLayout.of(self._data_files, self._ends, self._begins)
+
+    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
+        """A `RangesOfItems`; it is only called where items are read ahead."""
+        raise NotImplementedError
+
+    def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
+        lacking = ~held.holds_items(indices)
+        return self._needed(indices[lacking], at[lacking], self._ranges_of)
+
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        """A `RangesOf`; it is only called for files of which a cache keeps parts."""
+        raise NotImplementedError
+
+    def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
+        """The same, of items of which none is held, and ``ranges_of`` tells the bytes."""
 
         def needed_of(place: int, chosen: Indices) -> FileRanges | None:
             file = self._data_files[place]
@@ -205,16 +239,13 @@ class ItemsInParts(FoundInFiles[T]):
             raise MalformedItem(claim)
 
     @abstractmethod
-    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+    def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         """Items of several parts.
 
         Args:
           wanted: the number of each part, and the numbers of items in it, shape (n,), at least one.
+          held: bytes that were read ahead, for sources that `_read_ahead`.
         """
-
-    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-        """A `RangesOf`; it is only called for files of which a cache keeps parts."""
-        raise NotImplementedError
 
     @property
     def _size(self) -> int:
@@ -222,35 +253,30 @@ class ItemsInParts(FoundInFiles[T]):
         return sum(file.size for file in self._data_files)
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        seen = TurnsSeen()
+        seen, plan = TurnsSeen(), growing(self._at_once)
         return Indexed(
             self._gather,
             self._item,
-            prepare=lambda indices: ReadAheadItems(self._gather, indices, self._planner(), seen),
+            prepare=lambda indices: ReadAheadItems(self._gather, indices, plan, seen),
             gather_range=self._gather_range,
             every_epoch=True,
-            needs=self._needs if self._is_cached else None,
+            needs=partial(self._needs, NOTHING_HELD) if self._is_cached else None,
         )
-
-    def _planner(self) -> Callable[[Indices], Reach]:
-        """How many items to make at once, for indices that are planned."""
-        return always(self._at_once)
-
-    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """As `_needed`."""
-        return self._needed(indices, at, self._ranges_of)
 
     @derived
     def _at_once(self) -> int:
         """How many items are read at once, as far as the sizes of the parts tell."""
-        fit = self.ahead_bytes * self.length // max(self._size, 1)
-        return min(max(fit, 1), self.most_ahead)
+        return self._fitting(self.most_ahead, self.ahead_bytes)
+
+    def _fitting(self, most: int, most_bytes: int) -> int:
+        """How many items of mean size have ``most_bytes``, from 1 to ``most``."""
+        return min(max(most_bytes * self.length // max(self._size, 1), 1), most)
 
     def _item(self, index: int) -> T:
         item: T = block_items(self._gather(np.array([index], np.int64)))[0]
         return item
 
-    def _gather(self, indices: Indices) -> Block:
+    def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
         if not len(indices):
             return []
         order, parts = grouped(self._parts_of(indices))
@@ -262,4 +288,4 @@ class ItemsInParts(FoundInFiles[T]):
             (number, indices[here] - self._part_begins[number])
             for (number, _, _), here in zip(parts, places, strict=True)
         ]
-        return ungroup(self._read(wanted), np.concatenate(places))
+        return ungroup(self._read(wanted, held), np.concatenate(places))

@@ -19,9 +19,10 @@ from .index.record_index import (
     known_index,
     new_index,
 )
+from .io.held_ranges import Ranges
 from .io.open_files import DataFile, FileContent
+from .io.remote import RemoteFile
 from .record import Format
-from .remote_records import RemoteRecords
 
 READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes of records that are read at once when records are asked for in order."""
@@ -78,6 +79,31 @@ class RecordFile(NamedTuple):
         ends = self.positions.ends(records, gather)[records]
         count = int(np.searchsorted(ends, ends[0] + READ_AHEAD_BYTES, side="right"))
         return self.read(records[:count], gather)
+
+
+class RemoteRecords(NamedTuple):
+    """A remote file and the index of its records, as found when the pipeline was built.
+
+    Attributes:
+      path: its URL.
+      size: in bytes.
+      file: to read.
+      positions: the index: where records end, and which are passed over.
+    """
+
+    path: str
+    size: int
+    file: RemoteFile
+    positions: RecordIndex
+
+    def ranges(self, numbers: Indices, gather: object = None) -> Ranges:
+        """Where the records with ``numbers``, shape (n,), are in the file."""
+        ends = self.positions.ends(numbers, gather)
+        return Ranges(np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers])
+
+    def trimmed(self, found: list[bytes]) -> list[bytes]:
+        """The records ``found`` as they are handed out."""
+        return found
 
 
 AnyRecords: TypeAlias = RecordFile | RemoteRecords

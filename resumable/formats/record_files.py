@@ -5,9 +5,8 @@ from __future__ import annotations
 import bisect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -16,7 +15,6 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
-from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
@@ -24,16 +22,14 @@ from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
-from .ahead import ReadAheadItems, TurnsSeen
 from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile
+from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .parts import FoundInFiles
 from .record import LocatedRecord, located
-from .record_file import AnyRecords, RecordFile
-from .remote_records import ReadRemote, RemoteRecords, read_remote
-from .runs_ahead import KeptRuns, RecordLayout
+from .record_file import AnyRecords, RecordFile, RemoteRecords
 
 T = TypeVar("T")
 
@@ -120,15 +116,7 @@ class RecordFiles(FoundInFiles[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            ahead, seen = KeptRuns(self._layout, self._located), TurnsSeen()
-            gather = partial(self._gather_from_many, read=ahead.read)
-            return Indexed(
-                self._gather,
-                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, seen),
-                every_epoch=True,
-                plans_far=True,
-                needs=partial(self._needs, ahead) if self._is_cached else None,
-            )
+            return self._read_ahead()
         return Indexed(
             self._gather,
             self._item_by_index(),
@@ -140,12 +128,12 @@ class RecordFiles(FoundInFiles[T]):
         """A function that returns the item at an index; perhaps the same object if it is asked for again."""
         return _PagedItems(self).__getitem__
 
-    def _gather(self, indices: Indices) -> Block:
+    def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
         if not len(indices):
             return []
         file = self._files[0]
         if len(self._files) > 1 or isinstance(file, RemoteRecords):
-            return self._gather_from_many(indices)
+            return self._gather_from_many(indices, held)
         numbers = file.positions.among_all(indices) if self._passes_over else indices
         return self._items(file.read(numbers), repeat(0), numbers)
 
@@ -153,18 +141,7 @@ class RecordFiles(FoundInFiles[T]):
         """The numbers of ``items`` of the file at ``place`` among all records there, both of shape (n,)."""
         return self._files[place].positions.among_all(items) if self._passes_over else items
 
-    def _located(self, indices: Indices) -> tuple[Indices, Indices]:
-        """The number of the file of each item, and its number among all records there."""
-        files = self._files_of(indices)
-        numbers = indices - self._begins[files]
-        if self._passes_over:
-            order, groups = grouped(files)
-            for place, start, stop in groups:
-                there = order[start:stop]
-                numbers[there] = self._among_all(place, numbers[there])
-        return files, numbers
-
-    def _gather_from_many(self, indices: Indices, read: ReadRemote = read_remote) -> list[T]:
+    def _gather_from_many(self, indices: Indices, held: HeldRanges) -> list[T]:
         in_files = self._files_of(indices)
         order, groups = grouped(in_files)  # each file is checked once
         in_files = in_files[order]
@@ -176,14 +153,14 @@ class RecordFiles(FoundInFiles[T]):
                 numbers[start:stop] = self._among_all(place, numbers[start:stop])
         gather, few, found = object(), numbers.tolist(), list[bytes]()
         remote = [
-            (file, numbers[start:stop])
+            (file.file, file.ranges(numbers[start:stop], gather))
             for file, start, stop in parts
             if isinstance(file, RemoteRecords)
         ]
-        fetched = iter(read(remote, gather))
+        fetched = iter(held.read(remote))
         for file, start, stop in parts:
             if isinstance(file, RemoteRecords):
-                found += next(fetched)
+                found += file.trimmed(next(fetched))
             elif stop - start < FEW_RECORDS:
                 found += file.read_few(few[start:stop], gather)
             else:
@@ -193,23 +170,21 @@ class RecordFiles(FoundInFiles[T]):
         places[order] = np.arange(len(order))
         return [items[place] for place in places.tolist()]
 
-    @derived
-    def _layout(self) -> RecordLayout:
-        """Where the records are among those of all files."""
-        return RecordLayout.of(self._files)
-
-    def _needs(self, ahead: KeptRuns, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """As `_needed`; the items that ``ahead`` keeps need nothing."""
+    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
         gather = object()
+        return [
+            self._remote(place).ranges(self._among_all(place, numbers), gather)
+            for place, numbers in wanted
+        ]
 
-        def ranges_of(place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-            file = self._files[place]
-            assert isinstance(file, RemoteRecords)
-            numbers = self._among_all(place, numbers)
-            lacking = np.flatnonzero(~ahead.are_kept(numbers + self._layout.remote_keys[file.path]))
-            return lacking, *file.bounds(numbers[lacking], gather)
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        (ranges,) = self._byte_ranges([(place, numbers)])
+        return np.arange(len(numbers)), *ranges
 
-        return self._needed(indices, at, ranges_of)
+    def _remote(self, place: int) -> RemoteRecords:
+        file = self._files[place]
+        assert isinstance(file, RemoteRecords)
+        return file
 
     @derived
     def _stops(self) -> list[int]:

@@ -12,7 +12,7 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
 from ..core.reliance import ALWAYS
-from ..formats.ahead import ReadAheadItems, TurnsSeen, always
+from ..formats.ahead import ReadAheadItems, TurnsSeen, growing
 from ..pipeline import Pipeline, from_iterable
 
 
@@ -67,7 +67,7 @@ class MadeAhead(LookedUp[int]):
         seen = TurnsSeen()
         return Indexed(
             _tens,
-            prepare=lambda indices: ReadAheadItems(_tens, indices, always(5), seen),
+            prepare=lambda indices: ReadAheadItems(_tens, indices, growing(5), seen),
             every_epoch=True,
         )
 

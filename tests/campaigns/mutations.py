@@ -536,8 +536,8 @@ MUTATIONS: Final = [
     ),
     Mutation(
         "formats/tables/arrow_messages.py",
-        "if ((marks == -1) & (lengths > 0)).any():",
-        "if False:",
+        "(marks == -1) & (lengths > 0)",
+        "(marks == -1) & (lengths < 0)",
     ),
     Mutation("formats/megatron_index.py", "if size != tokens.size:", "if size > tokens.size:"),
     Mutation("formats/megatron_index.py", "(np.diff(starts) < 0)", "(starts < 0)"),

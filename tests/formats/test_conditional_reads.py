@@ -13,7 +13,7 @@ from formats.http_files import AT_ONCE, FileServer
 from support.s3_server import s3_server
 
 import resumable as rs
-from resumable.formats import runs_ahead
+from resumable.formats import read_planner
 from resumable.formats.io import conditional, stored_files
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -30,7 +30,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_files, "FIRST_RANGE", 512)
     monkeypatch.setattr(stored_files, "SMALL_RANGE", 512)
     monkeypatch.setattr(stored_files, "LARGEST_RANGE", 1 << 20)
-    monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 1 << 15)
+    monkeypatch.setattr(read_planner, "LARGEST_RUN", 1 << 15)
     monkeypatch.setattr(conditional, "servers_without_tags", set())
 
 

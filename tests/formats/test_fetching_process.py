@@ -222,7 +222,7 @@ def test_what_is_fetched_ahead_is_read_part_by_part(
         sizes.append(sum(span.end - span.start for span in spans))
         return read(spans, **options)
 
-    monkeypatch.setattr("resumable.formats.runs_ahead.read_pieces", noting)
+    monkeypatch.setattr("resumable.formats.read_planner.read_pieces", noting)
     list(lines(server, tmp_path).shuffle(3, block=128))
     assert sizes
     assert max(sizes) <= PART + len(LINES[0]) + 1

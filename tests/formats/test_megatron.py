@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.file_cache.part_file import HEADER
-from resumable.formats import remote_records
+from resumable.formats.io import held_ranges
 from resumable.testing import check_stage
 
 
@@ -239,19 +239,19 @@ def test_remote_files_are_read_by_ranges(tmp_path: Path, monkeypatch: pytest.Mon
     memory = fsspec.filesystem("memory")
     for ending in ("idx", "bin"):
         memory.pipe_file(f"/megatron/tokens.{ending}", (tmp_path / f"tokens.{ending}").read_bytes())
-    monkeypatch.setattr(remote_records, "NEAR", 64)
+    monkeypatch.setattr(held_ranges, "NEAR", 64)
     for url in ("memory://megatron/tokens", "memory://megatron/*", "memory://megatron/tokens.bin"):
         remote = rs.megatron(url)
         assert remote.fingerprint == local.fingerprint
         assert listed(remote.shuffle(0)) == listed(local.shuffle(0))
     read = list[int]()
-    cat_file = type(memory).cat_file
+    cat_file = memory.cat_file
 
-    def counted(self: Any, path: str, start: Any = None, end: Any = None, **options: Any) -> Any:
+    def counted(path: str, start: Any = None, end: Any = None, **options: Any) -> Any:
         read.append(end - start)
-        return cat_file(self, path, start=start, end=end, **options)
+        return cat_file(path, start=start, end=end, **options)
 
-    monkeypatch.setattr(type(memory), "cat_file", counted)
+    monkeypatch.setattr(memory, "cat_file", counted)
     assert remote[250].tolist() == local[250].tolist()
     assert read == [local[250].nbytes]
 

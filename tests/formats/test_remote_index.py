@@ -17,9 +17,9 @@ from support.s3_server import s3_server
 from support.tiers import is_deep
 
 import resumable as rs
-from resumable.formats import remote_records, runs_ahead
+from resumable.formats import read_planner
 from resumable.formats.index.pages import loaded_pages
-from resumable.formats.io import remote_content, stored_files
+from resumable.formats.io import held_ranges, remote_content, stored_files
 from resumable.testing.laws import (
     pull_agrees_with_next,
     refused_states_leave_no_trace,
@@ -53,10 +53,10 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_files, "SMALL_RANGE", 512)
     for module in (stored_files, remote_content):
         monkeypatch.setattr(module, "LARGEST_RANGE", 4096)
-    monkeypatch.setattr(remote_records, "NEAR", 64)
-    monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 4096)
-    monkeypatch.setattr(runs_ahead, "SMALL_GAP", 64)
-    monkeypatch.setattr(runs_ahead, "KEPT_BYTES", 1 << 16)
+    monkeypatch.setattr(held_ranges, "NEAR", 64)
+    monkeypatch.setattr(read_planner, "LARGEST_RUN", 4096)
+    monkeypatch.setattr(read_planner, "SMALL_GAP", 64)
+    monkeypatch.setattr(held_ranges, "HELD_BYTES", 1 << 16)
 
 
 @pytest.fixture(params=sorted(FILES))

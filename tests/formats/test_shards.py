@@ -25,7 +25,7 @@ from formats.zipped import unzip
 from support.s3_server import s3_server
 
 import resumable as rs
-from resumable.formats import remote_records
+from resumable.formats.io import held_ranges
 from resumable.formats.shards import shard
 from resumable.testing import check_resumes_everywhere, check_stage
 from resumable.testing.comparing import same
@@ -149,7 +149,7 @@ def test_shards_behind_urls_give_the_same(server: FileServer, tmp_path: Path, na
 def test_a_sample_takes_a_request_for_the_offsets_and_one_for_itself(
     server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_records, "NEAR", 0)
+    monkeypatch.setattr(held_ranges, "NEAR", 0)
     read = rs.mds(f"{server.address}/mds", **REMOTE)
 
     def spans() -> list[tuple[str, tuple[int, int]]]:
@@ -168,6 +168,26 @@ def test_a_sample_takes_a_request_for_the_offsets_and_one_for_itself(
     # All at once: the offsets of the shards that are not known, then the samples.
     assert [item["n"] for item in read.gather(np.array([22, 5, 9]))] == [22, 5, 9]
     assert sorted(path[-5] for path, _ in spans()) == ["1", "2", "2", "5", "5"]
+
+
+@pytest.mark.parametrize("block", [None, 50])
+@pytest.mark.parametrize("name", ["mds", "litdata"])
+def test_small_samples_in_any_order_are_fetched_about_once(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, name: str, block: int | None
+) -> None:
+    monkeypatch.setattr(held_ranges, "NEAR", 0)
+    files = {
+        "mds": mds_files([(number, "s" * 500) for number in range(3000)], 500),
+        "litdata": litdata_files(numbered(3000), per_chunk=500),
+    }[name]
+    server.files |= {f"/many/{key}": data for key, data in files.items()}
+    server.tags = dict.fromkeys(server.files, '"1"')  # so nothing is read to tell the files apart
+    read = {"mds": rs.mds, "litdata": rs.litdata}[name](f"{server.address}/many", **REMOTE)
+    server.requests.clear()
+    assert len(list(read.shuffle(1, block=block))) == 3000
+    spans = [span for _, _, span in server.requests if span]
+    assert sum(end - start for start, end in spans) < 1.1 * sum(map(len, files.values()))
+    assert len(spans) < 100
 
 
 def test_what_fails_for_the_moment_is_tried_again(server: FileServer) -> None:

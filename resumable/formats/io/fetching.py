@@ -123,7 +123,7 @@ class Request(NamedTuple):
     again: Callable[[], Any] | None = None
 
 
-class _Failure(NamedTuple):
+class _FailedRequest(NamedTuple):
     """A request that failed.
 
     Attributes:
@@ -170,16 +170,16 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
 
 def _try_missing(
     requests: Sequence[Request], found: dict[int, Any], patience: Patience
-) -> _Failure | None:
+) -> _FailedRequest | None:
     """Make the requests that are not ``found`` yet, once; returns the first failure, a permanent one before others."""
     missing = [number for number in range(len(requests)) if number not in found]
-    failed: _Failure | None = None
+    failed: _FailedRequest | None = None
     calls = [requests[number].call for number in missing]
     for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
         if error is None:
             found[number] = value
         elif failed is None or failed.is_transient:
-            failed = _Failure(requests[number], error)
+            failed = _FailedRequest(requests[number], error)
     return failed
 
 
@@ -189,7 +189,7 @@ def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
         return list(executor.map(function, values))
 
 
-def _explained(failed: _Failure, patience: Patience) -> BaseException:
+def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
     """The error of ``failed``, or what the server says of it in an answer that has a body; raises a better reason."""
     request, error = failed
     # A server that is down or overloaded explains nothing.
@@ -202,7 +202,7 @@ def _explained(failed: _Failure, patience: Patience) -> BaseException:
 
 
 def _given_up(
-    failed: _Failure, attempt: int, patience: Patience, error: BaseException
+    failed: _FailedRequest, attempt: int, patience: Patience, error: BaseException
 ) -> ReadError:
     """The error that says why a request is not made again."""
     url, reason = failed.request.url, described(error)

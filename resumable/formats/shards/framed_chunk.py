@@ -13,8 +13,9 @@ import numpy as np
 
 from ...core.block import Indices
 from ..io.clock_cache import Shelved
+from ..io.held_ranges import Ranges
 from . import shard
-from .ranges import Ranges, Reading
+from .ranges import Reading
 from .shard import Offsets, ShardDirectory, checked_offsets
 from .unpacking import unpacked
 
@@ -72,8 +73,12 @@ class FramedDirectory(ShardDirectory):
         self._kept = [Shelved[ShardDirectory]() for _ in batches]
         self.nbytes = offsets.nbytes + 200 * len(batches)
 
+    def ranges(self, numbers: Indices) -> Ranges:
+        batches = [self._batches[number] for number in self._batches_of(numbers).tolist()]
+        return Ranges.of(*[(batch.start, batch.stop) for batch in batches])
+
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
-        of_batches = np.searchsorted(self._firsts, numbers, side="right") - 1
+        of_batches = self._batches_of(numbers)
         contents: dict[int, bytes] = {}
         lacking = []
         for number in np.unique(of_batches).tolist():
@@ -93,6 +98,11 @@ class FramedDirectory(ShardDirectory):
             of_batches.tolist(), (starts - bases).tolist(), (stops - bases).tolist(), strict=True
         )
         return [contents[number][start:stop] for number, start, stop in parts]
+
+    def _batches_of(self, numbers: Indices) -> Indices:
+        """The number of the batch of each item."""
+        batches: Indices = np.searchsorted(self._firsts, numbers, side="right") - 1
+        return batches
 
     def _unpacked(self, number: int, data: bytes) -> bytes:
         size = self._batches[number].size

@@ -13,9 +13,10 @@ import numpy as np
 
 from ...core.block import Indices
 from ..data_files import AnyFile
+from ..io.held_ranges import Ranges
 from .framed_chunk import MAGIC, framed_directory
 from .index_json import IndexPart
-from .ranges import Ranges, Reading
+from .ranges import Reading
 from .shard import (
     DataShard,
     OffsetTable,

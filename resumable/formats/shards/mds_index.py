@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple, final
 
 from ...errors import InvalidArgument
 from ..data_files import AnyFile
+from ..io.held_ranges import Ranges
 from ..io.paths import is_remote
 from .index_json import IndexPart, found_files_below, path_below
 from .mds_columns import Columns
-from .ranges import Ranges, Reading
+from .ranges import Reading
 from .shard import (
     DataShard,
     OffsetTable,

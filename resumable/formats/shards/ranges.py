@@ -7,30 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
-import numpy as np
-
-from ...core.block import Indices
 from ..data_files import AnyFile
+from ..io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from ..io.open_files import DataFile, FileContent
-from ..io.remote_content import read_spans
-from ..remote_records import Cut, cut_ranges
+from ..io.remote import RemoteFile
 
 T = TypeVar("T")
-
-
-class Ranges(NamedTuple):
-    """Ranges of the bytes of a file; both arrays have shape (n,), int64."""
-
-    starts: Indices
-    stops: Indices
-
-    @classmethod
-    def of(cls, *ranges: tuple[int, int]) -> Ranges:
-        """These ``ranges``, each a start and a stop."""
-        starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
-        return cls(starts, stops)
 
 
 Reading: TypeAlias = Generator[Ranges, list[bytes], T]
@@ -54,12 +38,13 @@ class RangedFile:
         if self._content is None:
             return None
         data = self._content.data()
-        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
-        return [data[start:stop] for start, stop in pairs]
+        return [data[start:stop] for start, stop in ranges.pairs()]
 
 
-def read_at_once(readings: Sequence[tuple[RangedFile, Reading[T]]]) -> list[T]:
-    """What each of ``readings`` returns.
+def read_at_once(
+    readings: Sequence[tuple[RangedFile, Reading[T]]], held: HeldRanges = NOTHING_HELD
+) -> list[T]:
+    """What each of ``readings`` returns, from what is ``held`` as far as possible.
 
     Raises:
       MalformedItem: if a file has changed since it was found.
@@ -86,13 +71,14 @@ def read_at_once(readings: Sequence[tuple[RangedFile, Reading[T]]]) -> list[T]:
     while asked:
         waiting = dict(asked)
         asked.clear()
-        cuts = {place: _cut(readings[place][0], ranges) for place, ranges in waiting.items()}
-        fetched = iter(read_spans([span for cut in cuts.values() for span in cut.spans]))
-        for place, cut in cuts.items():
-            go_on(place, cut.of([next(fetched) for _ in cut.spans]))
+        fetched = held.read(
+            [(_remote(readings[place][0]), each) for place, each in waiting.items()]
+        )
+        for place, content in zip(waiting, fetched, strict=True):
+            go_on(place, content)
     return [results[place] for place in range(len(readings))]
 
 
-def _cut(shard: RangedFile, ranges: Ranges) -> Cut:
+def _remote(shard: RangedFile) -> RemoteFile:
     assert not isinstance(shard.file, DataFile)
-    return cut_ranges(shard.file, *ranges)
+    return shard.file

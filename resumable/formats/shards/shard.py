@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, final
 
 import numpy as np
@@ -17,7 +18,8 @@ from ...core.block import Indices
 from ...errors import MalformedItem
 from ..data_files import AnyFile
 from ..io.clock_cache import ClockCache, Shelved
-from .ranges import RangedFile, Ranges, Reading
+from ..io.held_ranges import Ranges
+from .ranges import RangedFile, Reading
 
 TABLES_BUDGET: Final = 1 << 26
 CONTENTS_BUDGET: Final = 1 << 28
@@ -39,6 +41,10 @@ class ShardDirectory(ABC):
 
     nbytes: int
     holds_content = False
+
+    def ranges(self, numbers: Indices) -> Ranges:
+        """For each of ``numbers``, shape (n,), the bytes of the file that are read for the record; by default none."""
+        return Ranges(np.zeros_like(numbers), np.zeros_like(numbers))
 
     @abstractmethod
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
@@ -89,6 +95,9 @@ class RecordsInFile(ShardDirectory):
         self._unpack = unpack
         self.nbytes = positions.nbytes
 
+    def ranges(self, numbers: Indices) -> Ranges:
+        return self.positions.ranges(numbers)
+
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
         found = yield self.positions.ranges(numbers)
         return found if self._unpack is None else list(map(self._unpack, found))
@@ -107,8 +116,7 @@ class RecordsInMemory(ShardDirectory):
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
         yield from ()
         ranges = self._positions.ranges(numbers)
-        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
-        return [self._content[start:stop] for start, stop in pairs]
+        return [self._content[start:stop] for start, stop in ranges.pairs()]
 
 
 class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
@@ -142,6 +150,12 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         return Ranges(starts, np.minimum(starts + size // items + 1, size))
 
     @final
+    def locating(self, numbers: Indices) -> Reading[Ranges]:
+        """Reads which bytes of the file are read for ``numbers``, shape (n,); raises what `reading` raises."""
+        directory = yield from self._directory()
+        return directory.ranges(numbers)
+
+    @final
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
         """Reads the records with these ``numbers``, shape (n,), int64.
 
@@ -149,15 +163,26 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
           MalformedItem: if the shard is damaged.
           MissingDependency: if it needs a package that is not installed.
         """
+        directory = yield from self._directory()
+        with self._as_damaged():
+            return (yield from directory.reading(numbers))
+
+    def _directory(self) -> Reading[ShardDirectory]:
         directory = self.kept
         self.used = True
-        try:
-            if directory is None:
+        if directory is None:
+            with self._as_damaged():
                 directory = yield from self._opening()
-                cache = contents if directory.holds_content else tables
-                # However large it is, the one in use is kept.
-                cache.put(self, directory, min(directory.nbytes + OVERHEAD, cache.most))
-            return (yield from directory.reading(numbers))
+            cache = contents if directory.holds_content else tables
+            # However large it is, the one in use is kept.
+            cache.put(self, directory, min(directory.nbytes + OVERHEAD, cache.most))
+        return directory
+
+    @contextmanager
+    def _as_damaged(self) -> Iterator[None]:
+        """Raise what decoders raise for damaged data as `MalformedItem`."""
+        try:
+            yield
         except MalformedItem:
             raise
         except DAMAGED as error:

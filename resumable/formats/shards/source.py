@@ -15,14 +15,14 @@ from ...core.block import Block, Indices
 from ...core.derived import derived
 from ...core.evidence import Evidence
 from ...core.identity import IdentityField, IdentityFields
+from ...core.indexed import Indexed
 from ...core.reliance import ALWAYS
-from ..ahead import Reach
 from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
+from ..io.held_ranges import HeldRanges, Ranges
 from ..io.paths import file_name
 from ..named_files import in_words
 from ..parts import ItemsInParts
-from ..remote_records import MOST_BYTES_AHEAD, FewRequests
 from .decoding import raise_where
 from .index_json import dataset_folder, read_index
 from .ranges import read_at_once
@@ -34,8 +34,9 @@ SHARDS: Final = IdentityField(
     hint="were shards added, removed, changed or listed in another order?",
 )
 
-LARGEST_RUN: Final = 1 << 16
-"""Items that are made at once of shards that must be decompressed."""
+MOST_DECOMPRESSED: Final = 1 << 16
+BYTES_DECOMPRESSED: Final = 1 << 26
+"""Most items, and bytes of them, that are made at once of shards that must be decompressed."""
 
 
 class FoundShards(NamedTuple):
@@ -124,21 +125,28 @@ class ShardedFiles(ItemsInParts[Any]):
         starts, stops = self._found.shards[place].likely_ranges(numbers)
         return np.arange(len(numbers)), starts, stops
 
-    def _planner(self) -> Callable[[Indices], Reach]:
-        mean = max(self._size // max(self.length, 1), 1)
-        if self._found.decompressed:
-            # A shard is decompressed once for all of its records among those read at once.
-            most = min(MOST_BYTES_AHEAD // mean, LARGEST_RUN)
-            return lambda _: Growing(most)
-        if self._is_remote:
-            few = FewRequests(self._ends, mean)
-            return lambda _: few
-        return super()._planner()
+    def indexed(self, epoch: int = 0) -> Indexed[Any]:
+        if self._is_remote and not self._found.decompressed:
+            return self._read_ahead()
+        return super().indexed(epoch)
 
-    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+    @derived
+    def _at_once(self) -> int:
+        if self._found.decompressed:
+            # A shard is decompressed once for all of its records among those made at once.
+            return self._fitting(MOST_DECOMPRESSED, BYTES_DECOMPRESSED)
+        return self._fitting(self.most_ahead, self.ahead_bytes)
+
+    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
+        shards = self._found.shards
+        return read_at_once(
+            [(shards[place], shards[place].locating(numbers)) for place, numbers in wanted]
+        )
+
+    def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         shards = self._found.shards
         found = read_at_once(
-            [(shards[place], shards[place].reading(numbers)) for place, numbers in wanted]
+            [(shards[place], shards[place].reading(numbers)) for place, numbers in wanted], held
         )
         return [self._made(records, *part) for part, records in zip(wanted, found, strict=True)]
 
@@ -157,17 +165,3 @@ class ShardedFiles(ItemsInParts[Any]):
             path = self._found.shards[place].path
             raise_where(error, f"{path}, {self._kind} {numbers[len(items)]}")
         return items
-
-
-class Growing:
-    """How many items to make at once: few at first, so that the first one comes soon."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._next = 0
-
-    def __call__(self, indices: Indices, asked: int) -> int:
-        """How many of the items at ``indices`` to make; ``asked`` are needed."""
-        count = max(min(self._next, self._most) // asked, 1) * asked
-        self._next = max(4 * self._next, asked)
-        return count

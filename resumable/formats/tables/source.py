@@ -20,6 +20,7 @@ from ..contents import FILES
 from ..data_files import AnyFile, found_data_files
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
+from ..io.held_ranges import NOTHING_HELD, HeldRanges
 from ..io.paths import Paths
 from ..parts import ItemsInParts
 from .columns import NAMES, check_names, checked_columns
@@ -161,13 +162,13 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
 
-    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+    def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
         number_of, decoded_bytes = self._reads
         kept = [number for number, group in list(self._groups.items()) if group.kept is not None]
         numbers = number_of[self._parts_of(indices)]
         is_kept = np.isin(numbers, number_of[kept])
         read = read_again(numbers, decoded_bytes[numbers], is_kept, decoded.most)
-        return super()._needs(indices[read], at[read])
+        return super()._needs(held, indices[read], at[read])
 
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
         reads = self._files[place].reads
@@ -193,14 +194,14 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         number = int(self._parts_of(index))
         return self._rows(number).item(index - int(self._part_begins[number]))
 
-    def _gather(self, indices: Indices) -> Block:
+    def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
         if len(indices):
             first, last = int(indices[0]), int(indices[-1])
             if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
                 return self._gather_range(first, last + 1)
-        return super()._gather(indices)
+        return super()._gather(indices, held)
 
-    def _read(self, wanted: Sequence[tuple[int, Indices]]) -> list[Block]:
+    def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         return [self._rows(number).gather(rows) for number, rows in wanted]
 
     def _gather_range(self, start: int, stop: int) -> Block:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import remote_records, runs_ahead
-from resumable.formats.io import remote_content
-from resumable.formats.runs_ahead import KeptRuns
+from resumable.formats import read_planner
+from resumable.formats.io import held_ranges, remote_content
+from resumable.formats.io.held_ranges import HeldRanges
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -26,28 +26,28 @@ class Store:
 
     Attributes:
       asked: file, start and end of each range.
-      most_kept: the most bytes that an iterator kept at a time.
+      most_held: the most bytes that an iterator held at a time.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import fsspec
 
         self.asked: list[tuple[str, int, int]] = []
-        self.most_kept = 0
+        self.most_held = 0
         self.folder = f"/{uuid.uuid4().hex}"
         self.system = fsspec.filesystem("memory")
-        read, keep = self.system.cat_file, KeptRuns.keep
+        read, hold = self.system.cat_file, HeldRanges.hold
 
         def noting(path: str, start: int, end: int) -> Any:
             self.asked.append((path, start, end))
             return read(path, start, end)
 
-        def keeping(ahead: KeptRuns, kept: Any) -> None:
-            keep(ahead, kept)
-            self.most_kept = max(self.most_kept, runs_ahead.KEPT_BYTES - ahead.free)
+        def holding(held: HeldRanges, ranges: Any) -> None:
+            hold(held, ranges)
+            self.most_held = max(self.most_held, held.most - held.free)
 
         monkeypatch.setattr(self.system, "cat_file", noting)
-        monkeypatch.setattr(KeptRuns, "keep", keeping)
+        monkeypatch.setattr(HeldRanges, "hold", holding)
 
     def lines(self, index_dir: Path, *files: list[str]) -> rs.Pipeline[str]:
         """The lines of each of ``files``; what is asked for until then does not count."""
@@ -57,7 +57,7 @@ class Store:
             self.system.pipe_file(f"{self.folder}/{number:03}", content)
         pipeline = rs.lines(f"memory:/{self.folder}/*", index_dir=index_dir)
         self.asked.clear()
-        self.most_kept = 0
+        self.most_held = 0
         return pipeline
 
     @property
@@ -68,11 +68,11 @@ class Store:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(remote_content, "LARGEST_RANGE", 1 << 14)
-    monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 1 << 14)
-    monkeypatch.setattr(runs_ahead, "SMALL_GAP", 8)
-    monkeypatch.setattr(remote_records, "NEAR", 8)
-    monkeypatch.setattr(runs_ahead, "MOST_BYTES", 1 << 14)
-    monkeypatch.setattr(runs_ahead, "KEPT_BYTES", MEMORY)
+    monkeypatch.setattr(read_planner, "LARGEST_RUN", 1 << 14)
+    monkeypatch.setattr(read_planner, "SMALL_GAP", 8)
+    monkeypatch.setattr(held_ranges, "NEAR", 8)
+    monkeypatch.setattr(read_planner, "MOST_BYTES", 1 << 14)
+    monkeypatch.setattr(held_ranges, "HELD_BYTES", MEMORY)
     return Store(monkeypatch)
 
 
@@ -95,7 +95,7 @@ def test_a_shuffle_in_blocks_reads_each_block_once_by_one_request(
     assert store.bytes_read == 400_000
     # Blocks that happen to be neighbours are read together, the first items alone.
     assert 60 < len(store.asked) < 100 + 30
-    assert store.most_kept <= MEMORY
+    assert store.most_held <= MEMORY
 
 
 def test_a_global_shuffle_of_what_fits_into_memory_reads_it_once(
@@ -113,13 +113,13 @@ def test_blocks_that_do_not_fit_into_memory_are_read_in_parts_and_still_once(
     lines = numbered(4000, 100)  # a group has 1,040 items, so 104,000 bytes
     assert sorted(store.lines(tmp_path, lines).shuffle(1, block=40)) == sorted(lines)
     assert store.bytes_read == 400_000
-    assert store.most_kept <= MEMORY
+    assert store.most_held <= MEMORY
 
 
 def test_a_few_long_records_do_not_make_it_keep_more(store: Store, tmp_path: Path) -> None:
     lines = [f"{number} " + "y" * (20_000 if number % 50 == 0 else 10) for number in range(600)]
     assert sorted(store.lines(tmp_path, lines).shuffle(1)) == sorted(lines)
-    assert 0 < store.most_kept <= MEMORY
+    assert 0 < store.most_held <= MEMORY
 
 
 def test_the_first_items_are_read_alone(store: Store, tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_whatever_sizes_order_and_memory_each_line_comes_at_its_turn(
     batch: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs_ahead, "KEPT_BYTES", memory)
-        patch.setattr(runs_ahead, "SMALL_GAP", 100)
-        patch.setattr(runs_ahead, "LARGEST_PIECE", 1 << 12)
+        patch.setattr(held_ranges, "HELD_BYTES", memory)
+        patch.setattr(read_planner, "SMALL_GAP", 100)
+        patch.setattr(read_planner, "LARGEST_RUN", 1 << 12)
         store = Store(patch)
         files = [[f"{n} {'y' * size}" for n, size in enumerate(one)] for one in sizes]
         lines = [line for file in files for line in file]
@@ -165,7 +165,7 @@ def test_whatever_sizes_order_and_memory_each_line_comes_at_its_turn(
         order = rs.from_sequence(lines)
         expected = list(order.shuffle(seed, block=block)) if lines else []
         assert list(shuffled) == expected
-        assert store.most_kept <= memory
+        assert store.most_held <= memory
         batches = shuffled.batch(batch, collate=list)
         with iter(batches) as iterator:
             iterator.skip(position // batch)

@@ -1,0 +1,218 @@
+"""Read ranges of remote files, several at once, from what was read ahead as far as possible."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...core.block import NO_INDICES, Indices
+from ...file_cache.part_file import Content
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+
+NEAR: Final = 1 << 16
+"""Bytes between two ranges that take less time than a request of their own."""
+
+HELD_BYTES: Final = 1 << 28
+"""Bytes that an iterator holds."""
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Ranges(NamedTuple):
+    """Ranges of the bytes of a file; both arrays have shape (n,), int64."""
+
+    starts: Indices
+    stops: Indices
+
+    @classmethod
+    def of(cls, *ranges: tuple[int, int]) -> Ranges:
+        """These ``ranges``, each a start and a stop."""
+        starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
+        return cls(starts, stops)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Each range as a start and a stop."""
+        return list(zip(self.starts.tolist(), self.stops.tolist(), strict=True))
+
+
+@dataclass(eq=False)
+class HeldRange:
+    """A range of a file that was read ahead, and the items that are made of it.
+
+    Args:
+      span: the range.
+      pieces: its bytes, one piece after the other.
+      first: the index of the first of the items.
+      last: the index of the last.
+      until: the place at which one of them is used last.
+    """
+
+    span: Span
+    pieces: list[Content]
+    first: int
+    last: int
+    until: int
+
+    def __post_init__(self) -> None:
+        lengths = map(len, self.pieces[:-1])
+        self._begins = list(accumulate(lengths, initial=self.span.start))
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.span.end - self.span.start
+
+    def between(self, start: int, stop: int) -> bytes:
+        """What is in the file from ``start`` to ``stop``, which lie within the range."""
+        place = bisect_right(self._begins, start) - 1
+        begin, content = self._begins[place], self.pieces[place]
+        found = content[start - begin : stop - begin]
+        if len(found) == stop - start:
+            return found if isinstance(found, bytes) else bytes(found)
+        return b"".join([found, self.between(begin + len(content), stop)])
+
+
+@final
+class HeldRanges:
+    """Ranges of remote files that were read ahead, until the last of their items is used; for one iterator.
+
+    Attributes:
+      most: bytes that may be held.
+    """
+
+    def __init__(self) -> None:
+        self.most = HELD_BYTES
+        # Invariant: in the order of the items, and no two have an item in common. All three are replaced, never
+        # changed, since another thread may ask what is held.
+        self._held: list[HeldRange] = []
+        self._by_file: dict[str, list[HeldRange]] = {}
+        # The indices of the first and of the last item of each range.
+        self._bounds = NO_INDICES, NO_INDICES
+
+    def read(self, wanted: Sequence[tuple[RemoteFile, Ranges]]) -> list[list[bytes]]:
+        """The bytes of ranges of several files. What is not held is read at the same time, neighbours in one request.
+
+        Raises:
+          MalformedItem: if a file has changed since the pipeline was built.
+          ReadError: if one cannot be read.
+          FileNotFoundError: if one is no longer there.
+        """
+        found, lacking, cuts = list[list[bytes]](), list[list[int]](), list[_Cut]()
+        for file, ranges in wanted:
+            held = self._by_file.get(file.path, [])
+            contents = [_between(held, *pair) for pair in ranges.pairs()]
+            places = [place for place, content in enumerate(contents) if content is None]
+            found.append([content or b"" for content in contents])
+            lacking.append(places)
+            cuts.append(_cut(file, Ranges(ranges.starts[places], ranges.stops[places])))
+        fetched = iter(read_spans([span for cut in cuts for span in cut.spans]))
+        for known, places, cut in zip(found, lacking, cuts, strict=True):
+            read = cut.of([next(fetched) for _ in cut.spans])
+            for place, content in zip(places, read, strict=True):
+                known[place] = content
+        return found
+
+    def holds_items(self, indices: Indices) -> Flags:
+        """Whether the bytes of the items at ``indices``, shape (n,), are held, of the same shape."""
+        firsts, lasts = self._bounds
+        if not len(firsts):
+            return np.zeros(len(indices), np.bool_)
+        places = np.searchsorted(firsts, indices, side="right") - 1
+        found: Flags = (places >= 0) & (lasts[places] >= indices)
+        return found
+
+    @property
+    def free(self) -> int:
+        """Bytes that may be held further."""
+        return self.most - sum(each.size for each in self._held)
+
+    def hold(self, ranges: Sequence[HeldRange]) -> None:
+        """Hold ``ranges``, of whose items none is held."""
+        self._replace([*self._held, *ranges])
+
+    def release(self, place: int) -> None:
+        """Drop what is not used from ``place`` on."""
+        if any(each.until < place for each in self._held):
+            self._replace([each for each in self._held if each.until >= place])
+
+    def begin_window(self, indices: Indices) -> Flags:
+        """Count places anew: the items at ``indices``, shape (n,), come next. Returns which of them are held."""
+        found = self.holds_items(indices)
+        (places,) = np.nonzero(found)
+        ranges = np.searchsorted(self._bounds[0], indices[places], side="right") - 1
+        last_use = np.full(len(self._held), -1)
+        np.maximum.at(last_use, ranges, places)
+        for each, place in zip(self._held, last_use.tolist(), strict=True):
+            each.until = place
+        self.release(0)
+        return found
+
+    def _replace(self, held: list[HeldRange]) -> None:
+        held.sort(key=_FIRST)
+        by_file: dict[str, list[HeldRange]] = {}
+        for each in held:
+            by_file.setdefault(each.span.file.path, []).append(each)
+        for ranges in by_file.values():
+            ranges.sort(key=_START)
+        firsts, lasts = [each.first for each in held], [each.last for each in held]
+        self._bounds = np.array(firsts, np.int64), np.array(lasts, np.int64)
+        self._held, self._by_file = held, by_file
+
+
+_FIRST: Final = attrgetter("first")
+_START: Final = attrgetter("span.start")
+
+NOTHING_HELD: Final = HeldRanges()
+
+
+def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
+    """What is in a file from ``start`` to ``stop``, by the ranges of it that are ``held``, if one has all of it."""
+    place = bisect_right(held, start, key=_START) - 1
+    if place < 0 or held[place].span.end < stop:
+        return None
+    return held[place].between(start, stop)
+
+
+class _Cut(NamedTuple):
+    """Ranges of a file as parts of what is read.
+
+    Attributes:
+      spans: to read.
+      parts: for each range which span it is in, and where it begins and ends there.
+    """
+
+    spans: list[Span]
+    parts: list[tuple[int, int, int]]
+
+    def of(self, contents: list[bytes]) -> list[bytes]:
+        """The ranges in the ``contents`` of the spans."""
+        return [contents[number][start:stop] for number, start, stop in self.parts]
+
+
+def _cut(file: RemoteFile, ranges: Ranges) -> _Cut:
+    """The ``ranges`` of ``file``; neighbours are read as one."""
+    starts, stops = ranges
+    if not len(starts):
+        return _Cut([], [])
+    order = np.argsort(starts, kind="stable")
+    first = starts[order]
+    reached = np.maximum.accumulate(stops[order])
+    gaps = np.flatnonzero(first[1:] > reached[:-1] + NEAR) + 1
+    begins, ends = first[[0, *gaps]], reached[[*(gaps - 1), -1]]
+    spans = [Span(file, *pair) for pair in Ranges(begins, ends).pairs()]
+    inside = np.searchsorted(begins, starts, side="right") - 1
+    parts = zip(
+        inside.tolist(),
+        (starts - begins[inside]).tolist(),
+        (stops - begins[inside]).tolist(),
+        strict=True,
+    )
+    return _Cut(spans, list(parts))

@@ -39,7 +39,6 @@ SCHEMAS = ("check-jsonschema", "zizmor")  # for what GitHub reads
 LINT = Environment("3.11", "ruff==0.17.*", *TYPES, *CORE, *TESTING, *SCHEMAS)
 PLAIN = Environment("3.11", *CORE, *TESTING, *TOOLS)
 OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
-NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "obstore>=0.12", "protobuf", "pyarrow", "s3fs",
@@ -79,17 +78,17 @@ JAX = Environment(
 BUILD = Environment("3.11", "build", "hatchling")
 
 # In the environment rather than as options, so that the workers of the test runner get it. Few
-# examples, since these are about the versions; the step `deep` tries many.
+# examples, since the step is about the versions; the step `deep` tries many.
 STRICT = "PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=2 python -m pytest"
 
-# Pages, programs, and what is killed: they depend on the versions by what the other tests try, so one
-# of the two steps runs them.
+# Pages, programs, and what is killed: they depend on the versions by what the other tests try, so the
+# step `readme` is enough.
 ONCE = (
     "bench", "docs", "examples", "verify", "test_architecture.py", "test_benchmarks.py", "cli/test_bench.py", "cli/test_demo.py", "cli/test_target.py",
     "changes/test_killed_scenarios.py", "checkpoint/test_campaigns.py", "checkpoint/test_power_cuts.py",
     "checkpoint/test_power_cuts_between_parts.py", "checkpoint/test_power_cut_mutants.py", "workers/test_campaigns.py",
 )  # fmt: skip
-# Tests that only read the source and the pages say the same with any version, so the step `readme` is enough.
+# Tests that only read the source and the pages say the same with any version.
 OF_TEXT = ("test_figures.py", "test_mutations.py", "test_names.py")
 # The deep tier is two steps, so that neither is alone at the end.
 OF_SAVES = ("checkpoint", "cli", "docs", "examples", "formats", "verify", "workers")
@@ -158,12 +157,15 @@ PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
 PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py tests/test_documentation.py \\
     tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py -k "bfloat16 or tfrecord or examples"
 """),
-    Step("readme", "the README's commands in a fresh environment", None, """
-python3.11 -m venv "$WORK/fresh"
+    # Python's debugging of memory, which belongs to its development mode, takes a sixth more.
+    Step("readme", "the README's commands in a fresh environment with the newest Python, warnings as errors", None, """
+python3.13 -m venv "$WORK/fresh"
 source "$WORK/fresh/bin/activate"
 { pip install -e . && resumable demo; } || exit 1
+# Not for pip, which has warnings of its own.
+strict="PYTHONDEVMODE=1 PYTHONWARNINGS=error"
 # Elsewhere one process runs the tests; here it has a worker for them, as on a user's machine.
-{ pip install -e ".[test]" && PYTEST_XDIST_AUTO_NUM_WORKERS=1 pytest; } || exit 1
+{ pip install -e ".[test]" && env $strict PYTEST_XDIST_AUTO_NUM_WORKERS=1 pytest; } || exit 1
 """),
     Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
 export PYTHONPATH=.
@@ -187,12 +189,6 @@ RESUMABLE_BENCHMARK_ENVIRONMENTS="$WORK/environments" python -m benchmarks --qui
     Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, f"""
 export PYTHONMALLOC=pymalloc
 {STRICT} {ignored((*ONCE, *OF_TEXT))}
-"""),
-    # Python's debugging of memory finds what C code does wrong, and nothing here is written in C. It takes
-    # a sixth more, so it is on only where memory is mapped and shared.
-    Step("new", "the tests with the newest Python, warnings as errors", NEW, f"""
-PYTHONMALLOC=pymalloc {STRICT} {ignored(("workers", "formats", *OF_TEXT))}
-{STRICT} tests/workers tests/formats
 """),
     Step("files", "files of all formats, written by others, compressed and remote", FILES, """
 export PYTHONPATH=.

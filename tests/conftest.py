@@ -127,7 +127,7 @@ def nothing_left_behind() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()  # so that after the next test only what that one made is looked through
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (left := _threads() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
+from support.waiting import wait_until, waits_in
 
 import resumable as rs
 from resumable.workers import items_ahead
@@ -71,10 +72,10 @@ def test_a_buffer_grows_while_a_loop_runs_and_changes_no_item(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(items_ahead, "MOST", most)
-    made = 0
+    made, loop = 0, threading.current_thread()
 
     def slowly(batch: Any) -> list[int]:
-        time.sleep(0.02)
+        wait_until(lambda: waits_in(loop, "wait"))  # until the loop has used up all that was made
         return list(batch)
 
     def note(item: int) -> int:

@@ -495,7 +495,7 @@ def test_chunks_too_large_for_a_pipe_leave_no_thread_behind() -> None:
     iterator = iter(processes(rs.from_iterable(arrays), len, workers=1))
     next(iterator)
     iterator.close()
-    wait_until(lambda: set(threading.enumerate()) <= before, seconds=5)
+    wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 @linux_only

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
 from functools import partial
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,21 @@ OF_THE_PROCESS = {
     "Dask-Offload_0",
     "tqdm_monitor",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_find_packages_of_tests() -> Iterator[None]:
+    """In the quick tier, workers find imported what the modules of tests import, from which their functions come."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not tiers.is_deep() and find_spec("loky") and sys.platform == "linux":
+            from resumable.workers import forking
+            from resumable.workers.fork_server import ForkServer
+
+            def preloaded(begin: Any, setup: str) -> Any:
+                return ForkServer(begin, f"{setup}; import pytest, hypothesis.strategies")
+
+            patch.setattr(forking, "ForkServer", preloaded)
+        yield
 
 
 @pytest.fixture(scope="session")

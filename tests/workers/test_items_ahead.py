@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -12,7 +13,7 @@ import pytest
 from support.waiting import wait_until, waits_in
 
 import resumable as rs
-from resumable.workers import items_ahead
+from resumable.workers import items_ahead, running_partition
 from resumable.workers.items_ahead import FIRST, MOST, MOST_BYTES, ItemsAhead
 
 
@@ -72,10 +73,12 @@ def test_a_buffer_grows_while_a_loop_runs_and_changes_no_item(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(items_ahead, "MOST", most)
+    monkeypatch.setattr(running_partition, "LONGEST_SECONDS", math.inf)  # no task is cut short
     made, loop = 0, threading.current_thread()
 
     def slowly(batch: Any) -> list[int]:
-        wait_until(lambda: waits_in(loop, "wait"))  # until the loop has used up all that was made
+        if threading.current_thread() is not loop:  # which works too, for a state
+            wait_until(lambda: waits_in(loop, "wait"))  # until it has used up all that was made
         return list(batch)
 
     def note(item: int) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from checkpoint.saving_loops import until_written
 from checkpoint.wrapped import Wrapped
+from support.command import run_code
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode
@@ -299,8 +300,10 @@ def test_what_is_being_written_at_exit_is_written(tmp_path: Path) -> None:
 
 
 FORKED = """
-import os, sys
+import os, sys, warnings
 import resumable as rs
+
+warnings.simplefilter("ignore")
 
 with rs.Checkpointer(sys.argv[1], rs.EverySteps(2), asynchronous=True) as checkpointer:
     for item in checkpointer.resume(rs.range(9)):
@@ -318,8 +321,8 @@ with rs.Checkpointer(sys.argv[1], rs.EverySteps(2), asynchronous=True) as checkp
 
 
 def test_a_forked_child_neither_saves_nor_waits(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path)]
-    subprocess.run(command, check=True, timeout=60)
+    done = run_code(FORKED, str(tmp_path))
+    assert done.returncode == 0, done.stderr
     assert rs.Directory(tmp_path).steps() == [2, 4, 6, 8, 9]
 
 

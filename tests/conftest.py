@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
 from functools import partial
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,21 @@ OF_THE_PROCESS = {
 }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def workers_find_packages_of_tests() -> Iterator[None]:
+    """In the quick tier, workers find imported what the modules of tests import, from which their functions come."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not tiers.is_deep() and find_spec("loky") and sys.platform == "linux":
+            from resumable.workers import forking
+            from resumable.workers.fork_server import ForkServer
+
+            def preloaded(begin: Any, setup: str) -> Any:
+                return ForkServer(begin, f"{setup}; import pytest, hypothesis.strategies")
+
+            patch.setattr(forking, "ForkServer", preloaded)
+        yield
+
+
 @pytest.fixture(scope="session")
 def catalogue_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the files that `graphs.catalogue` reads; no test changes them."""
@@ -127,7 +144,7 @@ def nothing_left_behind() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()  # so that after the next test only what that one made is looked through
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (left := _threads() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"

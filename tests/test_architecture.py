@@ -108,21 +108,13 @@ EXPLAIN_STAGES = {
 
 
 def test_only_pipeline_and_what_explains_stages_know_more_than_one() -> None:
-    stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")}
-    for path in PACKAGE.rglob("*.py"):
+    stages = {module for module in MODULES if package_of(module) == "stages"}
+    for module, path in MODULES.items():
         if path.parent.name == "stages" or path.name == "pipeline.py":
             continue
         if path.relative_to(PACKAGE).as_posix() in EXPLAIN_STAGES:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = {
-            node.module.removeprefix("stages.")
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            and node.module
-            and node.module.startswith("stages.")
-        }
-        assert len(imported & stages) <= 1, path
+        assert len(imports_of(module) & stages) <= 1, path
 
 
 FRAMEWORKS = re.compile(

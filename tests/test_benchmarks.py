@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from support.clocks import Clock
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable import from_files, pipeline
@@ -23,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
 
 from benchmarks import epochs, text_files  # noqa: E402
+from benchmarks.by_hand import turns  # noqa: E402
 from benchmarks.by_hand.operator import Numbers, Operator  # noqa: E402
 from benchmarks.by_hand.packing import filled  # noqa: E402
 from benchmarks.by_hand.turns import take_turns  # noqa: E402
@@ -151,13 +155,6 @@ def test_a_quick_run_without_peers_writes_json_markdown_and_plots(tmp_path: Path
     assert (tmp_path / "text.png").read_bytes().startswith(b"\x89PNG")
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
-
-
 def is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -181,10 +178,10 @@ def test_a_run_killed_within_a_workload_goes_on_with_what_is_missing(tmp_path: P
         env=environ | {"CALLS": str(calls)},
         stdout=subprocess.DEVNULL,
     ) as killed:
-        wait_for(lambda: calls.exists() and len(calls.read_text().splitlines()) == 3)
+        wait_until(lambda: calls.exists() and len(calls.read_text().splitlines()) == 3)
         killed.kill()
     workload = int(calls.read_text().split()[0])
-    wait_for(lambda: not is_alive(workload))
+    wait_until(lambda: not is_alive(workload))
     assert not (output / "results.json").exists()
     hang.unlink()
     written = []
@@ -211,7 +208,7 @@ def test_a_race_that_was_killed_has_the_same_result_but_for_the_times(tmp_path: 
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
         stdout=subprocess.DEVNULL,
     ) as killed:
-        wait_for(lambda: journal.exists() and '\\"seconds\\"' in journal.read_text())
+        wait_until(lambda: journal.exists() and '\\"seconds\\"' in journal.read_text())
         killed.kill()
     before = journal.read_bytes()
     results = []
@@ -434,17 +431,22 @@ def test_every_stage_and_source_is_measured_beside_the_same_by_hand(tmp_path: Pa
     assert not missing, f"{missing} must be an Operator in a module of benchmarks/by_hand/"
 
 
-def test_seconds_are_those_of_an_item_up_to_where_a_long_pass_is_stopped() -> None:
-    def slow() -> Iterator[int]:
-        for number in range(10_000):
-            time.sleep(0.001)
+def test_seconds_are_those_of_an_item_up_to_where_a_long_pass_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=clock))
+
+    def taking(seconds: float, count: int) -> Iterator[int]:
+        for number in range(count):
+            clock.now += seconds
             yield number
 
-    began = time.perf_counter()
-    seconds = take_turns({"slow": slow, "none": lambda: range(10)}, rounds=2, longest=0.05)
-    assert time.perf_counter() - began < 5
-    assert len(seconds["slow"]) == 2
-    assert min(seconds["slow"]) >= 0.001 > max(seconds["none"])
+    epochs = {"slow": partial(taking, 1.0, 10_000), "fast": partial(taking, 1e-3, 10)}
+    seconds = take_turns(epochs, rounds=2, longest=50.0)
+    assert seconds["slow"] == pytest.approx([1.0, 1.0], rel=0.1)
+    assert seconds["fast"] == pytest.approx([1e-3, 1e-3], rel=0.1)
+    assert clock.now < 500, "the long pass is stopped"
 
 
 @pytest.mark.deep
@@ -621,19 +623,21 @@ def test_ratios_are_taken_within_a_round() -> None:
 def test_a_long_pass_is_stopped_and_scaled_after_what_is_done_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(epochs, "LONGEST", 0.05)
+    clock = Clock()
+    monkeypatch.setattr(epochs, "time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(epochs, "LONGEST", 50.0)
     delivered = 0
 
     def start() -> Iterator[int]:
         nonlocal delivered
-        time.sleep(0.3)
+        clock.now += 300
         for delivered in range(10_000):
-            time.sleep(0.0001)
+            clock.now += 0.1
             yield delivered
 
     seconds = epochs.seconds_of_an_epoch(start, Work(Integers(10_000)), expected=10_000)
     assert delivered < 9_000
-    assert seconds > 0.3 + 10_000 * 0.0001
+    assert seconds == pytest.approx(300 + 10_000 * 0.1)
 
 
 def test_a_claim_is_met_at_its_limit_and_open_without_a_figure() -> None:

@@ -94,7 +94,7 @@ def test_a_producer_in_another_thread_is_not_asked() -> None:
     def slow(number: int) -> int:
         if number == 3 and threading.current_thread() is thread:
             arrived.set()
-            go_on.wait(10)
+            go_on.wait(60)
         return number
 
     pipeline = rs.from_iterable(numbers).map(slow)
@@ -108,7 +108,7 @@ def test_a_producer_in_another_thread_is_not_asked() -> None:
     thread = threading.Thread(target=produce)
     thread.start()
     try:
-        assert arrived.wait(10)
+        assert arrived.wait(60)
         state = states.after(3)
     finally:
         go_on.set()

@@ -47,7 +47,7 @@ RUN_TWICE = [name for name in NAMES if name not in SHARE_AN_OBJECT]
 
 def some_of(names: list[str], law: str) -> pytest.MarkDecorator:
     """In the quick tier each law takes others; that every stage obeys it is tested by `check_stage`."""
-    return pytest.mark.parametrize("make", thinned(names, 24, law), indirect=True)
+    return pytest.mark.parametrize("make", thinned(names, 16, law), indirect=True)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_blocks_agree_with_pull(make: Maker) -> None:
     blocks_agree_with_pull(make(), [1, 3, 2, 700, 40, 4000])
 
 
-@pytest.mark.parametrize("make", thinned(RUN_TWICE, 8, "made of blocks"), indirect=True)
+@pytest.mark.parametrize("make", thinned(RUN_TWICE, 6, "made of blocks"), indirect=True)
 def test_what_is_made_of_blocks_depends_on_their_items_alone(make: Maker) -> None:
     blocks_depend_on_items_alone(make())
 

@@ -97,7 +97,7 @@ def resumed(store: rs.Store, made: Deal, rank: int, ranks: int) -> Any:
 
 @pytest.mark.filterwarnings("ignore:step . can be resumed by 2 ranks only")
 @pytest.mark.filterwarnings("ignore:this run had come to its end")
-@pytest.mark.parametrize(("deal", "tail"), thinned(CASES, 30, "killed"))
+@pytest.mark.parametrize(("deal", "tail"), thinned(CASES, 20, "killed"))
 def test_a_killed_run_goes_on_exactly_or_is_refused_before_its_first_item(
     deal: str, tail: str
 ) -> None:

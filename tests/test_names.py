@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,8 +15,7 @@ def test_no_two_classes_at_the_top_of_modules_share_a_name() -> None:
     """Leading underscores aside; who searches for a name finds one thing."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name.lstrip("_")].append(str(path.relative_to(PACKAGE)))
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
+            places[name.lstrip("_")].append(str(path.relative_to(PACKAGE)))
     assert len(places) > 300
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -74,7 +74,8 @@ class Claim:
         """Write the content, and give the file its name; returns its identity.
 
         Raises:
-          OSError: if that fails; then nothing is left of it.
+          ForeignFile: if somebody has put something else there meanwhile; then nothing is left of the part.
+          OSError: if that fails; the same.
         """
         try:
             identity = finish_part(self.path, content, self._descriptor)

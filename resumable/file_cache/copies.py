@@ -15,6 +15,7 @@ from .copy_file import (
     CopyNote,
     check_own_copy,
     checksum_of,
+    remove_copy,
     unfinished_copy,
     whole_copy,
 )
@@ -88,7 +89,7 @@ class Copies:
         return path
 
     def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:
-        """Make the copy whose unfinished file is locked; whether there is room for it."""
+        """Make the copy whose unfinished file is locked; whether there is room for it, and nothing in its place."""
         inode = os.fstat(descriptor).st_ino
         victims = self._eviction.look().needed_after(-1)
         try:
@@ -110,10 +111,14 @@ class Copies:
                 with open(unfinished_copy(path), "rb") as written:
                     checksum, status = checksum_of(written), os.fstat(descriptor)
                 CopyNote(inode, status.st_mtime_ns, status.st_size, checksum).write(path)
+                if os.path.lexists(path):
+                    raise ForeignFile(path)
                 os.rename(unfinished_copy(path), path)
-        except BaseException:
+        except BaseException as error:
             self._give_up(path)
             self._room.release(file.size)
+            if isinstance(error, ForeignFile):  # somebody has put it there meanwhile
+                return False
             raise
         self._checked[path] = (inode, status.st_mtime_ns, status.st_size)
         return True
@@ -127,7 +132,7 @@ class Copies:
             try:
                 with open(path, "rb") as file:
                     if checksum_of(file) != note.checksum:
-                        os.unlink(path)
+                        remove_copy(path)
                         return False
             except OSError:  # it has been removed meanwhile, or cannot be read
                 return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from .claim import Claim
-from .part_file import Identity, PartName, finish_part
+from .part_file import ForeignFile, Identity, PartName, finish_part
 from .parts import CachedFile, Span
 
 LARGEST_REQUEST: Final = 1 << 23
@@ -68,7 +68,7 @@ class FetchJob(NamedTuple):
         try:
             for path, part in zip(self.paths, _split(content, self.sizes), strict=True):
                 written.append(finish_part(path, part))
-        except OSError:  # whoever needs the others fetches them, and gets the error
+        except (OSError, ForeignFile):  # whoever needs the others fetches them, and gets the error
             pass
         return written
 

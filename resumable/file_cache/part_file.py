@@ -107,6 +107,7 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
       descriptor: of the unfinished file, if it is open; else another one has claimed the part.
 
     Raises:
+      ForeignFile: if somebody has put something else there since the part was claimed.
       OSError: if that fails, or the file is no longer there.
     """
     unfinished = unfinished_path(path)
@@ -117,6 +118,7 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
         write_all(opened, content)
         os.ftruncate(opened, HEADER.size + len(content))
         identity = identity_of(os.fstat(opened))
+        PartFile.check_own(path)
         try:
             os.replace(unfinished, path)
         except FileNotFoundError:
@@ -168,19 +170,11 @@ class PartFile:
         return cls(path, file, status)
 
     @classmethod
-    def is_foreign(cls, path: str) -> bool:
-        """Whether something lies at ``path`` that no cache has written.
-
-        Raises:
-          OSError: if it cannot be opened.
-        """
-        try:
-            opened = cls.opened(path)
-        except ForeignFile:
-            return True
+    def check_own(cls, path: str) -> None:
+        """Refuse something at ``path`` that no cache has written; raises what `opened` raises."""
+        opened = cls.opened(path)
         if opened is not None:
             opened.close()
-        return False
 
     def read_whole(self, length: int) -> memoryview | None:
         """The content, of ``length`` bytes; None if it is damaged, or cut short."""

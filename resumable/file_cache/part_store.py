@@ -106,13 +106,12 @@ class PartStore:
                 return Refusal.NO_ROOM
             try:
                 if os.path.lexists(path):
-                    if PartFile.is_foreign(path):
-                        raise NoRoom
+                    PartFile.check_own(path)
                     if self.read(part, size, 0, 0) is not None:  # it has come meanwhile
                         claim.give_up()
                         return Refusal.ELSEWHERE
                 self._room.reserve(size, victims, claim.take_room)
-            except NoRoom:
+            except (NoRoom, ForeignFile):
                 claim.give_up()
                 return Refusal.NO_ROOM
             except BaseException:
@@ -121,7 +120,7 @@ class PartStore:
         return claim
 
     def commit(self, claim: Claim, content: Content) -> None:
-        """Add the part that was claimed.
+        """Add the part that was claimed, unless somebody has put something else there meanwhile.
 
         Raises:
           DiskFailure: if it cannot be written; then it is given up.
@@ -131,6 +130,8 @@ class PartStore:
                 identity = claim.commit(content)
             # What this process has written itself it need not compare.
             self._note_whole(claim.path, identity)
+        except ForeignFile:
+            self._room.release(claim.size)
         except BaseException:
             self._room.release(claim.size)
             raise

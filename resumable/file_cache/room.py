@@ -17,7 +17,7 @@ from ..core.file_locks import lock, unlock
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
 from .claim import remove_if_dead
 from .copy_file import COPY, check_own_copy, remove_copy
-from .part_file import HEADER, WHOLE, PartFile, PartName, found_name
+from .part_file import HEADER, WHOLE, ForeignFile, PartFile, PartName, found_name
 
 FLAGS: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 IN_USE: Final = ".in-use"
@@ -56,7 +56,10 @@ class KeptPart(NamedTuple):
         """Remove it, unless it is something else that has only the name; whether it is removed."""
         if self.is_whole:
             return remove_copy(self.path)
-        if not _is_own(self.path):
+        # The system cannot compare and remove in one call, so nothing stands between the two.
+        try:
+            PartFile.check_own(self.path)
+        except (ForeignFile, OSError):
             return False
         with suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -155,14 +158,6 @@ class Room:
                 unlock(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _is_own(path: str) -> bool:
-    """Whether the file is a part, and nothing that has only the name of one."""
-    try:
-        return not PartFile.is_foreign(path)
-    except OSError:
-        return False
 
 
 def _found_copy(file_name: str) -> tuple[PartName, bool] | None:

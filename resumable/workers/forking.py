@@ -20,12 +20,14 @@ from multiprocessing import process
 from multiprocessing.context import set_spawning_popen
 from typing import Any, NoReturn, final
 
-import loky.process_executor  # noqa: F401  # for the workers, which find it imported
+# For the workers, which find them imported.
+import loky.process_executor  # noqa: F401
 import numpy  # noqa: F401
 from loky.backend import popen_loky_posix, reduction, spawn
 from loky.backend.context import LokyContext
 from loky.backend.process import LokyProcess
 
+from . import running_partition, worker_process  # noqa: F401  # for the workers too
 from .fork_server import Forked, ForkServer
 
 

@@ -35,8 +35,10 @@ from campaigns.harness import (
 from file_cache.remote import PART, File, Network, Order, Span, kept_bytes, opened, some_files
 
 import resumable as rs
-from resumable.file_cache.part_file import HEADER, unfinished_path
+from resumable.file_cache.claim import Claim
+from resumable.file_cache.part_file import HEADER
 from resumable.file_cache.reading import CacheReader
+from resumable.file_cache.room import NoRoom, Room
 
 PROCESSES: Final = 4
 PARTS: Final = 24
@@ -119,14 +121,7 @@ def damage(folder: Path, dice: random.Random, foreign: dict[Path, bytes]) -> boo
         if kind == "remove":
             path.unlink()
         elif kind == "stranger" and len(foreign) < 4:
-            # Whoever has claimed the place has found nothing there, or damage, and puts a part there.
-            if os.path.exists(unfinished_path(os.fspath(path))):
-                return False
-            # By one rename, as writing could come between a look and a removal of the process.
-            made = path.with_suffix(".stranger")
-            made.write_bytes(b"somebody else's")
-            made.replace(path)
-            foreign[path] = b"somebody else's"
+            return put_stranger(folder, path, foreign)
         elif kind == "beside":
             beside = path.with_name(f"{dice.randrange(9)}.txt")
             beside.write_bytes(b"notes")
@@ -145,6 +140,25 @@ def damage(folder: Path, dice: random.Random, foreign: dict[Path, bytes]) -> boo
     except OSError:  # a process has removed it meanwhile, or the disk is full
         return False
     return True
+
+
+def put_stranger(folder: Path, path: Path, foreign: dict[Path, bytes]) -> bool:
+    """Put a file of somebody else in the place of a part; whether no process was about to write or remove that."""
+    # No system can compare a file and replace or remove it in one call. So the exchange must not come
+    # between the two calls of a process: it writes under the claim of the part, and removes under the
+    # lock of the room.
+    claim = Claim.of(os.fspath(path), 0)
+    if claim is None:
+        return False
+    try:
+        with suppress(NoRoom), Room(os.fspath(folder), ROOM)._in_use():
+            made = path.with_suffix(".stranger")
+            made.write_bytes(b"somebody else's")
+            made.replace(path)
+            foreign[path] = b"somebody else's"
+    finally:
+        claim.give_up()
+    return path in foreign
 
 
 def campaign(kills: int, seed: int, folder: Path) -> Report:

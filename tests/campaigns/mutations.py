@@ -355,7 +355,15 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/room.py", "if digits.isdigit() else self._most", "if digits.isdigit() else 0"
     ),
-    Mutation("file_cache/room.py", "if not _is_own(self.path):", "if False:"),
+    Mutation(
+        "file_cache/room.py", "            PartFile.check_own(self.path)\n", "            pass\n"
+    ),
+    Mutation("file_cache/part_file.py", "        PartFile.check_own(path)\n", ""),
+    Mutation(
+        "file_cache/copies.py",
+        "                if os.path.lexists(path):\n",
+        "                if False:\n",
+    ),
     Mutation("file_cache/room.py", "elif not remove_if_dead(entry.path, check_own):", "else:"),
     Mutation("file_cache/room.py", "write(used + needed)", "write(used)"),
     Mutation(

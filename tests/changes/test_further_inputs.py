@@ -66,7 +66,7 @@ def test_further_inputs_are_read_after_those_there_were_or_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 60, "further inputs")
+    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 40, "further inputs")
 )
 def test_further_inputs_are_accepted_before_the_end_and_refused_there(name: str, kind: str) -> None:
     step = {**STEPS, **ONLY_BY_INDEX}[name]

@@ -189,7 +189,7 @@ def test_a_change_far_ahead_is_accepted_unless_all_may_have_been_read(name: str)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 36, "the item to name")
+    ("name", "kind"), thinned(product([*STEPS, *ONLY_BY_INDEX], INPUTS), 24, "the item to name")
 )
 def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, kind: str) -> None:
     step = {**STEPS, **ONLY_BY_INDEX}[name]
@@ -339,7 +339,7 @@ def test_asking_an_input_how_far_it_was_read_leaves_it_where_it_was(cut: int) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "cut"), thinned(product(sorted(STEPS.keys() - {"prefetch"}), (19, 20)), 24, "refused")
+    ("name", "cut"), thinned(product(sorted(STEPS.keys() - {"prefetch"}), (19, 20)), 16, "refused")
 )
 def test_a_refused_state_leaves_a_function_with_state_as_it_was(name: str, cut: int) -> None:
     def make(weights: Any, add: RunningSum) -> rs.Pipeline[Any]:

@@ -12,7 +12,7 @@ from resumable.checkpoint.ranks.part import RankPart
 __all__ = ["Gated", "Killed", "Life"]
 
 T = TypeVar("T")
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Killed(BaseException):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from support.waiting import wait_until
 
 import resumable as rs
 
@@ -47,7 +48,4 @@ def until_written(checkpointer: rs.Checkpointer) -> None:
     """Wait until nothing is being written, nor removed by a retention."""
     assert checkpointer._loop is not None
     saver = checkpointer._loop._saver
-    deadline = time.monotonic() + 20
-    while saver.busy:
-        assert time.monotonic() < deadline, "it is not written"
-        time.sleep(0.001)
+    wait_until(lambda: not saver.busy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from checkpoint.saving_loops import until_written
 from checkpoint.wrapped import Wrapped
+from support.command import run_code
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode
@@ -38,22 +38,10 @@ class Held(Wrapped):
     def save(self, step: int, data: bytes) -> str:
         self.thread = threading.current_thread()
         self.started.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         if step in self.failing:
             self.failing.remove(step)
             raise OSError(28, "No space left on device")
-        return super().save(step, data)
-
-
-class Slow(Held):
-    """A store that takes a second for a save."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.let_go()
-
-    def save(self, step: int, data: bytes) -> str:
-        time.sleep(1)
         return super().save(step, data)
 
 
@@ -82,10 +70,11 @@ def labels_are_true(store: rs.Store) -> None:
             assert [batch.tolist() for batch in iterator] == ALL[step:]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("when_busy", ["wait", "skip"])
-def test_with_a_store_that_takes_a_second_labels_equal_states(when_busy: str) -> None:
-    store = Slow()
+def test_with_a_store_that_takes_long_labels_equal_states(when_busy: str) -> None:
+    store = Held()
+    if when_busy == "wait":
+        threading.Timer(0.1, store.let_go).start()
     taken: list[int] = []
 
     class Taken(rs.CheckpointListener):
@@ -97,6 +86,7 @@ def test_with_a_store_that_takes_a_second_labels_equal_states(when_busy: str) ->
     ) as checkpointer:
         for _ in checkpointer.resume(NUMBERS):
             if checkpointer.step == 5:
+                store.let_go()
                 break
     assert store.steps() == taken, "something was dropped"
     assert store.steps() == ([2, 4, 5] if when_busy == "wait" else [2, 5])
@@ -108,7 +98,7 @@ def test_the_loop_goes_on_while_a_save_is_written_in_one_other_thread() -> None:
     with checkpointer_of(store, rs.AtSteps([3])) as checkpointer:
         loop = checkpointer.resume(NUMBERS)
         seen = [next(loop).tolist() for _ in range(9)]
-        assert store.started.wait(20)
+        assert store.started.wait(60)
         assert (seen, store.steps()) == (ALL[:9], [])
         assert store.thread is not threading.current_thread()
         store.let_go()
@@ -310,8 +300,10 @@ def test_what_is_being_written_at_exit_is_written(tmp_path: Path) -> None:
 
 
 FORKED = """
-import os, sys
+import os, sys, warnings
 import resumable as rs
+
+warnings.simplefilter("ignore")
 
 with rs.Checkpointer(sys.argv[1], rs.EverySteps(2), asynchronous=True) as checkpointer:
     for item in checkpointer.resume(rs.range(9)):
@@ -329,8 +321,8 @@ with rs.Checkpointer(sys.argv[1], rs.EverySteps(2), asynchronous=True) as checkp
 
 
 def test_a_forked_child_neither_saves_nor_waits(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path)]
-    subprocess.run(command, check=True, timeout=60)
+    done = run_code(FORKED, str(tmp_path))
+    assert done.returncode == 0, done.stderr
     assert rs.Directory(tmp_path).steps() == [2, 4, 6, 8, 9]
 
 

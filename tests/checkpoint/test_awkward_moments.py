@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -200,9 +199,11 @@ def test_a_save_that_a_listener_refused_goes_on_with_that_listener(
 
 
 def test_what_listeners_raise_at_the_close_does_not_hide_why_the_loop_ended() -> None:
+    fails = threading.Event()
+
     class Slow(Wrapped):
         def save(self, step: int, data: bytes) -> str:
-            time.sleep(0.1)
+            assert fails.wait(60)
             return super().save(step, data)
 
     def consume() -> None:
@@ -214,6 +215,7 @@ def test_what_listeners_raise_at_the_close_does_not_hide_why_the_loop_ended() ->
         ) as checkpointer:
             for item in checkpointer.resume(NUMBERS):
                 if item == 2:
+                    fails.set()
                     raise KeyError("the loop's own")
 
     with pytest.raises(KeyError, match="the loop's own"):  # though warnings are errors here
@@ -397,7 +399,7 @@ def test_an_explicit_save_settles_one_that_was_put_off() -> None:
         gate = threading.Event()
 
         def save(self, step: int, data: bytes) -> str:
-            assert self.gate.wait(20)
+            assert self.gate.wait(60)
             return super().save(step, data)
 
     store = Gate()

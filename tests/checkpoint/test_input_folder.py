@@ -134,7 +134,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("deal", "tail"), thinned(CASES, 30, "files"))
+@pytest.mark.parametrize(("deal", "tail"), thinned(CASES, 20, "files"))
 def test_behind_each_deal_each_stage_goes_on_from_its_files_exactly_or_is_refused(
     deal: str, tail: str
 ) -> None:

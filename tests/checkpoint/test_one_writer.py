@@ -202,14 +202,14 @@ def test_a_loop_that_is_dropped_while_a_thread_saves_keeps_the_name(tmp_path: Pa
 
         def save(self, step: int, data: bytes) -> str:
             self.begun.set()
-            assert self.gate.wait(20)
+            assert self.gate.wait(60)
             return super().save(step, data)
 
     store = Slow(rs.Directory(tmp_path))
     checkpointer = rs.Checkpointer(store, rs.EverySteps(1), asynchronous=True)
     loop = checkpointer.resume(NUMBERS)
     assert [next(loop), next(loop)] == [0, 1]
-    assert store.begun.wait(20)
+    assert store.begun.wait(60)
     del checkpointer, loop
     gc.collect()
     assert not is_free(tmp_path)

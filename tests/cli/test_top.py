@@ -154,7 +154,7 @@ def test_a_run_without_stats_says_how_to_get_them_and_what_checkpoints_tell(tmp_
     assert done.returncode == 0
     (row,) = cells(done.stdout)[1:]
     assert row[:6] == ["0", "40", "-", "-", "-", "-"]
-    assert row[-1] in ("5 s", "6 s", "7 s")
+    assert 5 <= int(row[-1].removesuffix(" s")) < 60
     assert "rs.Checkpointer(folder, trigger, stats=True)" in done.stdout
 
 

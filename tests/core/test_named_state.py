@@ -46,7 +46,7 @@ def test_a_state_dict_of_random_pipelines_goes_on_as_their_state(
 
 @pytest.mark.parametrize(
     "name",
-    thinned([name for name in catalogue(Path()) if name not in SHARE_AN_OBJECT], 36, "named"),
+    thinned([name for name in catalogue(Path()) if name not in SHARE_AN_OBJECT], 24, "named"),
 )
 def test_a_state_dict_of_every_stage_goes_on_as_its_state(name: str, catalogue_data: Path) -> None:
     goes_on_as_the_state(catalogue(catalogue_data)[name](), 7)

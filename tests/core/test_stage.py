@@ -172,7 +172,7 @@ def test_what_follows_from_the_fields_is_no_part_of_a_pickle(tmp_path: Path) -> 
 
 def test_threads_that_ask_for_lengths_crosswise_do_not_wait_for_each_other() -> None:
     # `Map.length` asks `Batch.length` in one thread, and the other way round in the other.
-    met = Barrier(2, timeout=10)
+    met = Barrier(2, timeout=60)
 
     @dataclass(frozen=True, eq=False, repr=False)
     class Meeting(LookedUp[int]):

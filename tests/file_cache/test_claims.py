@@ -13,6 +13,7 @@ import pytest
 from resumable.core.file_locks import lock, lock_shared
 from resumable.file_cache.claim import Claim, remove_if_dead
 from resumable.file_cache.contents import clear
+from resumable.file_cache.fetches import FetchJob
 from resumable.file_cache.part_file import (
     HEADER,
     MAGIC,
@@ -86,6 +87,22 @@ def test_what_no_cache_has_begun_to_write_is_left_alone(path: Path) -> None:
         Claim.of(str(path), 9)
     assert not remove_if_dead(str(foreign))
     assert foreign.read_bytes() == b"not yours, and long enough"
+
+
+@pytest.mark.parametrize("fetched", ["here", "by another process"])
+def test_what_is_put_in_the_place_of_a_part_while_it_is_fetched_is_left_alone(
+    path: Path, fetched: str
+) -> None:
+    claim = claimed(path)
+    path.write_bytes(b"not yours, and long enough")
+    if fetched == "here":
+        with pytest.raises(ForeignFile):
+            claim.commit(CONTENT)
+    else:
+        assert FetchJob(None, 0, len(CONTENT), [str(path)], [len(CONTENT)]).write(CONTENT) == []
+        assert claim.give_up()
+    assert path.read_bytes() == b"not yours, and long enough"
+    assert os.listdir(path.parent) == [path.name]
 
 
 def test_a_file_that_got_its_name_before_it_was_locked_is_not_claimed(

@@ -20,7 +20,7 @@ from resumable.file_cache import copies
 from resumable.file_cache.contents import clear, kept_files
 from resumable.file_cache.part_file import HEADER
 from resumable.file_cache.reading import CacheReader
-from resumable.file_cache.room import kept_parts
+from resumable.file_cache.room import IN_USE, kept_parts
 
 ROOM = 8 * (PART + HEADER.size)
 
@@ -118,6 +118,23 @@ def test_what_no_cache_has_written_is_left_alone(name: str, tmp_path: Path) -> N
     kept_parts(cache.path)
     clear(cache.path)
     assert foreign.read_bytes() == b"somebody else's"
+
+
+def test_what_is_put_in_the_place_of_a_copy_while_it_is_made_is_left_alone(tmp_path: Path) -> None:
+    (file,), cache = some_files(2 * PART), cache_in(tmp_path)
+    reader = CacheReader(cache)
+
+    def write(opened: BinaryIO) -> None:
+        opened.write(file.content)
+        foreign.write_bytes(b"somebody else's")
+
+    foreign = Path(copied(reader, file))
+    foreign.unlink()
+    used = Path(cache.path, IN_USE).read_bytes()
+    assert reader.copy_of(file, write) is None
+    assert foreign.read_bytes() == b"somebody else's"
+    assert Path(cache.path, IN_USE).read_bytes() == used, "its room is given back"
+    reader.close()
 
 
 def test_a_damaged_copy_is_made_anew_by_the_next_process(tmp_path: Path) -> None:

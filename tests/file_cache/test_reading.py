@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,28 @@ def test_whatever_happens_to_the_folder_the_bytes_are_those_of_the_files(
             assert path.read_bytes() == content
         for one in readers:
             one.close()
+
+
+def test_what_is_put_in_the_place_of_a_part_while_it_is_fetched_stays_and_the_cache_is_used(
+    tmp_path: Path,
+) -> None:
+    class Meanwhile(Network):
+        def read(self, wanted: Sequence[Any]) -> list[bytes]:
+            if wanted:
+                foreign.write_bytes(b"not yours")
+            return super().read(wanted)
+
+    cache = rs.FileCache(tmp_path, 9 * ROOM, PART)
+    foreign = Path(PartName(FILES[0].content_name, 0).path(str(tmp_path)))
+    first, second = (Span(FILES[0], start, start + PART) for start in (0, PART))
+    reader, network = opened(cache), Network()
+    assert reader.read([first], Meanwhile()) == [first.data]
+    assert (tmp_path / ".in-use").read_bytes().strip(b"0") == b"", "its room is given back"
+    for wanted in (second, first, second):
+        assert reader.read([wanted], network) == [wanted.data]
+    assert foreign.read_bytes() == b"not yours"
+    assert network.fetched == [second, first]
+    reader.close()
 
 
 @given(st.lists(spans, min_size=1, max_size=5), st.randoms())

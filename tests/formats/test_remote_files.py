@@ -149,8 +149,8 @@ def test_a_handler_that_raises_is_no_failure_of_the_server(server: FileServer) -
     before = signal.signal(signal.SIGALRM, give_up)
     try:
         with iter(pipeline) as iterator:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            with pytest.raises(TimeoutError, match="given up"):
+            with pytest.raises(TimeoutError, match="given up"):  # noqa: PT012
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
                 next(iterator)
             server.often = 0.0
             assert list(iterator) == LINES * 2

@@ -36,7 +36,7 @@ def test_workers_keep_the_order(workers: int) -> None:
 
 
 def test_workers_work_side_by_side_and_within_a_bounded_window() -> None:
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
     read: list[int] = []
 
     def source() -> Iterator[int]:

@@ -76,11 +76,11 @@ def interrupters() -> Iterator[Interrupter]:
 
 
 def some_interrupters(seed: object) -> Iterator[Interrupter]:
-    """The same; in the quick tier for every third place, from one that ``seed`` chooses.
+    """The same; in the quick tier for every fifth place, from one that ``seed`` chooses.
 
     For what does the same several times, as a loop does for each item: so all that it does is interrupted.
     """
-    return _interrupters(0, 1) if is_deep() else _interrupters(Random(repr(seed)).randrange(3), 3)
+    return _interrupters(0, 1) if is_deep() else _interrupters(Random(repr(seed)).randrange(5), 5)
 
 
 def _interrupters(place: int, step: int) -> Iterator[Interrupter]:

@@ -117,9 +117,9 @@ def last_stage(pipeline: rs.Pipeline[Any]) -> rs.Stage[Any]:
 def test_every_stage_of_the_library_passes(
     name: str, catalogue_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the quick tier over its own upstream, over no items, and over one of the other upstreams."""
+    """In the quick tier over its own upstream and over no items."""
     all_variants = checks._variants
-    monkeypatch.setattr(checks, "_variants", lambda stage: thinned(all_variants(stage), 3, name))
+    monkeypatch.setattr(checks, "_variants", lambda stage: thinned(all_variants(stage), 2, name))
     check_stage(last_stage(catalogue(catalogue_data)[name]()))
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from checkpoint.saving_loops import run_loop
+from support.command import run_code
 
 import resumable as rs
 from resumable.triggers.signals import SignalRecorder
@@ -232,7 +231,8 @@ with rs.Checkpointer(rs.Memory(), rs.OnSignal(signal.SIGTERM)) as checkpointer:
 
 
 def test_forked_children_are_ended_by_the_signal_as_ever() -> None:
-    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
+    done = run_code(FORKED)
+    assert done.returncode == 0, done.stderr
 
 
 def test_stopping_needs_a_signal_to_stop_for() -> None:

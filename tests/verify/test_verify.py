@@ -184,7 +184,7 @@ def dies():
 
 
 def slow(item):
-    time.sleep(60)
+    time.sleep(600)
 
 
 never_done = rs.range(5).map(slow, workers=1, executor=ProcessPoolExecutor(1))

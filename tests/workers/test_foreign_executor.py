@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import os
 import pickle
@@ -574,6 +575,7 @@ def test_large_items_go_in_small_chunks(
         return submit(self, block)
 
     monkeypatch.setattr(ExecutorWorkers, "submit", noting)
+    monkeypatch.setattr(chunk_work, "LONGEST_SECONDS", math.inf)  # no chunk is cut short
     megabyte = np.zeros(1 << 20, np.uint8)
     sent: tuple[Any, Any] = rs.from_sequence([megabyte] * 60), len
     source, fn = sent if which == "sent" else (rs.range(60), MakesOf(1 << 20))

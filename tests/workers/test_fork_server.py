@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -58,6 +59,15 @@ def ended(process: int) -> bool:
 
 def test_one_server_starts_the_workers_of_all_pools() -> None:
     assert told(parent) == told(parent) != os.getpid()
+
+
+def test_workers_find_the_library_imported() -> None:
+    def imported_here(item: int) -> list[str]:
+        """The modules of the library that the server has not imported: it froze what it had."""
+        here = {id(found) for found in gc.get_objects() if isinstance(found, type(sys))}
+        return [name for name, module in sys.modules.items() if id(module) in here]
+
+    assert [name for name in told(imported_here) if name.startswith("resumable")] == []
 
 
 def test_workers_have_what_this_process_has_now(

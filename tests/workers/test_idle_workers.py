@@ -135,10 +135,16 @@ def test_workers_that_have_much_to_do_are_not_waited_for(made: list[Workers]) ->
             go_on.wait(60)
         return item
 
+    def go_on_when_they_are_closed() -> None:
+        wait_until(lambda: closed(made)[0])
+        go_on.set()
+
     with iter(rs.range(10).map(slow, workers=3).take(3).repeat(2)) as iterator:
         assert list(islice(iterator, 3)) == [0, 1, 2]
-        threading.Timer(0.5, go_on.set).start()  # later than anybody waits to keep them
+        late = threading.Thread(target=go_on_when_they_are_closed)
+        late.start()
         assert list(iterator) == [0, 1, 2]
+        late.join()
     assert len(made) == 2
     assert closed(made) == [True, True]
 

@@ -92,7 +92,7 @@ def check_interrupted(pipeline: rs.Pipeline[int], place: int) -> None:
             assert rest == expected
         loop.iterator.close()
     del loop
-    wait_until(lambda: set(threading.enumerate()) <= before, seconds=1)
+    wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 # A handler may run in a finalizer too, which can pass no exception on.
@@ -118,4 +118,4 @@ def test_an_interrupt_of_a_loop_over_processes_changes_nothing() -> None:
     every = range(places(Loop(pipeline).run))
     for place in thinned(every[:: max(len(every) // 40, 1)], 3, seed=1):  # each takes a second
         check_interrupted(pipeline, place)
-        wait_until(lambda: psutil.Process().children(recursive=True) == before, seconds=1)
+        wait_until(lambda: psutil.Process().children(recursive=True) == before)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time
+import math
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
+from support.waiting import wait_until, waits_in
 
 import resumable as rs
-from resumable.workers import items_ahead
+from resumable.workers import items_ahead, running_partition
 from resumable.workers.items_ahead import FIRST, MOST, MOST_BYTES, ItemsAhead
 
 
@@ -71,10 +73,12 @@ def test_a_buffer_grows_while_a_loop_runs_and_changes_no_item(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(items_ahead, "MOST", most)
-    made = 0
+    monkeypatch.setattr(running_partition, "LONGEST_SECONDS", math.inf)  # no task is cut short
+    made, loop = 0, threading.current_thread()
 
     def slowly(batch: Any) -> list[int]:
-        time.sleep(0.02)
+        if threading.current_thread() is not loop:  # which works too, for a state
+            wait_until(lambda: waits_in(loop, "wait"))  # until it has used up all that was made
         return list(batch)
 
     def note(item: int) -> int:

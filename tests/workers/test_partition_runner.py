@@ -45,7 +45,7 @@ def numbers(partition: int) -> Any:
     return rs.from_iterable(Numbers(partition)).stage
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
     monkeypatch.setattr(partition_runner, "monotonic", clock)

@@ -13,6 +13,7 @@ import weakref
 from functools import partial
 
 import pytest
+from support.command import run_code
 from support.graphs import stream
 from support.waiting import wait_until, waits_in
 
@@ -155,8 +156,7 @@ def test_an_iterator_carried_over_a_fork_says_so_instead_of_hanging() -> None:
         "iterator.close()\n"
         "sys.exit(os.waitstatus_to_exitcode(status))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
-    assert done.returncode == 7
+    assert run_code(code).returncode == 7
 
 
 def test_dropping_an_iterator_ends_its_thread_without_a_garbage_collection() -> None:

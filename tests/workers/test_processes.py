@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import pickle
 import signal
@@ -25,7 +26,7 @@ from support.waiting import wait_until
 import resumable as rs
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import states_along
-from resumable.workers import executor_thread, worker_process
+from resumable.workers import chunk_work, executor_thread, worker_process
 from resumable.workers import processes as process_workers
 from resumable.workers.arena import Arena
 from resumable.workers.chunk_work import Outcome
@@ -366,6 +367,7 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Arena]]:
     """Makes of this process a worker with a function, with slots of 1 MiB."""
     arena = Arena(2, 1 << 20)
     monkeypatch.setattr(worker_process, "SLOT_BYTES", 1 << 20)
+    monkeypatch.setattr(chunk_work, "LONGEST_SECONDS", math.inf)  # no chunk is cut short
 
     def become(fn: Callable[[Any], Any], drop: bool = False, tell: bool = False) -> Arena:
         setup = ProcessSetup(pickle.dumps(abs), drop, tell, arena, os.getpid())
@@ -495,7 +497,7 @@ def test_chunks_too_large_for_a_pipe_leave_no_thread_behind() -> None:
     iterator = iter(processes(rs.from_iterable(arrays), len, workers=1))
     next(iterator)
     iterator.close()
-    wait_until(lambda: set(threading.enumerate()) <= before, seconds=5)
+    wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 @linux_only

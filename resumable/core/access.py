@@ -31,7 +31,6 @@ from .relation import (
     Same,
     Sliced,
     Split,
-    relation_of,
 )
 
 MOST_EPOCHS: Final = 64
@@ -278,7 +277,7 @@ def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
         if type(stage).indexed is not derived:
             indexed = input_by_index(relation)
             break
-        relation = relation_of(stage, epoch)
+        relation = stage.relation(epoch)
     else:
         if type(relation) not in OF_INPUTS:
             raise InvalidType(

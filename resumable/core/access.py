@@ -69,10 +69,6 @@ def _of_slice(relation: Sliced, upstream: Indexed[Any]) -> Indexed[Any]:
     return upstream if only_fewer else _of_order(relation, upstream)
 
 
-def _of_permutation(relation: Permuted, upstream: Indexed[Any]) -> Indexed[Any]:
-    return _of_order(relation, upstream) if relation.length else upstream
-
-
 def _of_turns(relation: Routed) -> Indexed[Any]:
     found = [input_by_index(relation, number) for number in range(len(relation.stage.inputs))]
     return Indexed.chosen(
@@ -249,7 +245,7 @@ class _PreparedParts(PreparedItems[Any]):
 OF_ONE_INPUT: Final[Mapping[type[Relation], Callable[[Any, Indexed[Any]], Indexed[Any]]]] = {
     Same: _of_same,
     Sliced: _of_slice,
-    Permuted: _of_permutation,
+    Permuted: _of_order,
     Drawn: _of_order,
     Kept: _of_order,
     Grouped: _of_groups,

@@ -295,10 +295,10 @@ class Permuted(Moved):
 
     def indices_of(self, outputs: Indices) -> Indices:
         # Looked up for each run of indices, since a permutation takes time to set up.
-        return self.order()(outputs) if self.length else outputs
+        return self.order()(outputs) if len(outputs) else outputs
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
-        return self.order().inverse(items) if self.length else items
+        return self.order().inverse(items) if len(items) else items
 
 
 @final

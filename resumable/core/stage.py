@@ -404,14 +404,19 @@ def own_partitions(stage: Stage[Any]) -> range:
 class RunsAhead(Stage[T]):
     """A stage that may compute items ahead, in threads or workers."""
 
+    workers: int = 0
+    """How many there are; a stage that computes items ahead without them overrides `tuning_variants`."""
+
     @property
-    @abstractmethod
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         """Other values of its tuning fields, with which it must deliver the same items.
 
         First without threads and workers, then with more of them; empty where nothing is computed
         ahead.
         """
+        if not self.workers:
+            return ()
+        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
 
 def tuning_variants(stage: Stage[Any]) -> tuple[Mapping[str, Any], ...]:

@@ -32,7 +32,7 @@ from ..core import (
 from ..core.arguments import check_below, check_choice
 from ..core.deal import Deal
 from ..core.epochs import ByEpoch
-from ..core.graph import walk, with_inputs
+from ..core.graph import rebuilt, walk, with_inputs
 from ..core.relation import kind_of
 from ..core.stage import InputShadows, OwnsPartitions, RunsAhead
 from ..errors import InvalidArgument
@@ -292,12 +292,6 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         stages = down_to_parts(self.upstream)
         return any(isinstance(found, Exclude) and found.changes for found in stages)
 
-    @property
-    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
-        if not self.workers:
-            return ()
-        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.uneven == "keep" or self.ranks == 1 or self.length == math.inf:
             return self.start_own(epoch)
@@ -380,9 +374,8 @@ def has_partitions(stage: Stage[Any]) -> bool:
 
 def _for_partition(stage: Stage[T], number: int) -> Stage[T]:
     """The pipeline of a partition, for partition ``number``."""
-    if isinstance(stage, Part):
-        return dataclasses.replace(stage, index=number)
-    inputs = tuple(_for_partition(upstream, number) for upstream in stage.inputs)
-    if all(new is old for new, old in zip(inputs, stage.inputs, strict=True)):
-        return stage
-    return with_inputs(stage, inputs)
+
+    def change(_: int, found: Stage[Any]) -> Stage[Any]:
+        return dataclasses.replace(found, index=number) if isinstance(found, Part) else found
+
+    return rebuilt(stage, change)

@@ -229,7 +229,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         return {"position": self.position}
 
     def defer_state(self) -> DeferredState:
-        return partial(_state_at, self.position)
+        return partial(dict, position=self.position)
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
@@ -363,7 +363,3 @@ def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
             return None
         (iterator,) = inputs
     return iterator
-
-
-def _state_at(position: int) -> State:
-    return {"position": position}

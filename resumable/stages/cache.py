@@ -339,12 +339,8 @@ class _CacheIterator(CountsItems, DefersState[T]):
         return {"position": self._position}
 
     def defer_state(self) -> DeferredState:
-        return partial(_state_at, self._position)
+        return partial(dict, position=self._position)
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
         self._position = unpack_position(self._stage, position, self._stage.length)
-
-
-def _state_at(position: int) -> State:
-    return {"position": position}

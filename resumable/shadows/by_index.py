@@ -48,22 +48,20 @@ def origins_by_index(stage: Stage[Any], epoch: int, items: Indexed[Any]) -> Inde
 
 
 @final
+@dataclass(eq=False)
 class _PreparedOrigins(PreparedItems[ItemOrigin]):
     """The origins at ``indices``, shape (places,), int64, of which ``at_once`` are made together."""
 
-    def __init__(
-        self, gather: Callable[[Indices], list[ItemOrigin]], at_once: int, indices: Indices
-    ) -> None:
-        self._gather = gather
-        self._at_once = at_once
-        self._indices = indices
+    gather_at: Callable[[Indices], list[ItemOrigin]]
+    at_once: int
+    indices: Indices
 
     def gather(self, places: range) -> list[ItemOrigin]:
-        return self._gather(self._indices[places.start : places.stop])
+        return self.gather_at(self.indices[places.start : places.stop])
 
     def items(self, places: range) -> Iterator[ItemOrigin]:
-        for start in range(places.start, places.stop, self._at_once):
-            yield from self.gather(range(start, min(start + self._at_once, places.stop)))
+        for start in range(places.start, places.stop, self.at_once):
+            yield from self.gather(range(start, min(start + self.at_once, places.stop)))
 
 
 def origins_at(stage: Stage[Any], epoch: int, indices: Indices) -> list[ItemOrigin]:

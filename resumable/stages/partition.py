@@ -300,11 +300,8 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
         """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
         config = self._workers_config._replace(workers=0) if plainly else self._workers_config
-        if self.placing:
-            return PlacedPartitionIterator(
-                self, self.numbers, self.pipelines, epoch, config, count=self.count
-            )
-        return PartitionIterator(self, self.numbers, self.pipelines, epoch, config)
+        kind = PlacedPartitionIterator if self.placing else PartitionIterator
+        return kind(self, epoch, config)
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
         """Those of this rank's partitions that go to rank ``index`` of ``count``."""

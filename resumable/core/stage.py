@@ -124,10 +124,9 @@ class Stage(ABC, Generic[T]):
 
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
         """A copy with other upstreams in its fields, which have them in the order of `inputs`."""
+        own = set(map(id, self.inputs))
         names = [
-            field.name
-            for field in dataclasses.fields(self)
-            if any(getattr(self, field.name) is upstream for upstream in self.inputs)
+            field.name for field in dataclasses.fields(self) if id(getattr(self, field.name)) in own
         ]
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
 

@@ -319,7 +319,8 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         if delivery.end is not None:
             self._end = delivery.end
             self._pool.release_if_done()
-        report_skips(self._pool.stage.inputs[0], delivery.skips)
+        if delivery.skips:
+            report_skips(self._pool.stage.inputs[0], delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker

@@ -15,7 +15,6 @@ from copy import deepcopy
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from .core.fingerprint import fingerprint
 from .core.foreign_source import ExternalSource, inexact_sources
 from .core.function_state import (
     CallsFunction,
@@ -67,7 +66,7 @@ class ConsumedStates(Generic[T]):
         self._has_own_state = _has_own_state(pipeline.stage)
         # The pipeline over copies of what has a state of its own, once it was needed.
         self._apart: Pipeline[T] | None = None
-        self.start_at(self.first_of(0) if start is None else start)
+        self._start_at(self.first_of(0) if start is None else start)
 
     @classmethod
     def behind(cls, iterator: PipelineIterator[T], most: int) -> ConsumedStates[T]:
@@ -110,8 +109,7 @@ class ConsumedStates(Generic[T]):
                 iterator.skip(0)
             return iterator.get_state()
 
-    def start_at(self, state: State) -> None:
-        """Let the epoch begin at ``state``, one that `first_of` or `checked` returned."""
+    def _start_at(self, state: State) -> None:
         self.origin = state
         self._consumer: PipelineIterator[T] | None = None
         self._producer: weakref.ref[PipelineIterator[T]] | None = None
@@ -119,10 +117,10 @@ class ConsumedStates(Generic[T]):
         self._marks = _Marks()
 
     def starting_at(self, state: State) -> ConsumedStates[T]:
-        """The states of an epoch that begins at ``state``, as by `start_at`; these stay what they are."""
+        """The states of an epoch that begins at ``state``, which `first_of` or `checked` returned; these stay."""
         other: ConsumedStates[T] = object.__new__(type(self))
         vars(other).update(vars(self))
-        other.start_at(state)
+        other._start_at(state)
         return other
 
     def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:
@@ -254,7 +252,7 @@ class ConsumedStates(Generic[T]):
     def _with_ahead(self, state: State, step: int) -> State:
         """``state`` and the number of items since, for a source that cannot be read again."""
         ahead = state["ahead"] + step - state["step"]
-        whole = fingerprint(self.pipeline.stage, relied_on_by(ahead, state["epoch"]))
+        whole = self.pipeline._runnable.fingerprint(relied_on_by(ahead, state["epoch"]))
         return {**state, "fingerprint": whole, "step": step, "ahead": ahead}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def test_the_state_is_that_of_an_iterator_that_is_not_ahead(
     states = ConsumedStates(pipeline)
     with pipeline.start() as iterator:
         list(islice(iterator, begin))
-        states.start_at(states.checked(iterator.get_state()))
+        states = states.starting_at(states.checked(iterator.get_state()))
     consumed = produced = begin
     with states.produce() as producer:
         for step, ahead in aheads:
@@ -127,14 +127,14 @@ def test_what_is_read_once_is_counted_and_drawn_again() -> None:
         state = states.after(7)
     assert (state["step"], state["ahead"]) == (7, 7)
     again = ConsumedStates(once())
-    again.start_at(again.checked(rs.loads(rs.dumps(state))))
+    again = again.starting_at(again.checked(rs.loads(rs.dumps(state))))
     with again.produce() as producer:
         assert next(producer) == 7
 
 
 def test_a_step_before_the_pass_is_refused() -> None:
     states = ConsumedStates(rs.range(9))
-    states.start_at(states.after(4))
+    states = states.starting_at(states.after(4))
     with pytest.raises(rs.StateMismatch, match="began after step 4, so step 3 is not in it"):
         states.after(3)
 
@@ -232,7 +232,7 @@ def test_what_has_a_state_of_its_own_is_left_alone_when_items_are_read_again(
             had.append(bare.get_state())
     begin = min(begin, len(expected))
     states = ConsumedStates(make())
-    states.start_at(states.checked(had[begin]))
+    states = states.starting_at(states.checked(had[begin]))
     consumed = produced = begin
     with states.produce(elsewhere=elsewhere) as producer:
         if rare:

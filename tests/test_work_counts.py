@@ -608,7 +608,7 @@ def test_a_state_costs_the_same_for_each_further_stage(
     assert costs[2] - costs[1] <= costs[1] - costs[0]
 
 
-@pytest.mark.parametrize(("expand", "most"), [(lambda n: [n] * 9, 2), (lambda n: rs.range(9), 9)])
+@pytest.mark.parametrize(("expand", "most"), [(lambda n: [n] * 9, 1), (lambda n: rs.range(9), 8)])
 def test_a_state_costs_little_for_each_open_item(expand: Callable[[int], Any], most: int) -> None:
     few, many = (
         state_cost(rs.range(999).interleave(expand, cycle_length=places), 250)

@@ -110,7 +110,8 @@ class Feed(Generic[T]):
           StateMismatch: if it belongs to another pipeline; nothing changes then.
         """
         states = self._states
-        states.start_at(states.first_of(0) if state is None else states.checked(state))
+        start = states.first_of(0) if state is None else states.checked(state)
+        self._states = states.starting_at(start)
         self._is_restored = state is not None
 
     def begin_anew(self, keep_restored: bool) -> int:

@@ -13,7 +13,7 @@ from ..pipeline import Pipeline
 from ..state.encoding import dumps
 from ..state.value import State
 from ..triggers import AtEnd
-from ..verify.counted import after_resume, reads_of_next
+from ..verify.counted import after_resume, reads_of_next, reread
 
 TIMINGS: Final = 50
 """How often a state is taken at each position."""
@@ -69,12 +69,16 @@ def measure_saving(
                     taking.append(seconds)
                 saving.append(_clocked(clock, checkpointer.save)[1])
         _, resuming = _clocked(clock, lambda: _first_item(folder, pipeline))
-    reread = None
+    again = None
     if counting is not None:
-        reread = _reread(counting, reads, states[before], states[position], items)
+        # A run from so many items earlier, or from the start, has read again all that a resume reads once it
+        # comes to the position.
+        with counting.resume(states[before]) as iterator:
+            reads_of_next(iterator, position - iterator.step, reads)
+            again = reread(counting, iterator, items, reads)
     state = states[position]
     size = len(dumps(state))
-    return Saving(position, size, median(taking), median(saving), resuming, reread), state
+    return Saving(position, size, median(taking), median(saving), resuming, again), state
 
 
 def _clocked(clock: Callable[[], float], function: Callable[[], Any]) -> tuple[Any, float]:
@@ -86,19 +90,3 @@ def _clocked(clock: Callable[[], float], function: Callable[[], Any]) -> tuple[A
 def _first_item(folder: str, pipeline: Pipeline[Any]) -> None:
     with Checkpointer(folder, AtEnd(), save_at_end=False) as checkpointer:
         next(checkpointer.resume(pipeline), None)
-
-
-def _reread(
-    pipeline: Pipeline[Any], reads: Counter[int], before: State, state: State, items: int
-) -> int:
-    """What a resume from ``state`` reads for the next ``items`` beyond what these take.
-
-    What they take is measured in a run from ``before``, a state so many items earlier or at the
-    start: when that run reaches them, it has read again all that a resume reads.
-    """
-    with pipeline.resume(state) as iterator:
-        position = iterator.step
-        resumed = reads_of_next(iterator, items, reads)
-    with pipeline.resume(before) as iterator:
-        reads_of_next(iterator, position - iterator.step, reads)
-        return max(resumed - reads_of_next(iterator, items, reads), 0)

@@ -96,14 +96,15 @@ class Timed(PassThrough[T]):
             )
             reordered.indices_per_epoch = found.indices_per_epoch
             return reordered
-        prepare = None
-        if found.prepare is not None:
-            prepare = partial(self._prepare, partial(call, found.prepare))
+
+        def prepare(indices: Indices) -> PreparedItems[T]:
+            return _TimedPreparedItems(call(found.prepared, indices), self.number, self.ledger)
+
         return Indexed(
             partial(call, found.gather),
             partial(call, found.item),
             found.arithmetic_range,
-            prepare,
+            found.prepare and prepare,
             partial(call, found.gather_range),
             every_epoch=found.every_epoch,
             indices_per_epoch=found.indices_per_epoch,
@@ -112,26 +113,21 @@ class Timed(PassThrough[T]):
             items_each=found.items_each,
         )
 
-    def _prepare(
-        self, prepare: Callable[[Indices], PreparedItems[T]], indices: Indices
-    ) -> PreparedItems[T]:
-        return _TimedPreparedItems(prepare(indices), self.number, self.ledger)
 
-
+@dataclass(eq=False)
 class _TimedPreparedItems(PreparedItems[T]):
     """Prepared items whose computing is booked to the stage."""
 
-    def __init__(self, prepared: PreparedItems[T], number: int, ledger: Ledger) -> None:
-        self._prepared = prepared
-        self._number = number
-        self._ledger = ledger
+    prepared: PreparedItems[T]
+    number: int
+    ledger: Ledger
 
     def gather(self, places: range) -> Block:
-        return self._ledger.call(self._number, self._prepared.gather, places)
+        return self.ledger.call(self.number, self.prepared.gather, places)
 
     def items(self, places: range) -> Iterator[T]:
-        items = self._ledger.call(self._number, self._prepared.items, places)
-        return _TimedItems(items, self._number, self._ledger)
+        items = self.ledger.call(self.number, self.prepared.items, places)
+        return _TimedItems(items, self.number, self.ledger)
 
 
 class _TimedIterator(MovesInBlocks[T], PassThroughIterator[T]):

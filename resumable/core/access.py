@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, final
 
@@ -31,7 +32,6 @@ from .relation import (
     Same,
     Sliced,
     Split,
-    relation_of,
 )
 
 MOST_EPOCHS: Final = 64
@@ -68,10 +68,6 @@ def _of_order(relation: Moved, upstream: Indexed[Any]) -> Indexed[Any]:
 def _of_slice(relation: Sliced, upstream: Indexed[Any]) -> Indexed[Any]:
     only_fewer = relation.stop < math.inf and not relation.start and relation.step == 1
     return upstream if only_fewer else _of_order(relation, upstream)
-
-
-def _of_permutation(relation: Permuted, upstream: Indexed[Any]) -> Indexed[Any]:
-    return _of_order(relation, upstream) if relation.length else upstream
 
 
 def _of_turns(relation: Routed) -> Indexed[Any]:
@@ -144,16 +140,16 @@ def _needs_of_groups(relation: Grouped, needs: Needs | None) -> Needs | None:
 
 
 @final
+@dataclass(eq=False)
 class _PreparedGroups(PreparedItems[Any]):
     """Groups of consecutive items, at ``indices``, shape (places,), int64; the items of many are prepared at a time."""
 
-    def __init__(self, relation: Grouped, upstream: Indexed[Any], indices: Indices) -> None:
-        self._relation = relation
-        self._upstream = upstream
-        self._indices = indices
-        # Invariant: for a `place` in `_known`, the items of its group are those of `_prepared` from
-        # `_bounds[place - _known.start]` up to the next bound.
-        self._known = range(0)
+    relation: Grouped
+    upstream: Indexed[Any]
+    indices: Indices
+    # Invariant: for a `place` in `_known`, the items of its group are those of `_prepared` from
+    # `_bounds[place - _known.start]` up to the next bound.
+    _known: range = field(init=False, default=range(0))
 
     def gather(self, places: range) -> Block:
         return [self._group(place) for place in places]
@@ -166,16 +162,16 @@ class _PreparedGroups(PreparedItems[Any]):
             self._prepare(place)
         number = place - self._known.start
         part = range(self._bounds[number], self._bounds[number + 1])
-        return self._relation.make(self._prepared.gather(part))
+        return self.relation.make(self._prepared.gather(part))
 
     def _prepare(self, place: int) -> None:
-        relation, items = self._relation, countable(self._relation.upstream_length or 0)
-        most = self._upstream.most_ahead(LARGEST_BLOCK if self._known else FIRST_BLOCK)
+        relation, items = self.relation, countable(self.relation.upstream_length or 0)
+        most = self.upstream.most_ahead(LARGEST_BLOCK if self._known else FIRST_BLOCK)
         count = most // min(relation.size, items)
-        numbers = self._indices[place : place + max(count, 1)]
+        numbers = self.indices[place : place + max(count, 1)]
         _, indices, lengths = relation.inputs_of(numbers)
         assert lengths is not None
-        self._prepared = self._upstream.prepared(indices)
+        self._prepared = self.upstream.prepared(indices)
         self._bounds = [0, *np.cumsum(lengths).tolist()]
         self._known = range(place, place + len(numbers))
 
@@ -194,21 +190,23 @@ def _of_parts(relation: Split, upstream: Indexed[Any]) -> Indexed[Any]:
     )
 
 
+@dataclass(eq=False)
 class _Expansions:
     """The ``size`` items that ``expand`` makes of each of ``upstream``, one after another."""
 
-    def __init__(self, upstream: Indexed[Any], size: int, expand: Callable[[Any], Block]) -> None:
-        self._upstream, self._size, self._expand = upstream, size, expand
+    upstream: Indexed[Any]
+    size: int
+    expand: Callable[[Any], Block]
 
     def gather(self, indices: Indices) -> Block:
         """The items at ``indices``, shape (n,); each item of upstream is expanded once."""
-        origins, numbers = np.unique(indices // self._size, return_inverse=True)
+        origins, numbers = np.unique(indices // self.size, return_inverse=True)
         order = np.argsort(numbers, kind="stable")
-        places = (indices % self._size)[order]
+        places = (indices % self.size)[order]
         bounds = np.searchsorted(numbers[order], np.arange(len(origins) + 1)).tolist()
-        items = block_items(self._upstream.gather(origins))
+        items = block_items(self.upstream.gather(origins))
         blocks = [
-            take_rows(self._expand(item), places[begin:end])
+            take_rows(self.expand(item), places[begin:end])
             for item, begin, end in zip(items, bounds, bounds[1:], strict=False)
         ]
         return ungroup(blocks, order)
@@ -224,9 +222,9 @@ class _Expansions:
 
         def item(index: int) -> Any:
             nonlocal last, block
-            number, place = divmod(index, self._size)
+            number, place = divmod(index, self.size)
             if number != last:
-                block = self._expand(self._upstream.item(number))
+                block = self.expand(self.upstream.item(number))
                 last = number
             return block_items(slice_block(block, place, place + 1))[0]
 
@@ -234,23 +232,24 @@ class _Expansions:
 
 
 @final
+@dataclass(eq=False)
 class _PreparedParts(PreparedItems[Any]):
     """Such items at ``indices``, shape (places,), int64."""
 
-    def __init__(self, parts: _Expansions, indices: Indices) -> None:
-        self._parts, self._indices = parts, indices
+    parts: _Expansions
+    indices: Indices
 
     def gather(self, places: range) -> Block:
-        return self._parts.gather(self._indices[places.start : places.stop])
+        return self.parts.gather(self.indices[places.start : places.stop])
 
     def items(self, places: range) -> Iterator[Any]:
-        return self._parts.items(self._indices[places.start : places.stop].tolist())
+        return self.parts.items(self.indices[places.start : places.stop].tolist())
 
 
 OF_ONE_INPUT: Final[Mapping[type[Relation], Callable[[Any, Indexed[Any]], Indexed[Any]]]] = {
     Same: _of_same,
     Sliced: _of_slice,
-    Permuted: _of_permutation,
+    Permuted: _of_order,
     Drawn: _of_order,
     Kept: _of_order,
     Grouped: _of_groups,
@@ -278,7 +277,7 @@ def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
         if type(stage).indexed is not derived:
             indexed = input_by_index(relation)
             break
-        relation = relation_of(stage, epoch)
+        relation = stage.relation(epoch)
     else:
         if type(relation) not in OF_INPUTS:
             raise InvalidType(

@@ -54,28 +54,21 @@ def difference(one: str, other: str) -> FingerprintDifference | None:
 def _between(
     one: SavedPipeline, other: SavedPipeline, path: str, later: tuple[str, ...]
 ) -> FingerprintDifference | None:
-    trees = one, other
-    if one.name_with_version != other.name_with_version or len(one.inputs) != len(other.inputs):
-        same_name = one.name_with_version == other.name_with_version
-        shown = [
-            f"{each.name_with_version} of {len(each.inputs)}"
-            if same_name
-            else each.name_with_version
-            for each in trees
-        ]
-        return FingerprintDifference(later, one.name_with_version, path, "", (shown[0], shown[1]))
+    name, other_name = one.name_with_version, other.name_with_version
+    if name != other_name:
+        return FingerprintDifference(later, name, path, "", (name, other_name))
+    if len(one.inputs) != len(other.inputs):
+        counts = f"{name} of {len(one.inputs)}", f"{name} of {len(other.inputs)}"
+        return FingerprintDifference(later, name, path, "", counts)
     for field in sorted({*one.fields, *other.fields}):
         if one.fields.get(field) != other.fields.get(field):
-            values = [
-                shorten(each.fields[field]) if field in each.fields else "the default"
-                for each in trees
-            ]
-            return FingerprintDifference(
-                later, one.name_with_version, path, field, (values[0], values[1])
-            )
+            values = _value(one, field), _value(other, field)
+            return FingerprintDifference(later, name, path, field, values)
     for number, pair in enumerate(zip(one.inputs, other.inputs, strict=True)):
-        if found := _between(
-            *pair, below(path, one.inputs, number), (one.name_with_version, *later)
-        ):
+        if found := _between(*pair, below(path, one.inputs, number), (name, *later)):
             return found
     return None
+
+
+def _value(pipeline: SavedPipeline, field: str) -> str:
+    return shorten(pipeline.fields[field]) if field in pipeline.fields else "the default"

@@ -22,7 +22,6 @@ from .exclusion import check_records
 from .function_state import calling_with_state
 from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
-from .layout import Layout, common_layout
 from .records import Records
 from .relation import InputItems, Relation, Same
 from .reliance import ALWAYS, NOTHING, Reliance
@@ -77,10 +76,6 @@ class ByEpoch(Stage[T]):
 
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
         return replace(self, upstreams=inputs)
-
-    @derived
-    def block_layout(self) -> Layout:
-        return common_layout([one.block_layout for one in self.upstreams])
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self._in_epoch(epoch).start(epoch)

@@ -25,7 +25,7 @@ from .left_out_of_inputs import LeftOutInEpochs, OfInputs
 from .orders import countable
 from .record_source import kind_of_source
 from .records import Records
-from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same, Sliced, relation_of
+from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same, Sliced
 
 
 def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
@@ -40,7 +40,7 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
     moved: list[Any] = []
     relation: Any = None
     while stage.random_access:
-        relation = relation_of(stage, epoch)
+        relation = stage.relation(epoch)
         if not (is_one := _is_one_for_one(relation)) and type(relation) not in MOVED:
             break
         if not is_one:
@@ -65,7 +65,7 @@ def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> An
     As `Stage._without_records`, which tells it of a source. None if an item may be made of several records or depend
     on its number, or if that is not known.
     """
-    relation = relation_of(stage, epoch)
+    relation = stage.relation(epoch)
     if relation is None:
         return kind_of_source(stage)._without_records(stage, epoch, records)
     if stage.random_access or not _is_one_for_one(relation) or not _is_by_item(relation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -51,14 +51,7 @@ class ExternalSource(RecordSource[T]):
 
 def inexact_sources(stage: Stage[Any]) -> Iterator[tuple[ExternalSource[Any], str]]:
     """The sources below ``stage`` whose position cannot be restored, with their paths."""
-    return inexact_among(walk(stage))
-
-
-def inexact_among(
-    stages: Iterable[tuple[Stage[Any], str]],
-) -> Iterator[tuple[ExternalSource[Any], str]]:
-    """The sources among ``stages`` whose position cannot be restored; all come with their paths."""
-    for found, path in stages:
+    for found, path in walk(stage):
         if isinstance(found, ExternalSource) and found.inexact_policy is not None:
             yield found, path
 

@@ -54,8 +54,8 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
 
     def build(found: Stage[Any]) -> Stage[Any]:
         number = next(numbers)
-        inputs = tuple(build(upstream) for upstream in found.inputs)
-        if any(new is not old for new, old in zip(inputs, found.inputs, strict=True)):
+        inputs = tuple(map(build, found.inputs))
+        if any(map(is_not, inputs, found.inputs)):
             found = with_inputs(found, inputs)
         return change(number, found)
 

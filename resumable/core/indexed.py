@@ -93,7 +93,7 @@ class Indexed(Generic[T]):
         self.needs = needs
         self.items_each = items_each
         self.prepared = prepare or partial(
-            PlainItems, gather, self.item, arithmetic_range is not None
+            PlainItems, gather, self.item, pure=arithmetic_range is not None
         )
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from .combine import Combine, joins_inputs
 from .epochs import in_epoch
-from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced, relation_of
+from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced
 from .skipped import MovesCopies
 from .stage import Stage, known_length
 from .stage_iterator import StageIterator
@@ -67,7 +67,7 @@ def _by_motion(
         if not ahead:
             yield from _added([dict(_by_motion(one, 0, prefix)) for one in iterator.inputs])
         return
-    relation = relation_of(stage, 0)
+    relation = stage.relation(0)
     reached = relation.reads(ahead) if ahead and isinstance(relation, PLAIN) else None
     if (found := iterator._place_by_index()) is not None:
         indexed, epoch, items = found
@@ -89,7 +89,7 @@ def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank:
     if items == UNBOUNDED:
         return
     stage = in_epoch(stage, epoch)
-    relation = relation_of(stage, epoch)
+    relation = stage.relation(epoch)
     if relation is None or _is_part(relation):
         return
     given = relation.given(int(min(items, known_length(stage))))
@@ -118,7 +118,7 @@ def _named(stage: Stage[Any], given: Sequence[float | None], prefix: str, of_ran
 
 def _pass_length(stage: Stage[Any]) -> int | None:
     """The number of items in an epoch of what ``stage`` repeats; None if it is unknown."""
-    while len(stage.inputs) == 1 and isinstance(relation_of(stage, 0), OF_ALL):
+    while len(stage.inputs) == 1 and isinstance(stage.relation(0), OF_ALL):
         (stage,) = stage.inputs
     return None if stage._changes or stage.length in (None, math.inf) else int(stage.length)
 

@@ -182,7 +182,10 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     def _gathered(self, size: int) -> Iterator[Block]:
         """`blocks` of items whose indices are computed, for many blocks at once."""
-        for indices in self._index_blocks(size):
+        while (left := self._length - self._end) > 0:
+            known = self._block_start + len(self._block) - self._end
+            whole = max(known - known % size, size)
+            indices = self._indices(self._end, min(whole, left))
             gather: Callable[[Any], Block] = self._base.gather
             parts: Any = indices
             if self._prepared is not None:
@@ -226,7 +229,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         return {"position": self.position}
 
     def defer_state(self) -> DeferredState:
-        return partial(_state_at, self.position)
+        return partial(dict, position=self.position)
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
@@ -305,13 +308,6 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._cursor = iter(())
         self._at_end = self._last_block_short = False
 
-    def _index_blocks(self, size: int) -> Iterator[Indices]:
-        """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""
-        while (left := self._length - self._end) > 0:
-            known = self._block_start + len(self._block) - self._end
-            whole = max(known - known % size, size)
-            yield self._indices(self._end, min(whole, left))
-
     def _cursors(self) -> Iterator[Iterator[Any]]:
         """Iterators with one entry for each item, for `items` to chain.
 
@@ -344,8 +340,6 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     def _indices(self, position: int, count: int) -> Indices:
         """Indices of `_base` for the ``count`` positions from ``position`` on."""
-        if self._plain:
-            return np.arange(position, position + count, dtype=np.int64)
         start = position - self._block_start
         if start < 0 or start + count > len(self._block):
             size = self._largest_block if len(self._block) else self._first_block
@@ -369,7 +363,3 @@ def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
             return None
         (iterator,) = inputs
     return iterator
-
-
-def _state_at(position: int) -> State:
-    return {"position": position}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .relation import Held, Repeated, Routed, relation_of
+from .relation import Held, Repeated, Routed
 from .source_item import SourceItem
 
 
@@ -36,7 +36,7 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
       index: of the item.
     """
     found, ascending = None, True
-    while (relation := relation_of(stage, epoch)) is not None and relation.has_epoch_of_input:
+    while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:
         if isinstance(relation, Repeated):
             number = relation.runs.epoch_with(index)
             stage, epoch = relation.inputs(number)
@@ -52,7 +52,7 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
 def first_epoch(stage: Any, epoch: int) -> int | None:
     """The first epoch of the inputs of the items, at least one; None if all items are in one epoch."""
     found = None
-    while (relation := relation_of(stage, epoch)) is not None and relation.has_epoch_of_input:
+    while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:
         if isinstance(relation, Repeated):
             stage, epoch = relation.inputs(relation.runs.epoch_with(0))
             found = epoch
@@ -72,7 +72,7 @@ def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
       index: of the item.
     """
     place = index
-    while (relation := relation_of(stage, epoch)) is not None:
+    while (relation := stage.relation(epoch)) is not None:
         if isinstance(relation, Routed) and len(stage.inputs) > 1:
             return SourceItem(stage, index, place)
         if isinstance(relation, Held):

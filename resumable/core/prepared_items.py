@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from operator import methodcaller
 from typing import Any, Generic, TypeVar, final
@@ -46,82 +47,72 @@ class PreparedItems(ABC, Generic[T]):
 
 
 @final
+@dataclass(eq=False)
 class PlainItems(PreparedItems[T]):
     """Items that are looked up by their indices.
 
     Args:
-      gather: makes a block of the items at some indices.
-      item: makes the item at one.
-      pure: whether items are numbers that may be computed ahead.
+      gather_at: makes a block of the items at some indices.
+      item_at: makes the item at one.
       indices: of the items, shape (places,), int64.
+      pure: whether items are numbers that may be computed ahead.
     """
 
-    def __init__(
-        self,
-        gather: Callable[[Indices], Block],
-        item: Callable[[int], T],
-        pure: bool,
-        indices: Indices,
-    ) -> None:
-        self._gather = gather
-        self._item = item
-        self.pure = pure
-        self._indices = indices
+    gather_at: Callable[[Indices], Block]
+    item_at: Callable[[int], T]
+    indices: Indices
+    pure: bool = False
 
     def gather(self, places: range) -> Block:
-        return self._gather(self._indices[places.start : places.stop])
+        return self.gather_at(self.indices[places.start : places.stop])
 
     def items(self, places: range) -> Iterator[T]:
         if self.pure:
             return iter(block_items(self.gather(places)))
-        return map(self._item, self._indices[places.start : places.stop].tolist())
+        return map(self.item_at, self.indices[places.start : places.stop].tolist())
 
 
 @final
+@dataclass(eq=False)
 class Computed(PreparedItems[T]):
     """Numbers that are computed already: a list, or an array of shape (places,)."""
 
+    numbers: list[T] | npt.NDArray[Any]
+
     pure = True
 
-    def __init__(self, numbers: list[T] | npt.NDArray[Any]) -> None:
-        self._numbers = numbers
-
     def gather(self, places: range) -> Block:
-        return self._numbers[places.start : places.stop].copy()
+        return self.numbers[places.start : places.stop].copy()
 
     def items(self, places: range) -> Iterator[T]:
-        numbers: list[T] = block_items(self._numbers[places.start : places.stop])
+        numbers: list[T] = block_items(self.numbers[places.start : places.stop])
         return iter(numbers)
 
 
 @final
+@dataclass(eq=False)
 class JoinedItems(PreparedItems[T]):
     """Items made from one item of each of several inputs.
 
     Args:
-      blocks: makes a block from one block of each input.
-      items: makes an iterator from one iterator of each input; no item is computed before it is taken.
+      make_block: makes a block from one block of each input.
+      make_items: makes an iterator from one iterator of each input; no item is computed before it is taken.
       inputs: one or more, of equal length.
     """
 
-    def __init__(
-        self,
-        blocks: Callable[..., Block],
-        items: Callable[..., Iterator[T]],
-        inputs: Sequence[PreparedItems[Any]],
-    ) -> None:
-        self._blocks = blocks
-        self._items = items
-        self._inputs = inputs
+    make_block: Callable[..., Block]
+    make_items: Callable[..., Iterator[T]]
+    inputs: Sequence[PreparedItems[Any]]
 
     def gather(self, places: range) -> Block:
-        return self._blocks(*map(methodcaller("gather", places), self._inputs))
+        return self.make_block(*map(methodcaller("gather", places), self.inputs))
 
     def items(self, places: range) -> Iterator[T]:
-        return self._items(*map(methodcaller("items", places), self._inputs))
+        return self.make_items(*map(methodcaller("items", places), self.inputs))
 
 
 @final
+@dataclass(eq=False)
 class ChosenItems(PreparedItems[T]):
     """Items that are each taken from one of several inputs.
 
@@ -131,12 +122,9 @@ class ChosenItems(PreparedItems[T]):
       places_within: place of that item in its input, shape (places,); for each input they ascend by 1.
     """
 
-    def __init__(
-        self, inputs: list[PreparedItems[T]], numbers: Any, places_within: Indices
-    ) -> None:
-        self.inputs = inputs
-        self.numbers = numbers
-        self.places_within = places_within
+    inputs: list[PreparedItems[T]]
+    numbers: Any
+    places_within: Indices
 
     def gather(self, places: range) -> Block:
         if not places:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from .relation import Repeated, relation_of
+from .relation import Repeated
 from .reliance import LATER_EPOCHS, OVER_EPOCHS
 from .timeline import UNBOUNDED
 
@@ -69,7 +69,7 @@ def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
     if count == UNBOUNDED:
         yield from reached_all(stage)
         return
-    relation = relation_of(stage, 0)
+    relation = stage.relation(0)
     begun = relation.epochs_begun(count) if isinstance(relation, Repeated) else UNBOUNDED
     yield Reach(stage, count, begun)
     for upstream, needed in zip(

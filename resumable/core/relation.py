@@ -2,7 +2,8 @@
 
 # A stage says it once, as the relation of one of its epochs. Length, random access, how far inputs were read,
 # origins, what is left out: all follow from it, by its class. A relation computes no order and reads nothing
-# before it is asked. It is no licence for random access (`in_order`), no state and no policy.
+# before it is asked. It is no licence for random access (`in_order`), no state and no policy. A stage keeps none,
+# since a relation refers to its stage, which would then outlive its pipeline.
 
 from __future__ import annotations
 
@@ -294,10 +295,10 @@ class Permuted(Moved):
 
     def indices_of(self, outputs: Indices) -> Indices:
         # Looked up for each run of indices, since a permutation takes time to set up.
-        return self.order()(outputs) if self.length else outputs
+        return self.order()(outputs) if len(outputs) else outputs
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
-        return self.order().inverse(items) if self.length else items
+        return self.order().inverse(items) if len(items) else items
 
 
 @final
@@ -638,21 +639,15 @@ class Held(Relation):
 
 def kind_of(stage: Any) -> type[Any]:
     """The class of the relation of ``stage``, also if its numbers are known only after reading."""
-    relation = relation_of(stage, 0)
+    relation: Relation | None = stage.relation(0)
     return (isinstance(relation, Held) and relation.like) or type(relation)
 
 
 def one_for_each(stage: Any) -> bool:
     """Whether each item is made of the one with the same number in the input, and of that alone."""
-    return bool(stage.alone) and isinstance(relation_of(stage, 0), Same)
+    return bool(stage.alone) and isinstance(stage.relation(0), Same)
 
 
 def one_by_one(stage: Any) -> bool:
     """Whether one item of the only input is read for each, or a few more where some are dropped."""
     return kind_of(stage) is Same and len(stage.inputs) == 1
-
-
-def relation_of(stage: Any, epoch: int) -> Relation | None:
-    """`Stage.relation`. A stage keeps none, since a relation refers to its stage, which would outlive its pipeline."""
-    found: Relation | None = stage.relation(epoch)
-    return found

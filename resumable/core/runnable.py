@@ -8,7 +8,7 @@ from ..errors import InvalidArgument, StateMismatch, UnencodableState
 from ..state.partitions import EPOCH_REACHED
 from ..state.value import LARGEST_COUNT, MAX_DEPTH, State, freeze, unpack, unpack_count
 from .fingerprint import fingerprint
-from .foreign_source import inexact_among
+from .foreign_source import inexact_sources
 from .graph import walk
 from .lookup import looks_up
 from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
@@ -97,10 +97,9 @@ class RunnablePipeline(Generic[T]):
                 f"the state of a pipeline must be nested at most {MOST_LEVELS} levels deep, got {levels}; "
                 "a stage adds one or more, unless a later stage looks its items up by index"
             )
-        stages = list(walk(stage))
         self.stage = stage
-        self.inexact = list(inexact_among(stages))
-        self.resumes_before = any([saved_state(found).resumes_before for found, _ in stages])
+        self.inexact = list(inexact_sources(stage))
+        self.resumes_before = any(saved_state(found).resumes_before for found, _ in walk(stage))
         self._fingerprints: dict[Reliance, str] = {}
 
     def fingerprint(self, relied_on: Reliance) -> str:

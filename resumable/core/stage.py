@@ -26,7 +26,7 @@ from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .orders import MOST_ITEMS, Length
 from .records import Records
-from .relation import Held, Moved, Relation, Repeated, Routed, relation_of
+from .relation import Held, Moved, Relation, Repeated, Routed
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
@@ -124,10 +124,9 @@ class Stage(ABC, Generic[T]):
 
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
         """A copy with other upstreams in its fields, which have them in the order of `inputs`."""
+        own = set(map(id, self.inputs))
         names = [
-            field.name
-            for field in dataclasses.fields(self)
-            if any(getattr(self, field.name) is upstream for upstream in self.inputs)
+            field.name for field in dataclasses.fields(self) if id(getattr(self, field.name)) in own
         ]
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
 
@@ -184,7 +183,7 @@ class Stage(ABC, Generic[T]):
     @property
     def unchanged(self) -> bool:
         """Whether its items are items of its inputs; so by default if its relation only moves them."""
-        return isinstance(relation_of(self, 0), (Moved, Routed, Repeated))
+        return isinstance(self.relation(0), (Moved, Routed, Repeated))
 
     @derived
     def length(self) -> Length:
@@ -193,7 +192,7 @@ class Stage(ABC, Generic[T]):
         The length follows from `relation`; a source overrides it.
         """
         _derive_from_below(self, "length")
-        relation = relation_of(self, 0)
+        relation = self.relation(0)
         return None if relation is None else relation.length
 
     @abstractmethod
@@ -207,7 +206,7 @@ class Stage(ABC, Generic[T]):
         `relation`; a source overrides it. It is also called while the next stage is built, so it must read
         nothing and compute no order.
         """
-        relation = relation_of(self, epoch)
+        relation = self.relation(epoch)
         if relation is None or not self.random_access:
             return None
         return indexed_by(relation, Stage.indexed)
@@ -215,7 +214,7 @@ class Stage(ABC, Generic[T]):
     @derived
     def random_access(self) -> bool:
         """Whether any item can be computed from its index."""
-        relation, is_own = relation_of(self, 0), type(self).indexed is not Stage.indexed
+        relation, is_own = self.relation(0), type(self).indexed is not Stage.indexed
         if relation is None or relation.in_order:
             return is_own and self.indexed(0) is not None
         _derive_from_below(self, "random_access")
@@ -366,7 +365,7 @@ def _configuration(stage: Stage[Any]) -> dict[str, Any]:
 def _derive_from_below(stage: Stage[Any], name: str) -> None:
     """Let the stages before ``stage`` derive value ``name``, the first one first: a chain may be longer than a recursion."""
     waiting: list[Stage[Any]] = []
-    while len(stage.inputs) == 1 and not isinstance(relation_of(stage, 0), Held):
+    while len(stage.inputs) == 1 and not isinstance(stage.relation(0), Held):
         (stage,) = stage.inputs
         if name in vars(stage):
             break
@@ -404,14 +403,19 @@ def own_partitions(stage: Stage[Any]) -> range:
 class RunsAhead(Stage[T]):
     """A stage that may compute items ahead, in threads or workers."""
 
+    workers: int = 0
+    """How many there are; a stage that computes items ahead without them overrides `tuning_variants`."""
+
     @property
-    @abstractmethod
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         """Other values of its tuning fields, with which it must deliver the same items.
 
         First without threads and workers, then with more of them; empty where nothing is computed
         ahead.
         """
+        if not self.workers:
+            return ()
+        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
 
 def tuning_variants(stage: Stage[Any]) -> tuple[Mapping[str, Any], ...]:

@@ -22,7 +22,7 @@ from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
 from .reach import Reach, reached_by_motion
-from .relation import Same, relation_of
+from .relation import Same
 from .saved_state import saved_state
 from .source_item import SourceItem
 
@@ -166,7 +166,7 @@ class StageIterator(ABC, Generic[T]):
 
         None where that is not known without reading. Asked for after an error, so it need not be fast.
         """
-        is_same = self.inputs and isinstance(relation_of(self._stage, 0), Same)
+        is_same = self.inputs and isinstance(self._stage.relation(0), Same)
         return self.inputs[0].origin(back) if is_same else None
 
     def _reached(self) -> Iterator[Reach]:
@@ -188,10 +188,9 @@ class StageIterator(ABC, Generic[T]):
     def _items_delivered(self) -> int | None:
         """How many items of the epoch come before the state that was set; None if the state does not say."""
         inner = self.inputs[0]._items_delivered if self.inputs else None
-        relation = None if inner is None else relation_of(self._stage, 0)
-        found = None if inner is None or relation is None else relation.outputs_after(inner)
-        length = self._stage.length if found is not None else None
-        return found if found is None or length is None else int(min(found, length))
+        found = None if inner is None else self._stage.relation(0).outputs_after(inner)
+        length = None if found is None else self._stage.length
+        return found if length is None else int(min(found, length))
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
         """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""

@@ -49,10 +49,6 @@ class Groups(Transform[Block]):
 class _GroupsIterator(PassThroughIterator[Block]):
     _stage: Groups
 
-    def __init__(self, stage: Groups, epoch: int) -> None:
-        self._stage = stage
-        self._upstream = stage.upstream.start(epoch)
-
     def pull(self, count: int) -> Block:
         blocks: list[Block] = []
         size, layout = self._stage.size, self._stage.upstream.block_layout

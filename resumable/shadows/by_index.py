@@ -20,7 +20,7 @@ from ..core.orders import countable
 from ..core.origin import BatchOrigin, ItemOrigin, Name, Origin, ZipOrigin
 from ..core.prepared_items import PreparedItems
 from ..core.record_source import kind_of_source
-from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Split, relation_of
+from ..core.relation import Aligned, Made, Relation, Repeated, Routed, Split
 from ..core.stage import Stage
 from ..core.timeline import UNBOUNDED
 from .traced import names_of_inputs, row_origins
@@ -31,7 +31,7 @@ RECORDS_AHEAD: Final = 4096
 
 def follows_from_relations(stage: Stage[Any]) -> bool:
     """Whether ``stage`` has random access, and so have the stages before it by their relations."""
-    relations = (relation_of(found, 0) for found, _ in walk(stage))
+    relations = (found.relation(0) for found, _ in walk(stage))
     return stage.random_access and not any(one is not None and one.in_order for one in relations)
 
 
@@ -48,28 +48,26 @@ def origins_by_index(stage: Stage[Any], epoch: int, items: Indexed[Any]) -> Inde
 
 
 @final
+@dataclass(eq=False)
 class _PreparedOrigins(PreparedItems[ItemOrigin]):
     """The origins at ``indices``, shape (places,), int64, of which ``at_once`` are made together."""
 
-    def __init__(
-        self, gather: Callable[[Indices], list[ItemOrigin]], at_once: int, indices: Indices
-    ) -> None:
-        self._gather = gather
-        self._at_once = at_once
-        self._indices = indices
+    gather_at: Callable[[Indices], list[ItemOrigin]]
+    at_once: int
+    indices: Indices
 
     def gather(self, places: range) -> list[ItemOrigin]:
-        return self._gather(self._indices[places.start : places.stop])
+        return self.gather_at(self.indices[places.start : places.stop])
 
     def items(self, places: range) -> Iterator[ItemOrigin]:
-        for start in range(places.start, places.stop, self._at_once):
-            yield from self.gather(range(start, min(start + self._at_once, places.stop)))
+        for start in range(places.start, places.stop, self.at_once):
+            yield from self.gather(range(start, min(start + self.at_once, places.stop)))
 
 
 def origins_at(stage: Stage[Any], epoch: int, indices: Indices) -> list[ItemOrigin]:
     """The origins of the items at ``indices``, shape (n,), of a stage that `follows_from_relations`."""
     # A loop where each item is one of the same input: a chain may be longer than a recursion.
-    while (relation := relation_of(stage, epoch)) is not None:
+    while (relation := stage.relation(epoch)) is not None:
         made = relation.inputs_of(indices)
         if isinstance(relation, Split):
             return _of_parts(relation, indices)
@@ -156,7 +154,7 @@ def items_with(sought: Sought, span: ItemSpan) -> Indices:
     stage, epoch, start, stop, inputs = span
     if start >= stop:
         return NO_INDICES
-    relation = relation_of(stage, epoch)
+    relation = stage.relation(epoch)
     if relation is None:
         return _records_with(sought, span)
     found = [NO_INDICES]

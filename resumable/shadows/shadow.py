@@ -20,7 +20,7 @@ from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
 from ..core.reach import Reach
-from ..core.relation import Aligned, Grouped, Held, Same, relation_of
+from ..core.relation import Aligned, Grouped, Held, Same
 from ..core.reliance import RANK
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
@@ -126,7 +126,7 @@ def _is_blind(stage: Stage[Any]) -> bool:
     """Whether it never looks at an item, and holds none in its state, so that origins may come instead."""
     if isinstance(stage, PassThrough):
         return stage.blind
-    relation = relation_of(stage, 0)
+    relation = stage.relation(0)
     if isinstance(relation, Held) and stage.relies_on & RANK:
         return False
     looks = isinstance(relation, Same) and relation.in_order  # so one of the user's may
@@ -135,7 +135,7 @@ def _is_blind(stage: Stage[Any]) -> bool:
 
 def _joins_origins(stage: Stage[Any]) -> Callable[[Any], Any] | None:
     """What makes an origin of the items of ``stage`` over shadows; None if it may look at what it joins."""
-    relation = relation_of(stage, 0)
+    relation = stage.relation(0)
     if isinstance(relation, Grouped) and relation.is_slice:
         return partial(rows_alike, relation.make)
     if isinstance(relation, (Same, Aligned)) and relation.make is not None and relation.make.is_row:

@@ -199,45 +199,40 @@ def guarded(item: Any) -> Any:
 
 
 @final
+@dataclass(eq=False)
 class _PreparedCachedItems(PreparedItems[T]):
     """Kept items, and missing items, which upstream prepares for many indices at once."""
 
-    def __init__(
-        self, kept: CachedItems, upstream: Indexed[T], length: float, indices: Indices
-    ) -> None:
-        self._kept = kept
-        self._upstream = upstream
-        self._length = length
-        self._indices = indices
-        self._prepared: PreparedItems[T] | None = None
+    kept: CachedItems
+    upstream: Indexed[T]
+    length: float
+    indices: Indices
 
     def gather(self, places: range) -> Block:
-        numbers = self._indices[places.start : places.stop].tolist()
-        items = self._kept.items
+        numbers = self.indices[places.start : places.stop].tolist()
+        items = self.kept.items
         if items.keys().isdisjoint(numbers):
-            make = partial(self._upstream_items().gather, places)
-            self._kept.keep(numbers, make, self._upstream)
-        return self._kept.gather(numbers, self._upstream)
+            self.kept.keep(numbers, partial(self._of_upstream.gather, places), self.upstream)
+        return self.kept.gather(numbers, self.upstream)
 
     def items(self, places: range) -> Iterator[T]:
-        items = self._kept.items
-        if len(items) < self._length:
+        items = self.kept.items
+        if len(items) < self.length:
             return self._made(places)
-        return map(items.__getitem__, self._indices[places.start : places.stop].tolist())
+        return map(items.__getitem__, self.indices[places.start : places.stop].tolist())
 
     def _made(self, places: range) -> Iterator[T]:
         """The items at ``places``, of which those that are missing are made."""
-        items = self._kept.items
+        items = self.kept.items
         for place in places:
-            number = int(self._indices[place])
+            number = int(self.indices[place])
             if number not in items:
-                items[number] = guarded(next(self._upstream_items().items(range(place, place + 1))))
+                items[number] = guarded(next(self._of_upstream.items(range(place, place + 1))))
             yield items[number]
 
-    def _upstream_items(self) -> PreparedItems[T]:
-        if self._prepared is None:
-            self._prepared = self._upstream.prepared(self._indices)
-        return self._prepared
+    @derived
+    def _of_upstream(self) -> PreparedItems[T]:
+        return self.upstream.prepared(self.indices)
 
 
 class _CacheIterator(CountsItems, DefersState[T]):
@@ -339,12 +334,8 @@ class _CacheIterator(CountsItems, DefersState[T]):
         return {"position": self._position}
 
     def defer_state(self) -> DeferredState:
-        return partial(_state_at, self._position)
+        return partial(dict, position=self._position)
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
         self._position = unpack_position(self._stage, position, self._stage.length)
-
-
-def _state_at(position: int) -> State:
-    return {"position": position}

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
-from ..core import Block, Items, Stage, StageIterator, block_length
+from ..core import Block, Items, StageIterator, block_length
 from ..core.block import concatenate
 from ..core.reach import Reach, reached_all
 from ..errors import InvalidArgument, StateMismatch
@@ -21,45 +21,12 @@ from ..state.value import State, unpack, unpack_count
 T = TypeVar("T")
 
 
-class OwnedPartitions(Protocol):
-    """Partitions of known lengths, owned by ranks."""
-
-    @property
-    def count(self) -> int:
-        """Number of partitions of all ranks."""
-
-    @property
-    def upstream(self) -> Stage[Any]:
-        """The pipeline of partition 0."""
-
-    @property
-    def numbers(self) -> range:
-        """The partitions of this rank."""
-
-    @property
-    def ranks(self) -> int:
-        """Number of ranks."""
-
-    @property
-    def uneven(self) -> str:
-        """``"drop"`` ends all ranks with the shortest; ``"pad"`` lets the others repeat items."""
-
-    def own_total(self) -> int:
-        """Number of items of all partitions of this rank."""
-
-    def steps_after(self, positions: Mapping[int, int]) -> int:
-        """Steps left on every rank, given how many items each partition has handed out."""
-
-    def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[Any]:
-        """An iterator over the partitions of this rank, in workers unless ``plainly``."""
-
-
 class EvenIterator(StageIterator[T]):
     """Iterates over the partitions of a rank, and ends after the same step as all ranks."""
 
-    _stage: OwnedPartitions
+    _stage: Any  # a `Partition`, which starts it
 
-    def __init__(self, stage: OwnedPartitions, epoch: int) -> None:
+    def __init__(self, stage: Any, epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch
         self._own: StageIterator[T] = stage.start_own(epoch)
@@ -132,16 +99,11 @@ class EvenIterator(StageIterator[T]):
         again, self._again = self._again, None
         if again is not None:
             again.close()
-        self._again = again = self._stage.start_own(self._start_epoch, plainly=True)
+        self._again = self._stage.start_own(self._start_epoch, plainly=True)
         passed = -self._left % total
-        again.skip(passed)
+        self._again.skip(passed)
         self._left_at_end = self._left - (total - passed)
-        return again
-
-    def _evens_out_alike(self, ranks: Any, uneven: Any) -> bool:
-        if type(ranks) is not int or type(uneven) is not str:
-            return False
-        return (ranks, uneven) == (self._stage.ranks, self._stage.uneven)
+        return self._again
 
     def _reached(self) -> Iterator[Reach]:
         if not self._knows_all:
@@ -168,9 +130,10 @@ class EvenIterator(StageIterator[T]):
         rest = self._stage.own_total() - done
         self._may_repeat = self._stage.uneven == "pad" and rest <= 0
         self._knows_all = len(positions) == self._stage.count
+        of_as_many = type(ranks) is int and ranks == self._stage.ranks
         if self._knows_all:
             self._left = self._stage.steps_after(positions)
-        elif self._evens_out_alike(ranks, uneven):
+        elif of_as_many and type(uneven) is str and uneven == self._stage.uneven:
             most = self._stage.steps_after({})
             self._left = unpack_count(self._stage, "left", left, most, f"{most} steps")
         else:

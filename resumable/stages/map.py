@@ -115,12 +115,6 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
         """Ranks stay in step unless items may be dropped, since the state counts those too."""
         return PARTS | RANK if self.drops else NOTHING
 
-    @property
-    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
-        if not self.workers:
-            return ()
-        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
-
     def relation(self, epoch: int) -> Relation:
         if self.drops:
             return Held(self, epoch, like=Same)

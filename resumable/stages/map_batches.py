@@ -119,17 +119,11 @@ class MapBatches(CallsInWorkers[Any]):
 
 
 @final
-class _Expanded:
+class _Expanded(StandIn[Callable[[Any], Iterable[Any]]]):
     """Calls a function with a batch, and makes a block of what it returns; it is sent to workers."""
 
-    def __init__(self, fn: Callable[[Any], Iterable[Any]]) -> None:
-        self._fn = fn
-
     def __call__(self, batch: Block) -> Block:
-        return _as_block(self._fn(batch))
-
-    def __repr__(self) -> str:
-        return repr(self._fn)
+        return _as_block(self.fn(batch))
 
 
 @final

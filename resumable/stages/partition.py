@@ -32,7 +32,7 @@ from ..core import (
 from ..core.arguments import check_below, check_choice
 from ..core.deal import Deal
 from ..core.epochs import ByEpoch
-from ..core.graph import walk, with_inputs
+from ..core.graph import rebuilt, walk, with_inputs
 from ..core.relation import kind_of
 from ..core.stage import InputShadows, OwnsPartitions, RunsAhead
 from ..errors import InvalidArgument
@@ -292,12 +292,6 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         stages = down_to_parts(self.upstream)
         return any(isinstance(found, Exclude) and found.changes for found in stages)
 
-    @property
-    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
-        if not self.workers:
-            return ()
-        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.uneven == "keep" or self.ranks == 1 or self.length == math.inf:
             return self.start_own(epoch)
@@ -306,11 +300,8 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
         """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
         config = self._workers_config._replace(workers=0) if plainly else self._workers_config
-        if self.placing:
-            return PlacedPartitionIterator(
-                self, self.numbers, self.pipelines, epoch, config, count=self.count
-            )
-        return PartitionIterator(self, self.numbers, self.pipelines, epoch, config)
+        kind = PlacedPartitionIterator if self.placing else PartitionIterator
+        return kind(self, epoch, config)
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
         """Those of this rank's partitions that go to rank ``index`` of ``count``."""
@@ -380,9 +371,8 @@ def has_partitions(stage: Stage[Any]) -> bool:
 
 def _for_partition(stage: Stage[T], number: int) -> Stage[T]:
     """The pipeline of a partition, for partition ``number``."""
-    if isinstance(stage, Part):
-        return dataclasses.replace(stage, index=number)
-    inputs = tuple(_for_partition(upstream, number) for upstream in stage.inputs)
-    if all(new is old for new, old in zip(inputs, stage.inputs, strict=True)):
-        return stage
-    return with_inputs(stage, inputs)
+
+    def change(_: int, found: Stage[Any]) -> Stage[Any]:
+        return dataclasses.replace(found, index=number) if isinstance(found, Part) else found
+
+    return rebuilt(stage, change)

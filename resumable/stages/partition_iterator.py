@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core import DefersState, Indices, SourceItem, Stage
+from ..core import DefersState, Indices, SourceItem
 from ..core.combine import PLANNED_AT_ONCE, UNPLANNED, TurnsIterator
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.stage_iterator import DeferredState, state_deferrer
@@ -41,31 +41,25 @@ class _TurnProgress(NamedTuple):
 
 
 class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], ReusesWorkers):
-    """Motion through partitions, which workers may run.
+    """Motion through the partitions of a rank, which workers may run.
+
+    In its methods ``numbers`` are indices into the partitions of the rank, as in every `TurnsIterator`.
 
     Args:
       stage: the stage whose motion it is.
-      numbers: of the partitions. In the other methods, ``numbers`` are indices into these, as in every
-        `TurnsIterator`.
-      pipelines: of the partitions, in the same order.
       epoch: its number.
       config: what runs the pipelines.
     """
 
+    _stage: Any  # a `Partition`, which starts it
+
     # Noting the state of a partition may cost more than its item. So only partitions that have
     # moved since the last time are noted.
 
-    def __init__(
-        self,
-        stage: Stage[T],
-        numbers: Sequence[int],
-        pipelines: Sequence[Stage[T]],
-        epoch: int,
-        config: PartitionWorkersConfig,
-    ) -> None:
+    def __init__(self, stage: Any, epoch: int, config: PartitionWorkersConfig) -> None:
+        numbers, pipelines = stage.numbers, stage.pipelines
         super().__init__(stage, epoch, reads=pipelines)
         self._partition_ids = list(numbers)
-        self._pipelines = pipelines
         self._start_epoch = epoch
         # The turns that were planned last.
         self._planned = NO_TURNS
@@ -155,7 +149,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         )
 
     def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
-        for pipeline, upstream in zip(self._pipelines, self._upstreams, strict=True):
+        for pipeline, upstream in zip(self._stage.pipelines, self._upstreams, strict=True):
             if isinstance(upstream, WorkerPartition):
                 yield upstream.skipped_in(pipeline, path)
             else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
-from ..core import Block, Indices, Stage, block_items
-from ..workers.partition_pool import PartitionWorkersConfig
+from ..core import Block, Indices, block_items
 from .partition_iterator import PartitionIterator
 
 
@@ -18,28 +17,7 @@ class PlacedPartitionIterator(PartitionIterator[Any]):
 
     The place is position * ``count`` + number of the partition. It depends neither on who owns the
     partition nor on which others have ended.
-
-    Args:
-      stage: as for `PartitionIterator`.
-      numbers: as there.
-      pipelines: as there.
-      epoch: as there.
-      config: as there.
-      count: number of partitions of all ranks.
     """
-
-    def __init__(
-        self,
-        stage: Stage[Any],
-        numbers: Sequence[int],
-        pipelines: Sequence[Stage[Any]],
-        epoch: int,
-        config: PartitionWorkersConfig,
-        *,
-        count: int,
-    ) -> None:
-        super().__init__(stage, numbers, pipelines, epoch, config)
-        self._count_of_all = count
 
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
         places = self._places(numbers)
@@ -61,4 +39,5 @@ class PlacedPartitionIterator(PartitionIterator[Any]):
         before = np.empty_like(numbers)
         before[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
         positions = np.array(self._counted.positions, np.int64)[numbers] + before
-        return positions * self._count_of_all + np.array(self._partition_ids, np.int64)[numbers]
+        count: int = self._stage.count
+        return positions * count + np.array(self._partition_ids, np.int64)[numbers]

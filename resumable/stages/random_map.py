@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..core import (
     derived,
 )
 from ..core.arguments import check_field
+from ..core.callables import StandIn
 from ..core.reach import Reach
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.transform import ThroughIterator
@@ -232,15 +233,9 @@ def _tell_of_placed(listener: SkipListener, number: int, error: Exception, place
 
 
 @final
-class _WithGenerator(Generic[T]):
+class _WithGenerator(StandIn[Callable[[Any, np.random.Generator], Any]]):
     """Calls a function with an item and the generator of its place; it is sent to workers."""
 
-    def __init__(self, fn: Callable[[Any, np.random.Generator], T]) -> None:
-        self._fn = fn
-
-    def __call__(self, placed: Placed) -> T:
+    def __call__(self, placed: Placed) -> Any:
         key, place, item = placed
-        return self._fn(item, generator(key, place))
-
-    def __repr__(self) -> str:
-        return repr(self._fn)
+        return self.fn(item, generator(key, place))

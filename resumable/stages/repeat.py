@@ -63,8 +63,6 @@ FIXED_IN_LATER_EPOCHS: Final = (
     "only in the first, or where all epochs of the data are alike"
 )
 
-# Epochs whose random access is kept at a time.
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,18 +110,15 @@ class Repeat(Transform[T]):
         check_later_epochs(self.upstream)
         check_field(self, "epochs", check_int, optional=True, minimum=0)
         if self.length not in (None, math.inf) and self.length > MOST_ITEMS:
+            lengths = " and ".join(map(str, self._runs_from(self._first_epoch).lengths))
             raise InvalidArgument(
-                f"epochs must make at most 2**62 items, got {self.epochs} of {self._lengths_shown}"
+                f"epochs must make at most 2**62 items, got {self.epochs} of {lengths}"
             )
 
     @derived
     def split(self) -> Stage[T]:
         """Upstream, as a `ByEpoch` if it changes with the epoch."""
         return by_epoch(self.upstream)
-
-    @property
-    def _lengths_shown(self) -> str:
-        return " and ".join(map(str, self._runs_from(self._first_epoch).lengths))
 
     def relation(self, epoch: int) -> Relation:
         epoch = self._made_for(epoch)
@@ -134,9 +129,7 @@ class Repeat(Transform[T]):
             split=self.split,
             runs=runs,
             is_first=not epoch and not self._first_epoch,
-            input_at=lambda number: InputItems(
-                self.in_pass(epoch, number), self.epoch_of(epoch, number)
-            ),
+            input_at=partial(self.in_pass, epoch),
             in_partition=partial(is_in_partition, self),
             in_order=not runs.known,  # only a finite length decides which epoch an index is in
         )
@@ -187,9 +180,10 @@ class Repeat(Transform[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return RepeatIterator(self, self._made_for(epoch))  # a cache starts all epochs in 0
 
-    def in_pass(self, epoch: int, number: int) -> Stage[T]:
+    def in_pass(self, epoch: int, number: int) -> InputItems:
         """Upstream in pass ``number`` of ``epoch``."""
-        return in_epoch(self.split, self.epoch_of(epoch, number))
+        own = self.epoch_of(epoch, number)
+        return InputItems(in_epoch(self.split, own), own)
 
     def _made_for(self, epoch: int) -> int:
         """``epoch``, or the first epoch of its own that it is made for, if that comes later."""
@@ -436,8 +430,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
 
     def _started(self, number: int) -> StageIterator[Any]:
         """Upstream at the start of epoch ``number``."""
-        stage = self._stage
-        epoch = stage.epoch_of(self._start_epoch, number)
-        upstream = in_epoch(stage.split, epoch).start(epoch)
+        stage, epoch = self._stage.in_pass(self._start_epoch, number)
+        upstream: StageIterator[Any] = stage.start(epoch)
         reuse_workers(upstream, self._source)
         return upstream

@@ -91,7 +91,7 @@ class Shuffle(LookedUp[T], Transform[T]):
         )
 
     def _order(self, epoch: int) -> Permutation | BlockPermutation:
-        count, seed, block = len(self.upstream), self.seed, self.block
+        count, seed, block = int(known_length(self.upstream)), self.seed, self.block
         if block is None:
             return permutation(count, seed, epoch)
         return block_permutation(count, block, seed, epoch)

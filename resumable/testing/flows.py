@@ -19,7 +19,6 @@ from ..core.relation import (
     Same,
     kind_of,
     one_for_each,
-    relation_of,
 )
 from ..core.stage import Stage, by_index
 from ..errors import InvalidArgument, shorten
@@ -37,7 +36,7 @@ def items_flow_as_declared(pipeline: Pipeline[Any], limit: int = FEW) -> None:
     Inputs that have ``limit`` items or more are tried as far as that.
     """
     stage = without_threads(pipeline.stage)
-    relation = relation_of(stage, 0)
+    relation = stage.relation(0)
     if relation is None or has_partitions(stage):
         return
     left = first_items(Pipeline(stage), limit)

@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar, final
 from ..core.block import Block, Indices, block_length
 from ..core.graph import rebuilt, walk
 from ..core.indexed import Indexed
+from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
+from ..pipeline import Pipeline
 from ..stages.partition import Partition
 
 T = TypeVar("T")
@@ -38,6 +40,16 @@ def reads_of_next(iterator: Iterator[Any], items: int, counter: Counter[int]) ->
     for _ in islice(iterator, items):
         pass
     return counter.total() - before
+
+
+def reread(
+    pipeline: Pipeline[Any], iterator: PipelineIterator[Any], items: int, counter: Counter[int]
+) -> int:
+    """How many items a resume where ``iterator`` stands reads beyond what the next ``items`` take, which it draws."""
+    state = iterator.get_state()
+    needed = reads_of_next(iterator, items, counter)
+    with pipeline.resume(state) as resumed:
+        return max(reads_of_next(resumed, items, counter) - needed, 0)
 
 
 def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> Stage[Any]:

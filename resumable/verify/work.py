@@ -23,7 +23,7 @@ from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..testing.digest import item_digest
 from ..triggers import AtEnd, AtSteps, EverySteps, Trigger
-from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
+from .counted import AFTER_RESUME, after_resume, counted, reread
 from .runs import Digests, PipelineRun, Watch, draw
 
 TIMINGS: Final = 50
@@ -260,10 +260,7 @@ class Measure(Work):
         most, items = 0, after_resume(stage)
         with iter(pipeline) as iterator:
             for _ in _stopping(iterator, self.positions):
-                state = iterator.get_state()
-                needed = reads_of_next(iterator, items, counter)
-                with pipeline.resume(state) as resumed:
-                    most = max(most, reads_of_next(resumed, items, counter) - needed)
+                most = max(most, reread(pipeline, iterator, items, counter))
         return most
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,6 +25,8 @@ from .table import table_lines
 
 LONGEST_FIELD: Final = 60
 LONGEST_INTEGER: Final = 10_000
+MOST_LEVELS: Final = 200
+"""How many levels of lists and dicts are shown, which is more than those of a state."""
 
 
 @final
@@ -165,14 +168,17 @@ def show(value: Any) -> str:
     return shorten(value)
 
 
-def as_json(value: Any) -> Any:
-    """``value`` in terms of JSON; what JSON has no form for becomes a dict that says what it was."""
+def as_json(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """``value`` in terms of JSON; what JSON has no form for, or has more ``levels``, becomes a dict that says what it was."""
+    if not levels:  # a fingerprint from elsewhere
+        return {"nested": shorten(value)}
+    inner = partial(as_json, levels=levels - 1)
     if isinstance(value, Column):
-        return as_json(dict(value.values))
+        return inner(dict(value.values))
     if isinstance(value, dict):
-        return {str(key): as_json(item) for key, item in value.items()}
+        return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [as_json(item) for item in value]
+        return list(map(inner, value))
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, complex):

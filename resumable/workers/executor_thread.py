@@ -18,7 +18,7 @@ from ..core.block import Block, block_length
 from .answers import Job
 from .chunk_work import LONGEST_SECONDS, Outcome
 from .sizes import approximate_bytes
-from .threads import PATIENCE, Threads
+from .threads import Threads
 from .workers import Workers
 
 CHUNK_SECONDS: Final = 0.01
@@ -92,9 +92,6 @@ class ExecutorWorkers(Workers):
         self._threads.submit(request)
         return request
 
-    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
-        self._threads.wait(answer)
-
     def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
         assert isinstance(answer, ChunkRequest)
         outcome = super().outcome(answer, at)
@@ -113,9 +110,3 @@ class ExecutorWorkers(Workers):
         in_bytes = CHUNK_BYTES / max(outcome.size / tried, sent, 1)
         most = min(GROWTH * self.chunk_size, LARGEST_CHUNK)
         self.chunk_size = max(int(min(in_time, in_bytes, most)), 1)
-
-    def stop(self) -> None:
-        self._threads.stop()
-
-    def close(self, seconds: float = PATIENCE) -> bool:
-        return self._threads.close(seconds)

@@ -18,6 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, final
 
@@ -26,7 +27,6 @@ from ..core.home_process import HomeProcess
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items, StageIterator
-from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem, PackedState
 from .answers import Job
@@ -94,6 +94,7 @@ class PartitionPool:
       stage: the argument.
       epoch: the argument.
       run: a name of its own, for tasks.
+      process: the one that has the workers.
     """
 
     def __init__(self, config: PartitionWorkersConfig, stage: Stage[Any], epoch: int) -> None:
@@ -107,7 +108,7 @@ class PartitionPool:
         # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
         # iterator running.
         self._partitions: list[weakref.ref[WorkerPartition[Any]]] = []
-        self._process = HomeProcess()
+        self.process = HomeProcess()
 
     def add(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
         """Add partition ``number``, which a worker runs from where ``inner`` stands. ``inner`` is not moved."""
@@ -118,10 +119,6 @@ class PartitionPool:
     def use_workers_of(self, source: WorkerSource) -> None:
         """Take workers from ``source``, and leave them there at the end of the epoch."""
         self._source = source
-
-    def check_home(self) -> None:
-        """Refuse to go on in a forked process, which does not have the workers."""
-        self._process.check_workers_of(self.stage)
 
     def start(self) -> None:
         """Start the workers and submit the first tasks, unless that is done."""
@@ -170,11 +167,11 @@ class PartitionPool:
 
     def close(self) -> None:
         """End the workers; may be called again."""
-        if not self._process.is_this_one():
+        if not self.process.is_this_one():
             return  # after a fork, the workers and their locks are the parent's
         workers, self._workers = self._workers, []
         for worker in workers:
-            worker.close_log()
+            worker.log.close()
         if not close_all([worker.pool for worker in workers]):
             warnings.warn(
                 f"workers of {self.stage!r} are still busy after {PATIENCE:g} s; they end when "
@@ -187,6 +184,7 @@ class PartitionPool:
 
 
 @final
+@dataclass(eq=False)
 class _Worker:
     """One worker.
 
@@ -195,29 +193,13 @@ class _Worker:
       deaths: how often it died.
       suspects: partitions whose tasks it had when it died. While there are some, a task is submitted
         only when its items are needed, and its calls are noted.
+      log: in which tasks note these calls.
     """
 
-    def __init__(self, pool: Workers) -> None:
-        self.pool = pool
-        self.deaths = 0
-        self.suspects: set[int] = set()
-        self._log: CallLog | None = None
-
-    def open_log(self) -> str:
-        """The path of a file in which the next task notes its calls."""
-        if self._log is None:
-            self._log = CallLog()
-        return self._log.path
-
-    def last_call(self) -> Call | None:
-        """What the worker was calling when it died over a watched task."""
-        return self._log and self._log.read()
-
-    def close_log(self) -> None:
-        """Remove the file of the calls; may be called again."""
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+    pool: Workers
+    deaths: int = 0
+    suspects: set[int] = field(default_factory=set)
+    log: CallLog = field(default_factory=CallLog)
 
 
 @final
@@ -256,7 +238,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def _iterate(self) -> Iterator[T]:
         while True:
-            self._pool.check_home()
+            self._pool.process.check_workers_of(self._pool.stage)
             while not self._ready:
                 if self._end is not None:
                     self._handed_out = self._end
@@ -284,7 +266,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def _submit(self, count: int) -> None:
         self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths
-        log = self.worker.open_log() if self._alone else None
+        log = self.worker.log.path if self._alone else None
         position = self._received or self._position
         self._wanted = count
         self._answer = self.worker.pool.submit([self._task(position, count, log)])
@@ -337,27 +319,25 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         if delivery.end is not None:
             self._end = delivery.end
             self._pool.release_if_done()
-        report_skips(self._pool.stage.inputs[0], delivery.skips)
+        if delivery.skips:
+            report_skips(self._pool.stage.inputs[0], delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
         worker.deaths += 1
-        self._deaths = self._deaths.and_one(self._alone, worker.last_call())
+        self._deaths = self._deaths.and_one(self._alone, worker.log.read())
         if self._deaths.go_alone:
             worker.suspects.update(self._pool.in_work(worker), [self.number])
         if not self._deaths.too_many:
             return
-        died, call = self._death_error(self._deaths, error), self._deaths.call
+        call, count = self._deaths.call, self._deaths.count
+        died = death_error(self._pool.stage, self._work_described(call), error, count)
         if call is None or call.key is None or not self._deaths.alike:
             raise died from error
         self._dropped[call.key] = str(died)  # by its map, if that may drop items
         self._deaths = NO_DEATHS
-
-    def _death_error(self, deaths: Deaths, error: BaseException) -> WorkerError:
-        work = self._work_described(deaths.call)
-        return death_error(self._pool.stage, work, error, deaths.count)
 
     def _at(self) -> str:
         return f"{self._pool.stage!r}, at {self._work_described(None)}"

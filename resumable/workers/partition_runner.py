@@ -48,28 +48,22 @@ class IdlePartitions:
         return running
 
     def keep(self, task: PartitionTask, running: RunningPartition) -> None:
-        """Keep the partition of ``task`` for its next task."""
+        """Keep the partition of ``task`` for its next task, and close those beyond the bounds."""
+        dropped = []
         with self._lock:
             self._running[task.run, task.number] = running
             self._used.pop(task.run, None)
-            self._used[task.run] = monotonic()
-            dropped = self._remove_excess(self._used[task.run])
+            now = self._used[task.run] = monotonic()
+            oldest, used = next(iter(self._used.items()))
+            while len(self._used) > MOST_RUNS or now - used >= IDLE_SECONDS:
+                del self._used[oldest]
+                keys = [key for key in self._running if key[0] == oldest]
+                dropped += [self._running.pop(key) for key in keys]
+                oldest, used = next(iter(self._used.items()))
+            if len(self._running) > MOST_RUNNING:
+                dropped.append(self._running.pop(next(iter(self._running))))
         for each in dropped:
             each.close()
-
-    def _remove_excess(self, now: float) -> list[RunningPartition]:
-        """Remove and return what is beyond the bounds."""
-        dropped = []
-        while True:
-            oldest, used = next(iter(self._used.items()))
-            if len(self._used) <= MOST_RUNS and now - used < IDLE_SECONDS:
-                break
-            del self._used[oldest]
-            keys = [key for key in self._running if key[0] == oldest]
-            dropped += [self._running.pop(key) for key in keys]
-        if len(self._running) > MOST_RUNNING:
-            dropped.append(self._running.pop(next(iter(self._running))))
-        return dropped
 
     def close(self) -> None:
         """Close all that are here."""

@@ -1,12 +1,13 @@
 """Tell the loop which items workers have dropped."""
 
 # A function `on_skip` of the user stays with the loop: it may note numbers in a list, and a worker in
-# another process would note them in a copy. In the worker, `_SkipRecorder` stands in its place.
+# another process would note them in a copy. In the worker, a `SkipRecorder` stands in its place.
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from ..core.graph import rebuilt, walk
@@ -32,45 +33,34 @@ class DroppedItem(NamedTuple):
 
 
 @final
-class ListenerStandIn:
-    """Stands for a function ``on_skip`` on the way to a worker.
+@dataclass(eq=False)
+class SkipRecorder:
+    """Stands for a function ``on_skip`` on the way to a worker, and records there the items that are dropped.
 
     Attributes:
-      takes_item: whether that takes the item.
+      stage: the number of its stage in the order of `walk`.
+      takes_item: whether the function takes the item.
+      skips: where items are recorded.
     """
 
-    def __init__(self, takes_item: bool) -> None:
-        self.takes_item = takes_item
+    stage: int
+    takes_item: bool
+    skips: list[DroppedItem] = field(default_factory=list)
 
     def __call__(self, number: int, error: Exception, item: Any) -> None:
-        raise NotImplementedError
-
-
-@final
-class _SkipRecorder:
-    """Stands for a function ``on_skip`` in a worker, and records the items that are dropped."""
-
-    def __init__(self, stage: int, takes_item: bool, skips: list[DroppedItem]) -> None:
-        self._stage = stage
-        self._takes_item = takes_item
-        self._skips = skips
-
-    def __call__(self, number: int, error: Exception, item: Any) -> None:
-        self._skips.append(
-            DroppedItem(self._stage, number, Failure(error), item if self._takes_item else None)
+        self.skips.append(
+            DroppedItem(self.stage, number, Failure(error), item if self.takes_item else None)
         )
 
 
 def without_listeners(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline without the functions ``on_skip`` of the user, for workers."""
-    return _with_on_skip(stage, lambda _, on_skip: ListenerStandIn(takes_item(on_skip)))
+    return _with_on_skip(stage, lambda number, on_skip: SkipRecorder(number, takes_item(on_skip)))
 
 
 def with_recorders(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
     """What `without_listeners` has returned, in a worker; dropped items are recorded in ``skips``."""
-    return _with_on_skip(
-        stage, lambda number, known: _SkipRecorder(number, known.takes_item, skips)
-    )
+    return _with_on_skip(stage, lambda _, recorder: dataclasses.replace(recorder, skips=skips))
 
 
 def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage[Any]:

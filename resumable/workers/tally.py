@@ -38,8 +38,10 @@ class MayDropItems(Stage[T]):
 
     @property
     def skip_listener(self) -> SkipListener | None:
-        """What is called for an item that is left out."""
-        return skip_listener_of(self.on_skip)
+        """``on_skip`` as it is called: the item comes third, which only some functions take."""
+        if self.on_skip is None or takes_item(self.on_skip):
+            return self.on_skip
+        return partial(_without_item, self.on_skip)
 
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
@@ -133,13 +135,6 @@ class Tally:
     def _begin(self, tried: int | None, upstream: StageIterator[Any]) -> None:
         self._before = _index_of(upstream) if tried is None else tried
         self._counted = 0
-
-
-def skip_listener_of(on_skip: OnSkip | None) -> SkipListener | None:
-    """``on_skip`` as it is called: the item comes third, which only some functions take."""
-    if on_skip is None or takes_item(on_skip):
-        return on_skip
-    return partial(_without_item, on_skip)
 
 
 def takes_item(on_skip: OnSkip) -> bool:

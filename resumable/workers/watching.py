@@ -48,28 +48,31 @@ class Call(NamedTuple):
 
 @final
 class CallLog:
-    """A file for the call that a process is making.
+    """A file for the call that a process is making, which there is once `path` has been asked for."""
 
-    Attributes:
-      path: of the file.
-    """
+    _path = ""
 
-    def __init__(self) -> None:
-        descriptor, self.path = tempfile.mkstemp(prefix="resumable-call-")
-        os.close(descriptor)
-        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        if not self._path:
+            descriptor, self._path = tempfile.mkstemp(prefix="resumable-call-")
+            os.close(descriptor)
+            self._finalizer = weakref.finalize(self, _remove, self._path, os.getpid())
+        return self._path
 
     def read(self) -> Call | None:
         """The call that was begun and not ended."""
         try:
-            key, words = json.loads(Path(self.path).read_bytes())
+            key, words = json.loads(Path(self._path).read_bytes())
         except (OSError, ValueError):
             return None
         return Call(key and tuple(key), words)
 
     def close(self) -> None:
         """Remove the file; may be called again."""
-        self._finalizer()
+        if self._path:
+            self._finalizer()
 
 
 def _remove(path: str, process: int) -> None:

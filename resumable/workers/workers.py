@@ -72,6 +72,9 @@ class Workers(ABC):
     die_together = False
     """Whether all that is in work is lost with a worker that dies, and not only what it had itself."""
 
+    _threads: Threads
+    """Do the work, or hand it to an executor; a subclass without them says itself how to wait, stop and close."""
+
     def begin_epoch(self) -> None:  # noqa: B027  # most have nothing to do
         """Work for another iterator; what the function refers to may have changed."""
 
@@ -83,7 +86,6 @@ class Workers(ABC):
         """The same where nothing else of this iterator is in work, and a worker may die of ``block``."""
         return self.submit(block)
 
-    @abstractmethod
     def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
         """Wait until ``answer`` is given.
 
@@ -91,6 +93,7 @@ class Workers(ABC):
           answer: what `submit` returned.
           at: says which stage waits, and for which item, in a warning.
         """
+        self._threads.wait(answer)
 
     def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
         """Wait for the outcome of what was submitted; arguments as for `wait`.
@@ -102,16 +105,16 @@ class Workers(ABC):
         self.wait(answer, at)
         return answer.result()
 
-    @abstractmethod
     def stop(self) -> None:
         """Let what was started here end, without waiting for it."""
+        self._threads.stop()
 
-    @abstractmethod
     def close(self, seconds: float = PATIENCE) -> bool:
         """End what was started here; returns whether it has ended within ``seconds``.
 
         May be called again.
         """
+        return self._threads.close(seconds)
 
 
 def close_all(workers: Collection[Workers]) -> bool:
@@ -133,12 +136,3 @@ class ThreadWorkers(Workers):
         job = Job(partial(attempt, self._call.fn, block, self._call.drop))
         self._threads.submit(job)
         return job
-
-    def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
-        self._threads.wait(answer)
-
-    def stop(self) -> None:
-        self._threads.stop()
-
-    def close(self, seconds: float = PATIENCE) -> bool:
-        return self._threads.close(seconds)

@@ -722,8 +722,8 @@ MUTATIONS: Final = [
     Mutation(RUNS, "range(first_place, first_place + last - first)", "range(0, last - first)"),
     Mutation(
         RUNS,
-        "return map(self._item, self._indices[places.start : places.stop].tolist())",
-        "return iter(list(map(self._item, self._indices[places.start : places.stop].tolist())))",
+        "return map(self.item_at, self.indices[places.start : places.stop].tolist())",
+        "return iter(list(map(self.item_at, self.indices[places.start : places.stop].tolist())))",
     ),
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
     Mutation(INDEXED, "        foreseeing.discard(self)\n", ""),

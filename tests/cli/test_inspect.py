@@ -246,6 +246,21 @@ def test_a_fingerprint_from_elsewhere_is_shown_as_it_is(fingerprint: str) -> Non
     assert "\x1b" not in lines[0]
 
 
+@pytest.mark.parametrize("levels", [100, 700, 900])
+def test_a_field_from_elsewhere_may_be_nested_deeply(
+    levels: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field, source = "[" * levels + "]" * levels, '["Range",{"stop":9}]'
+    fingerprint = f'["ByEpoch",{{"starts":[0,1]}},["Batch",{{"size":{field}}},{source}],{source}]'
+    path = tmp_path / "input-000000000001.ckpt"
+    path.write_bytes(encode(rs.Checkpoint(1, 0.0, {"fingerprint": fingerprint})))
+    assert run(capsys, "inspect", path)[0] == 0
+    status, out, _ = run(capsys, "inspect", path, "--json")
+    assert status == 0
+    (argument,) = json.loads(out)["arguments"]
+    assert ("nested" in str(argument["pairs"])) == (levels > 100)
+
+
 def test_ages_are_told_in_the_two_largest_units() -> None:
     ages = [0, 59.6, 3600, 90061, -5, 1e300]
     assert [show_age(age) for age in ages] == [

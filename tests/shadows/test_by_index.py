@@ -21,7 +21,7 @@ from resumable.core import IndexedIterator, Relation, StageIterator, Transform
 from resumable.core.graph import walk
 from resumable.core.origin import BatchOrigin, Name, Origin
 from resumable.core.record_source import RecordSource, kind_of_source
-from resumable.core.relation import Grouped, Repeated, Sliced, relation_of
+from resumable.core.relation import Grouped, Repeated, Sliced
 from resumable.shadows.by_index import (
     ItemSpan,
     Sought,
@@ -141,7 +141,7 @@ def test_a_source_knows_its_items_by_the_numbers_of_their_records(catalogue_data
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_relation_and_its_inverse_agree(name: str) -> None:
-    relation = relation_of(SHAPES[name](rs.range(13)).stage, 0)
+    relation = SHAPES[name](rs.range(13)).stage.relation(0)
     if relation is None or isinstance(relation, Repeated):  # whose inputs are its epochs
         return
     outputs = np.arange(int(min(relation.length or 0, MOST)))

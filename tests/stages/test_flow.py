@@ -22,7 +22,7 @@ from resumable.core import (
     SteadyIterator,
     block_items,
 )
-from resumable.core.relation import kind_of, relation_of
+from resumable.core.relation import kind_of
 from resumable.testing import check_stage
 
 RANKS = 2
@@ -112,7 +112,7 @@ def test_after_shard_a_random_map_knows_the_order_that_all_ranks_share() -> None
 
 def facts(kind: type[Any]) -> tuple[bool, bool, Any, bool]:
     stage = rs.range(9).apply(kind).stage
-    relation: Any = relation_of(stage, 0)
+    relation: Any = stage.relation(0)
     return stage.unchanged, stage.alone, kind_of(stage), relation.in_order
 
 

@@ -128,7 +128,9 @@ def test_escapes_comments_and_spaces_mean_what_they_mean_to_the_standard_library
     if expected is not None:
         assert fields_of(data, dialect) == expected
     else:
-        with pytest.raises(rs.MalformedItem, match=r"a quote is not closed|an escape is not closed"):
+        with pytest.raises(
+            rs.MalformedItem, match=r"a quote is not closed|an escape is not closed"
+        ):
             fields_of(data, dialect)
 
 

@@ -115,7 +115,7 @@ def csv(
       cache: of remote files on a local disk.
 
     Raises:
-      MalformedItem: with file and record, counted from 1 with the header, comments and blank lines: while
+      MalformedItem: with file and record, counted from 0 with the header, comments and blank lines: while
         iterating, if a record has another number of fields, a quote or an escape that is not closed, a ``\r``
         outside quotes that ends no line, or a NUL, cannot be decoded, or has a field above ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once,
         if a file begins with no header.

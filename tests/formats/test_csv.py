@@ -256,7 +256,7 @@ def test_a_damaged_record_is_named_or_left_out(tmp_path: Path, record: str | byt
     iterator = iter(rs.csv(path))
     assert next(iterator) == {"id": "1", "text": "a"}
     for _ in range(2):
-        with pytest.raises(rs.MalformedItem, match=f"data.csv, record 4: .*{ERRORS[record]}"):
+        with pytest.raises(rs.MalformedItem, match=f"data.csv, record 3: .*{ERRORS[record]}"):
             next(iterator)
     skipped: list[int] = []
     rows = rs.csv(path, on_error="skip", on_skip=lambda number, error: skipped.append(number))
@@ -275,7 +275,7 @@ def test_an_open_quote_costs_no_memory_and_is_seen(
     ends = [end for part in PLAIN.format.scan(MemoryReader(data), 0) for end in part.ends.tolist()]
     assert len(ends) == 2
     assert ends[1] == 4 + max(4096, before + 2)
-    with pytest.raises(rs.MalformedItem, match="record 2: a quote is not closed"):
+    with pytest.raises(rs.MalformedItem, match="record 1: a quote is not closed"):
         fields_of(data)
 
 
@@ -292,7 +292,7 @@ def test_files_with_other_headers_are_refused_at_once(tmp_path: Path) -> None:
     ("content", "options", "error", "message"),
     [
         ("a,a\n", {}, rs.InvalidArgument, "columns that differ, got 'a' twice in .*data.csv"),
-        ('a,"b\n1', {}, rs.MalformedItem, "data.csv, record 1: a quote is not closed"),
+        ('a,"b\n1', {}, rs.MalformedItem, "data.csv, record 0: a quote is not closed"),
         ("x" * (LARGEST_HEADER + 5000), {}, rs.MalformedItem, r"no header in 1048576 bytes; it ends with \\n or"),
         ("a,b\n", {"columns": ["c"]}, rs.InvalidArgument, r"columns must be among \['a', 'b'\], got 'c'"),
         ("a,b\n", {"columns": []}, rs.InvalidArgument, "at least one"),
@@ -312,7 +312,7 @@ def test_files_with_other_headers_are_refused_at_once(tmp_path: Path) -> None:
         ("a,b\n", {"comment": 1}, rs.InvalidType, "comment must be a string"),
         ("a,b\n", {"skipinitialspace": 1}, rs.InvalidType, "skipinitialspace must be"),
         ("a,b\n", {"skipinitialspace": True, "delimiter": " "}, rs.InvalidArgument, "delimiter must not be a space"),
-        ("a,b\r1,2\r", {}, rs.MalformedItem, r"record 1: new-line .* convert a file whose lines end with \\r alone"),
+        ("a,b\r1,2\r", {}, rs.MalformedItem, r"record 0: new-line .* convert a file whose lines end with \\r alone"),
         ("a,b\n", {"encoding": "utf-16"}, rs.InvalidArgument, "keep newlines and quotes"),
         ("a,b\n", {"encoding": "iso2022_jp"}, rs.InvalidArgument, "keep newlines and quotes"),
         ("a,b\n", {"encoding": "nonsense"}, rs.InvalidArgument, "known to Python"),

@@ -324,7 +324,7 @@ def test_a_scan_may_have_found_nothing_since_the_damage(tmp_path: Path) -> None:
     located = rs.Pipeline(records(Format("test", "piece", scan), tmp_path / "a.gz"))
     with iter(located.map(lambda record: record.data)) as iterator:
         assert next(iterator) == b"1234"
-        with pytest.raises(rs.MalformedItem, match=r"a\.gz, piece 2: the compressed file ends"):
+        with pytest.raises(rs.MalformedItem, match=r"a\.gz, piece 1: the compressed file ends"):
             next(iterator)
 
 
@@ -417,7 +417,7 @@ def test_a_place_that_a_file_does_not_have_is_refused(tmp_path: Path) -> None:
         with pytest.raises(rs.StateMismatch, match=r"RecordStream at pipeline\.upstream"):
             pipeline.resume(state)
     state["pipeline"]["upstream"] = here | {"offset": 10**6, "from": [stored, 10**6]}
-    with pytest.raises(rs.MalformedItem, match=r"data.gz ends before the saved record 2"):
+    with pytest.raises(rs.MalformedItem, match=r"data.gz ends before the saved record 1"):
         next(pipeline.resume(state))
 
 

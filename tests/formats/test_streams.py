@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -482,10 +483,18 @@ def test_a_record_without_end_is_malformed(tmp_path: Path, monkeypatch: pytest.M
     ]
 
 
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    (tmp_path / "a.lz4").write_bytes(b"\x04\x22\x4d\x18")
+    with pytest.raises(rs.MissingDependency, match=r"by lz4 needs lz4: pip install .*compressed"):
+        list(rs.lines(tmp_path / "a.lz4"))
+
+
 @pytest.mark.parametrize(
     ("suffix", "kind", "content"),
     [
-        (".lz4", "lz4", b"\x04\x22\x4d\x18d@\xa7\n"),
         (".Z", "compress", b"\x1f\x9d\x90a\n"),
         (".lzma", "lzma", lzma.compress(b"a\n", lzma.FORMAT_ALONE)),
     ],

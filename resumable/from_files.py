@@ -72,6 +72,9 @@ def csv(
     *,
     delimiter: str = ",",
     quotechar: str | None = '"',
+    escapechar: str | None = None,
+    comment: str | None = None,
+    skipinitialspace: bool = False,
     header: bool = True,
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
@@ -94,6 +97,11 @@ def csv(
       delimiter: the ASCII character between fields.
       quotechar: the ASCII character around fields that hold a delimiter, a newline or itself, which is then
         doubled; None reads it as text.
+      escapechar: the ASCII character that makes text of the next one, a newline too, and is left out, as in
+        ``csv.reader``; None reads it as text. Spark, MySQL and Redshift write ``escapechar="\\"``, and
+        ``\N`` for NULL, which is then ``"N"``.
+      comment: lines that begin with this ASCII character are left out.
+      skipinitialspace: whether spaces at the start of a field are left out.
       header: whether the first record of each file that is not empty names the columns. It is read when the
         pipeline is built.
       columns: those to keep, in this order; all by default. Without a header, the names of all columns.
@@ -107,9 +115,9 @@ def csv(
       cache: of remote files on a local disk.
 
     Raises:
-      MalformedItem: with file and record, counted from 1 with the header and blank lines: while iterating, if
-        a record has another number of fields, a quote that is not closed or a NUL, cannot be decoded, or has
-        a field above ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once,
+      MalformedItem: with file and record, counted from 0 with the header, comments and blank lines: while
+        iterating, if a record has another number of fields, a quote or an escape that is not closed, a ``\r``
+        outside quotes that ends no line, or a NUL, cannot be decoded, or has a field above ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once,
         if a file begins with no header.
       InvalidArgument: if no file is found, the headers of files differ, a column is not among them or twice,
         there is no header and no ``columns``, or an argument is not as said here.
@@ -124,7 +132,11 @@ def csv(
     [{'text': 'Hello, you'}, {'text': 'two\nlines'}]
     """
     check_choice("on_error", on_error, ("raise", "skip"))
-    dialect = checked_dialect(delimiter, quotechar, encoding, check_bool("header", header))
+    check_bool("header", header)
+    check_bool("skipinitialspace", skipinitialspace)
+    dialect = checked_dialect(
+        delimiter, quotechar, encoding, header, escapechar, comment, skipinitialspace
+    )
     source, decode = open_csv(
         paths, dialect, columns, index_dir, with_cache(storage_options, cache)
     )

@@ -7,6 +7,7 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ..core.arguments import is_several
@@ -37,19 +38,31 @@ class Dialect(NamedTuple):
       quotechar: around fields that hold a delimiter, a quote or a newline; None: around none.
       encoding: of the text.
       header: whether the first record names the columns.
+      escapechar: makes text of the next character; None: there is none.
+      comment: what a line begins with that is a comment; None: none is.
+      skipinitialspace: whether spaces at the start of a field are left out.
     """
 
     delimiter: str
     quotechar: str | None
     encoding: str
     header: bool
+    escapechar: str | None = None
+    comment: str | None = None
+    skipinitialspace: bool = False
 
     @property
     def format(self) -> Format:
         """How records are found."""
-        quote = None if self.quotechar is None else ord(self.quotechar)
-        scan = CsvScan(ord(self.delimiter), quote, self.header)
-        variant = f"-{scan.delimiter:02x}{quote or 0:02x}{self.header:x}"
+        quote, escape, comment = (
+            None if character is None else ord(character)
+            for character in (self.quotechar, self.escapechar, self.comment)
+        )
+        delimiter, skips_spaces = ord(self.delimiter), self.skipinitialspace
+        scan = CsvScan(delimiter, quote, self.header, escape, comment, skips_spaces)
+        variant = f"-{delimiter:02x}{quote or 0:02x}{self.header:x}"
+        if escape or comment or skips_spaces:
+            variant += f"{escape or 0:02x}{comment or 0:02x}{skips_spaces:x}"
         return Format("csv" + ("" if scan == USUAL else variant), "record", scan)
 
     def fields(self, record: LocatedRecord) -> list[str]:
@@ -68,21 +81,42 @@ class Dialect(NamedTuple):
             raise record.malformed(f"{place}: {error.reason}") from None
         if "\0" in text:  # versions of Python read it differently
             raise record.malformed("it has a NUL")
-        # The second line shows a quote that is not closed, as the reader goes on to it.
+        # The reader goes on to the second line after a quote that is not closed, or after an escape
+        # of the newline that is added.
         rows = csv.reader(
-            (text, ""),
+            (text + "\n", ""),
             delimiter=self.delimiter,
             quotechar=self.quotechar,
+            escapechar=self.escapechar,
+            skipinitialspace=self.skipinitialspace,
             quoting=csv.QUOTE_NONE if self.quotechar is None else csv.QUOTE_MINIMAL,
         )
         try:
             row = next(rows)
         except csv.Error as error:
-            hint = "; csv.field_size_limit(n) raises it" if "field limit" in str(error) else ""
-            raise record.malformed(f"{error}{hint}") from None
+            raise record.malformed(_reason(str(error))) from None
         if rows.line_num > 1:
-            raise record.malformed("a quote is not closed")
+            escaped = self.escapechar is not None and text.endswith(self.escapechar)
+            raise record.malformed(f"{'an escape' if escaped else 'a quote'} is not closed")
         return row
+
+    def passes_over(self, record: LocatedRecord) -> bool:
+        """Whether ``record`` is blank or a comment."""
+        data = record.data.removeprefix(BYTE_ORDER_MARK) if record.number == 1 else record.data
+        is_comment = self.comment is not None and data.startswith(self.comment.encode())
+        return is_comment or data in (b"\n", b"\r\n")
+
+
+def _reason(error: str) -> str:
+    """What an error of the standard library says, and what to do."""
+    if "field limit" in error:
+        return f"{error}; csv.field_size_limit(n) raises it"
+    if "new-line" in error:
+        return (
+            "new-line character seen in unquoted field; a record ends with \\n or \\r\\n, so convert a "
+            "file whose lines end with \\r alone, or put the field in quotes"
+        )
+    return error
 
 
 class CsvDecoder:
@@ -186,7 +220,15 @@ def _checked_columns(columns: Any) -> list[str]:
     return names
 
 
-def checked_dialect(delimiter: Any, quotechar: Any, encoding: Any, header: bool) -> Dialect:
+def checked_dialect(
+    delimiter: Any,
+    quotechar: Any,
+    encoding: Any,
+    header: bool,
+    escapechar: Any = None,
+    comment: Any = None,
+    skipinitialspace: bool = False,
+) -> Dialect:
     """The dialect of these arguments of `resumable.csv`.
 
     Raises:
@@ -194,28 +236,48 @@ def checked_dialect(delimiter: Any, quotechar: Any, encoding: Any, header: bool)
         keep newlines and these characters as one byte.
       InvalidType: if one has the wrong type.
     """
-    for name, value in (("delimiter", delimiter), ("quotechar", quotechar)):
-        if value is None and name == "quotechar":
+    characters = dict[str, str]()
+    named = {
+        "delimiter": delimiter, "quotechar": quotechar, "escapechar": escapechar, "comment": comment
+    }  # fmt: skip
+    for name, value in named.items():
+        if value is None and name != "delimiter":
             continue
         if not isinstance(value, str):
             raise InvalidType(f"{name} must be a string, got {shorten(value)}")
         if len(value) != 1 or not value.isascii() or value in "\r\n\0":
             raise InvalidArgument(f"{name} must be one ASCII character, got {shorten(value)}")
-    if delimiter == quotechar:
-        raise InvalidArgument(f"quotechar must differ from delimiter, got {quotechar!r}")
+        if value in characters:
+            raise InvalidArgument(f"{name} must differ from {characters[value]}, got {value!r}")
+        if value == " " and skipinitialspace:
+            raise InvalidArgument(f"{name} must not be a space with skipinitialspace=True")
+        characters[value] = name
     if not isinstance(encoding, str):
         raise InvalidType(f"encoding must be a string, got {shorten(encoding)}")
     try:
         known = codecs.lookup(encoding).name
-        kept = [character.encode(encoding) for character in f"\n{delimiter}{quotechar or ''}"]
+        kept = [character.encode(encoding) for character in ("\n", *characters)]
     except LookupError:
         raise InvalidArgument(f"encoding must be known to Python, got {encoding!r}") from None
     bare = b"".join(kept).replace(BYTE_ORDER_MARK, b"")
-    if bare.decode("latin-1") != f"\n{delimiter}{quotechar or ''}" or known.startswith(WITH_STATE):
+    if bare.decode("latin-1") != "".join(("\n", *characters)) or known.startswith(WITH_STATE):
         raise InvalidArgument(
             f"encoding must keep newlines and quotes as one byte, got {encoding!r}"
         )
-    return Dialect(delimiter, quotechar, encoding, header)
+    if escapechar is not None and _ends_letters(escapechar, encoding):
+        raise InvalidArgument(
+            f"escapechar must not be part of a letter in encoding={encoding!r}, got {escapechar!r}"
+        )
+    return Dialect(delimiter, quotechar, encoding, header, escapechar, comment, skipinitialspace)
+
+
+def _ends_letters(character: str, encoding: str) -> bool:
+    """Whether ``encoding`` has letters of two bytes that end with that of ``character``."""
+    for first in range(128, 256):
+        with suppress(UnicodeDecodeError):
+            if len(bytes((first, ord(character))).decode(encoding)) == 1:
+                return True
+    return False
 
 
 def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | None:
@@ -233,7 +295,9 @@ def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | 
         if found is not None or not more:
             return found
         if len(content) > LARGEST_HEADER:
-            raise LocatedRecord(b"", path, 1).malformed(f"no header in {LARGEST_HEADER} bytes")
+            raise LocatedRecord(b"", path, 1).malformed(
+                f"no header in {LARGEST_HEADER} bytes; it ends with \\n or \\r\\n"
+            )
 
 
 def _header_in(content: bytes, path: str, dialect: Dialect, *, is_whole: bool) -> list[str] | None:
@@ -245,15 +309,9 @@ def _header_in(content: bytes, path: str, dialect: Dialect, *, is_whole: bool) -
         ends = ends[:-1]
     for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False), 1):
         record = LocatedRecord(content[begin:end], path, number)
-        if not is_blank(record):
+        if not dialect.passes_over(record):
             return _names(dialect.fields(record), record)
     return None
-
-
-def is_blank(record: LocatedRecord) -> bool:
-    """Whether there is nothing in ``record`` but a newline."""
-    data = record.data.removeprefix(BYTE_ORDER_MARK) if record.number == 1 else record.data
-    return data in (b"\n", b"\r\n")
 
 
 def _names(header: list[str], record: LocatedRecord) -> list[str]:

@@ -6,8 +6,12 @@
 # a doubled quote.
 #
 # So if each second quote stands where a field begins, or follows one that closes, then quotes
-# open and close by turns, and array operations find where. Only a chunk in which a quote is text is
+# open and close by turns, and array operations find where. A chunk in which a quote is text is
 # read quote by quote.
+#
+# So is every chunk if there are escapes, comments, or spaces before quotes, since what one of these
+# means depends on all before it. An escape makes text of the next byte, except directly after a quote
+# that closes, where the escape itself is text. A comment lasts to the end of its line.
 
 from __future__ import annotations
 
@@ -22,23 +26,30 @@ from .line_scan import CHUNK, NEWLINE, Bytes, blank_lines
 from .record import ByteReader, FoundRecords
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+SPACE: Final = 32
 LARGEST_DAMAGED: Final = 1 << 12
 """Most bytes of a record with an unclosed quote, which might else take the rest of the file."""
 
 
 @dataclass(frozen=True)
 class CsvScan:
-    """Finds the records of a CSV file; blank ones and a header are passed over.
+    """Finds the records of a CSV file; blank ones, comments and a header are passed over.
 
     Attributes:
       delimiter: the byte between fields.
       quote: the byte around fields, or None.
-      header: whether the first record that is not blank is a header.
+      header: whether the first record that is neither blank nor a comment is a header.
+      escape: the byte that makes text of the next one, or None.
+      comment: the byte that a line begins with if it is a comment, or None.
+      skips_spaces: whether spaces at the start of a field are left out, also before a quote.
     """
 
     delimiter: int
     quote: int | None
     header: bool
+    escape: int | None = None
+    comment: int | None = None
+    skips_spaces: bool = False
 
     def __call__(self, reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
         left = CHUNK if reader.size is None else reader.size - offset
@@ -47,78 +58,132 @@ class CsvScan:
         chunk = memoryview(buffer)[1:]
         buffer[0] = NEWLINE
         counted = _RecordCount(self.header and not offset)
-        quotes = _Quotes(self.delimiter, self.quote)
+        quotes = _Quotes(self)
         last_end = offset
         while count := reader.readinto(chunk):
-            text = np.frombuffer(buffer, np.uint8, 1 + count)
             if not offset and buffer.startswith(BYTE_ORDER_MARK, 1):
-                last_end = len(BYTE_ORDER_MARK)
-                buffer[last_end] = self.delimiter  # a field begins after it
+                offset = last_end = len(BYTE_ORDER_MARK)
+                count -= offset
+                buffer[1 : 1 + count] = buffer[1 + offset : 1 + offset + count]
+            text = np.frombuffer(buffer, np.uint8, 1 + count)
             newlines = np.flatnonzero(text[1:] == NEWLINE) + 1
             ends = quotes.outside(text, newlines, offset) + offset
-            yield counted.found(ends, blank_lines(text, ends - offset, last_end - offset))
+            passed = blank_lines(text, ends - offset, last_end - offset)
+            if quotes.comments:
+                passed = np.union1d(passed, np.searchsorted(ends - offset, quotes.comments))
+            yield counted.found(ends, passed)
             last_end = int(ends[-1]) if len(ends) else last_end
             offset += count
-            buffer[0] = buffer[count] if quotes.closed or buffer[count] != self.quote else 0
+            buffer[0] = quotes.before
         if last_end < offset:
             if quotes.opened is not None:
                 offset = min(offset, max(last_end + LARGEST_DAMAGED, quotes.opened + 1))
-            yield counted.found(np.array([offset], np.int64), np.empty(0, np.int64))
+            passed = np.arange(int(quotes.in_comment), dtype=np.int64)
+            yield counted.found(np.array([offset], np.int64), passed)
 
 
 class _Quotes:
-    """Which bytes are in quotes, chunk by chunk.
+    """Which bytes are in quotes, escaped or in comments, chunk by chunk.
 
     Attributes:
       opened: where the quote is that was opened and is not closed yet; None outside quotes.
       closed: whether the last byte is a quote that closes.
+      comments: which newlines of the last chunk end a comment, ascending places.
+      in_comment: whether the last byte is in a comment.
+      before: what stands for the last byte before the next chunk: a delimiter or a newline only where a
+        field begins after it, a quote only if it closes.
     """
 
-    def __init__(self, delimiter: int, quote: int | None) -> None:
-        self._delimiter = delimiter
-        self._quote = quote
+    def __init__(self, scan: CsvScan) -> None:
+        self._scan = scan
+        marks = scan.quote, scan.escape, scan.comment
+        self._marks = [byte for byte in marks if byte is not None]
+        self._takes_turns = scan.escape is scan.comment is None and not scan.skips_spaces
+        # How many bytes from the one before the next chunk on are escaped or in a comment.
+        self._taken = 0
         self.opened: int | None = None
         self.closed = False
+        self.comments = list[int]()
+        self.in_comment = False
+        self.before = NEWLINE
 
     def outside(self, text: Bytes, newlines: Indices, offset: int) -> Indices:
-        """Those of ``newlines`` that are not in quotes.
+        """Those of ``newlines`` that are neither in quotes nor escaped.
 
         Args:
           text: the byte before a chunk, and the chunk.
           newlines: places in ``text``, shape (n,), int64.
           offset: of the chunk in the file.
         """
-        if self._quote is None:
+        self.before = int(text[-1])
+        if not self._marks:
             return newlines
-        places = np.flatnonzero(text[1:] == self._quote) + 1
         inside = self.opened is not None
-        before = text[places[int(inside) :: 2] - 1]
-        at_start = (before == self._delimiter) | (before == NEWLINE) | (before == self._quote)
-        if not at_start.all():
-            places = self._one_by_one(text, places)
+        places = self._by_turns(text) if self._takes_turns else None
+        if places is None:
+            places = self._one_by_one(text, newlines)
         turns = np.searchsorted(places, newlines)
         if len(places):
             ends_inside = (inside + len(places)) % 2 == 1
             self.opened = offset + int(places[-1]) - 1 if ends_inside else None
-            self.closed = not ends_inside and int(places[-1]) == len(text) - 1
-        else:
-            self.closed = False
         outside: Indices = newlines[(turns + inside) % 2 == 0]
         return outside
 
-    def _one_by_one(self, text: Bytes, places: Indices) -> Indices:
-        """The quotes at ``places`` that open or close."""
-        inside = self.opened is not None
-        starts = self._delimiter, NEWLINE
-        found, closed = list[int](), 0 if self.closed else -1
-        for place, before in zip(places.tolist(), text[places - 1].tolist(), strict=True):
-            if inside:
-                closed = place
-            elif before not in starts and closed != place - 1:
+    def _by_turns(self, text: Bytes) -> Indices | None:
+        """Where quotes are, if each of them opens or closes; else None."""
+        quote, inside = self._scan.quote, self.opened is not None
+        places = np.flatnonzero(text[1:] == quote) + 1
+        before = text[places[int(inside) :: 2] - 1]
+        at_start = (before == self._scan.delimiter) | (before == NEWLINE) | (before == quote)
+        if not at_start.all():
+            return None
+        self.closed = bool(text[-1] == quote) and (inside + len(places)) % 2 == 0
+        return places
+
+    def _one_by_one(self, text: Bytes, newlines: Indices) -> Indices:
+        """Where quotes open or close, and the first and last bytes of escapes and comments outside quotes."""
+        scan, last, inside = self._scan, len(text) - 1, self.opened is not None
+        closed = 0 if self.closed else -1
+        marks = np.flatnonzero(np.isin(text[1:], self._marks)) + 1
+        before = np.append(marks - 1, last)
+        if scan.skips_spaces:
+            before = np.maximum.accumulate(np.where(text == SPACE, 0, np.arange(last + 1)))[before]
+        begins = np.isin(text[before], (scan.delimiter, NEWLINE)).tolist()
+        starts = before.tolist()
+        self.comments.clear()
+        taken = self._comment_end(newlines, 0, last) if self.in_comment else self._taken
+        turns = [0, taken - 1] if taken > 1 and not inside else []
+        found = zip(marks.tolist(), text[marks].tolist(), begins, starts, strict=False)
+        for place, byte, begins_field, start in found:
+            if place < taken or (byte == scan.escape and closed == place - 1):
                 continue
-            inside = not inside
-            found.append(place)
-        return np.array(found, np.int64)
+            if byte == scan.quote:
+                if inside or closed == place - 1 or (begins_field and start >= taken):
+                    closed = place if inside else closed
+                    inside = not inside
+                    turns.append(place)
+                continue
+            if byte == scan.escape:
+                taken = place + 2
+            elif not inside and place > taken and text[place - 1] == NEWLINE:
+                taken = self._comment_end(newlines, place, last)
+            else:
+                continue
+            if not inside:
+                turns += [place, taken - 1]
+        self.closed, self._taken = closed == last, max(taken - last, 0)
+        if begins[-1] and starts[-1] >= taken:
+            self.before = self.before if starts[-1] == last else scan.delimiter
+        elif self._taken or (self.before == scan.quote and not self.closed):
+            self.before = 0
+        return np.array(turns, np.int64)
+
+    def _comment_end(self, newlines: Indices, place: int, last: int) -> int:
+        """The newline that ends the comment around ``place``, or the place after the ``last`` byte."""
+        following = newlines[np.searchsorted(newlines, place) :][:1].tolist()
+        self.comments += following
+        self.in_comment = not following
+        return following[0] if following else last + 1
 
 
 class _RecordCount:

@@ -24,7 +24,7 @@ from .record_files import Located, RecordFiles
 
 T = TypeVar("T")
 
-LINES: Final = Format("lines", "line", scan_lines, stripped)
+LINES: Final = Format("lines", "line", scan_lines, stripped, first=1)
 
 WITHOUT_STATE: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
 """Codecs, by the names Python gives them, that never look beyond a newline."""

@@ -73,8 +73,8 @@ class LocatedRecord(NamedTuple):
     number: int
 
     def malformed(self, reason: str, kind: str = "record") -> MalformedItem:
-        """The error for this record; ``kind`` is what its format calls a record."""
-        return MalformedItem(f"{self.path}, {kind} {self.number}: {reason}")
+        """The error for this record, counted from 0; ``kind`` is what its format calls a record."""
+        return MalformedItem(f"{self.path}, {kind} {self.number - 1}: {reason}")
 
 
 def located(
@@ -95,6 +95,7 @@ class Format(NamedTuple):
       stripped: removes the terminator from the bytes of a record; None if records have none.
       recognises: whether up to 12 first bytes of a file prove this format, although compressed
         content could begin with them too; None if no bytes prove it.
+      first: the number of the first record in errors: 0, or 1 for lines, as editors count them.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Format(NamedTuple):
     scan: Scan
     stripped: Callable[[bytes], bytes] | None = None
     recognises: Callable[[bytes], bool] | None = None
+    first: int = 0
 
     def __repr__(self) -> str:
         return self.name

@@ -42,11 +42,12 @@ def records(
       format: how records are found.
       paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       index_dir: folder of the cached indexes; next to local data by default. Remote files need one.
+        If some files are compressed, no file needs an index.
       storage_options: of remote files.
 
     Raises:
       InvalidArgument: if no file matches, a file is not a regular one, or there is an ``index_dir``
-        for a compressed file.
+        for compressed files alone.
       OSError: if a file cannot be read.
       InvalidType: if an argument has the wrong type.
       MissingDependency: if a URL needs a package that is not installed.

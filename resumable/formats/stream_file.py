@@ -215,7 +215,8 @@ class StreamReader:
             cut = list(map(stripped, cut))
         records = located(cut, repeat(self._file.path), run.numbers[start:stop])
         if run.damage is not None and start < stop == run.length:
-            where = f"{self._file.path}, {self._format.record} {run.after}"
+            number = run.after - 1 + self._format.first
+            where = f"{self._file.path}, {self._format.record} {number}"
             reason = f"{where}: {run.damage}".encode(errors="replace")
             records.append(DamagedRecord(reason, self._file.path, run.after))
         return records
@@ -231,7 +232,7 @@ class StreamReader:
             raise MalformedItem(f"{self._file.path}, record {place.record}: {damage}") from damage
         if not reached:
             raise MalformedItem(
-                f"{self._file.path} ends before the saved record {place.record + 1}; was it replaced "
+                f"{self._file.path} ends before the saved record {place.record}; was it replaced "
                 "by another of the same size?"
             )
 

@@ -140,18 +140,19 @@ def stream_of(
       index_dir: the folder of indexes, which remote files have only there.
 
     Raises:
-      InvalidArgument: if a file is compressed, and there is an ``index_dir``.
+      InvalidArgument: if all files are compressed, and there is an ``index_dir``.
     """
-    compressed = next((file.path for file in files if StreamFile.of(file).compression), None)
-    if compressed is not None and index_dir is not None:
+    streams = tuple(map(StreamFile.of, files))
+    compressed = [file.path for file in streams if file.compression]
+    if len(compressed) == len(streams) and index_dir is not None:
         raise InvalidArgument(
-            f"index_dir must be None for compressed files, as {compressed}, which are read in order "
+            f"index_dir must be None for compressed files, as {compressed[0]}, which are read in order "
             f"without an index, got {shorten(index_dir)}"
         )
-    remote = index_dir is None and any(is_remote(file.path) for file in files)
-    if compressed is None and not remote:
+    remote = index_dir is None and any(is_remote(file.path) for file in streams)
+    if not compressed and not remote:
         return None
-    return RecordStream(tuple(map(StreamFile.of, files)), format=format, passes_over=passes_over)
+    return RecordStream(streams, format=format, passes_over=passes_over)
 
 
 class _Place(NamedTuple):

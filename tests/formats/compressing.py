@@ -10,9 +10,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["COMPRESS", "HAS_ZSTD", "IN_PARTS", "PART", "bgzf", "seekable_zstd"]
+__all__ = ["COMPRESS", "HAS_LZ4", "HAS_ZSTD", "IN_PARTS", "PART", "bgzf", "seekable_zstd"]
 
 PART = 1000
+HAS_LZ4 = find_spec("lz4") is not None
 HAS_ZSTD = find_spec("backports") is not None and find_spec("backports.zstd") is not None
 
 
@@ -69,6 +70,11 @@ IN_PARTS: dict[str, Callable[[bytes], Any]] = {
     "m.bz2": in_parts(bz2.compress),
     "m.xz": in_parts(lzma.compress),
 }
+if HAS_LZ4:
+    import lz4.frame
+
+    COMPRESS[".lz4"] = lambda data: lz4.frame.compress(data, content_checksum=True)
+    IN_PARTS["m.lz4"] = in_parts(COMPRESS[".lz4"])
 if HAS_ZSTD:
     COMPRESS[".zst"] = zstd
     IN_PARTS["m.zst"] = seekable_zstd

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
@@ -19,15 +21,30 @@ from resumable.formats import csv_scan
 from resumable.formats.csv import LARGEST_HEADER, Dialect, checked_dialect
 from resumable.formats.io.in_memory import MemoryReader
 from resumable.formats.record import LocatedRecord
+from resumable.formats.records import records
+from resumable.stages.map import Map
 from resumable.testing import check_resumes_everywhere
 
 PLAIN = Dialect(",", '"', "utf-8", header=False)
 PIECES = ["a", "bc", ",", '"', '""', "\n", "\r\n", '","', '"\n', '\n"', "\u00fc", ";", " "]
 
 
-def rows_of(text: str, **options: Any) -> list[list[str]]:
-    """The rows that the standard library finds, without blank lines."""
-    return [row for row in csv.reader(io.StringIO(text, newline=""), **options) if row]
+def rows_of(text: str, comment: str | None = None, **options: Any) -> list[list[str]]:
+    """The rows that the standard library finds, without blank lines and comments."""
+    begins = True
+
+    def lines() -> Iterator[str]:
+        nonlocal begins
+        for line in io.StringIO(text, newline=""):
+            if not begins or comment is None or not line.startswith(comment):
+                begins = False
+                yield line
+
+    rows, found = csv.reader(lines(), **options), list[list[str]]()
+    while (row := next(rows, None)) is not None:
+        begins = True
+        found += [row] if row else []
+    return found
 
 
 def ends_closed(text: str) -> bool:
@@ -52,6 +69,7 @@ def fields_of(data: bytes, dialect: Dialect = PLAIN) -> list[list[str]]:
 
 @pytest.mark.parametrize("chunk", [3, 4, 7, 1 << 20])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(pieces=["bc", '"', '"\n', "a"], mark=False)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=20), mark=st.booleans())
 def test_records_are_those_of_the_standard_library(
     monkeypatch: pytest.MonkeyPatch, chunk: int, pieces: list[str], mark: bool
@@ -66,6 +84,69 @@ def test_records_are_those_of_the_standard_library(
             fields_of(data)
     bare = Dialect(",", None, "utf-8", header=False)
     assert fields_of(data, bare) == rows_of(text, quoting=csv.QUOTE_NONE)
+
+
+OPTIONS: dict[str, Any] = {"escapechar": [None, "\\"], "comment": [None, "#"], "skipinitialspace": [False, True]}  # fmt: skip
+DIALECTS = st.builds(
+    Dialect, st.just(","), st.sampled_from(['"', None]), st.just("utf-8"), st.just(False),
+    **{name: st.sampled_from(values) for name, values in OPTIONS.items()},
+)  # fmt: skip
+TEXTS = st.lists(
+    st.sampled_from([*PIECES, "\\", "\\", '\\"', "\\\n", "#", "\n#"]), max_size=20
+).map("".join)
+
+
+def expected_rows(text: str, dialect: Dialect) -> list[list[str]] | None:
+    """The rows of the standard library; None if a quote or an escape is open at the end."""
+    quoting = csv.QUOTE_NONE if dialect.quotechar is None else csv.QUOTE_MINIMAL
+    options: Any = {"quotechar": dialect.quotechar, "quoting": quoting} | {
+        name: getattr(dialect, name) for name in OPTIONS
+    }
+    if rows_of(f"{text}\nEND,\n", **options)[-1] != ["END", ""]:
+        return None
+    return rows_of(text, **options)
+
+
+# At each place of short chunks: quotes that are text after an escaped delimiter, an escape after a
+# quote that closes, comments that follow each other, an escaped newline, and quotes in quotes.
+MIXED = 'a\\,"b\n"c"\\,d\n#"\n#,"\\\ne\\\n#\\\\\n, "f""\\"\n" ,g""h"\n"i"\\\nj\n'
+
+
+@pytest.mark.parametrize("chunk", [3, 4, 7, 1 << 20])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(text=MIXED, dialect=Dialect(",", '"', "utf-8", False, "\\", "#", True), mark=False)
+@example(text=MIXED, dialect=Dialect(",", '"', "utf-8", False, "\\", "#", True), mark=True)
+@example(text="a" + MIXED, dialect=Dialect(",", '"', "utf-8", False, "\\", "#"), mark=False)
+@example(text=MIXED, dialect=Dialect(",", None, "utf-8", False, "\\"), mark=False)
+@given(text=TEXTS, dialect=DIALECTS, mark=st.booleans())
+def test_escapes_comments_and_spaces_mean_what_they_mean_to_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, text: str, dialect: Dialect, mark: bool
+) -> None:
+    monkeypatch.setattr(csv_scan, "CHUNK", chunk)
+    data = b"\xef\xbb\xbf" * mark + text.encode()
+    expected = expected_rows(text, dialect)
+    if expected is not None:
+        assert fields_of(data, dialect) == expected
+    else:
+        with pytest.raises(
+            rs.MalformedItem, match=r"a quote is not closed|an escape is not closed"
+        ):
+            fields_of(data, dialect)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=TEXTS, dialect=DIALECTS, compressed=st.booleans())
+def test_rows_with_escapes_resume_everywhere(
+    tmp_path: Path, text: str, dialect: Dialect, compressed: bool
+) -> None:
+    expected = expected_rows(text, dialect)
+    if expected is None:
+        return
+    path = tmp_path / ("rows.csv.gz" if compressed else "rows.csv")
+    path.write_bytes(gzip.compress(text.encode(), 0) if compressed else text.encode())
+    rows = rs.Pipeline(Map(records(dialect.format, path), dialect.fields))
+    assert list(rows) == expected
+    check_resumes_everywhere(rows)
 
 
 @given(st.lists(st.lists(st.text(max_size=4).filter(lambda text: "\0" not in text), min_size=1, max_size=3), max_size=8),
@@ -123,6 +204,21 @@ def test_other_dialects(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_as_spark_and_mysql_write_it(tmp_path: Path) -> None:
+    (path,) = written(
+        tmp_path, data='# by "hand\nid, text\n\n1, "say \\"x\\",\\ny"\n#2,"\n3, a\\\nb\n4,\\N'
+    )
+    options: Any = {"escapechar": "\\", "comment": "#", "skipinitialspace": True}
+    rows = rs.csv(path, **options)
+    texts = {"1": 'say "x",ny', "3": "a\nb", "4": "N"}
+    assert list(rows) == [{"id": number, "text": text} for number, text in texts.items()]
+    assert "format=csv-2c2215c231" in rows.describe()
+    check_resumes_everywhere(rows.shuffle(0))
+    (plain,) = written(tmp_path, plain="a\n1\n")
+    with pytest.raises(rs.StateMismatch, match="format of paths"):
+        iter(rs.csv(plain, escapechar="\\")).set_state(iter(rs.csv(plain)).get_state())
+
+
 @pytest.mark.parametrize("small", [0, 1 << 20])
 def test_a_large_file_has_an_index_which_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
@@ -147,7 +243,7 @@ ERRORS = {
     "1": "1 fields, not 2",
     '1,"open': "a quote is not closed",
     "1,a\0": "it has a NUL",
-    "1,a\rb": "new-line character seen in unquoted field",
+    "1,a\rb": r"new-line character seen in unquoted field; .* convert a file whose lines end with",
     "1," + "x" * 131073: r"field larger than field limit \(131072\); csv.field_size_limit\(n\)",
     b"1,\xff": "byte 3: cannot decode as utf-8",
 }
@@ -160,7 +256,7 @@ def test_a_damaged_record_is_named_or_left_out(tmp_path: Path, record: str | byt
     iterator = iter(rs.csv(path))
     assert next(iterator) == {"id": "1", "text": "a"}
     for _ in range(2):
-        with pytest.raises(rs.MalformedItem, match=f"data.csv, record 4: .*{ERRORS[record]}"):
+        with pytest.raises(rs.MalformedItem, match=f"data.csv, record 3: .*{ERRORS[record]}"):
             next(iterator)
     skipped: list[int] = []
     rows = rs.csv(path, on_error="skip", on_skip=lambda number, error: skipped.append(number))
@@ -179,7 +275,7 @@ def test_an_open_quote_costs_no_memory_and_is_seen(
     ends = [end for part in PLAIN.format.scan(MemoryReader(data), 0) for end in part.ends.tolist()]
     assert len(ends) == 2
     assert ends[1] == 4 + max(4096, before + 2)
-    with pytest.raises(rs.MalformedItem, match="record 2: a quote is not closed"):
+    with pytest.raises(rs.MalformedItem, match="record 1: a quote is not closed"):
         fields_of(data)
 
 
@@ -196,8 +292,8 @@ def test_files_with_other_headers_are_refused_at_once(tmp_path: Path) -> None:
     ("content", "options", "error", "message"),
     [
         ("a,a\n", {}, rs.InvalidArgument, "columns that differ, got 'a' twice in .*data.csv"),
-        ('a,"b\n1', {}, rs.MalformedItem, "data.csv, record 1: a quote is not closed"),
-        ("x" * (LARGEST_HEADER + 5000), {}, rs.MalformedItem, "no header in 1048576 bytes"),
+        ('a,"b\n1', {}, rs.MalformedItem, "data.csv, record 0: a quote is not closed"),
+        ("x" * (LARGEST_HEADER + 5000), {}, rs.MalformedItem, r"no header in 1048576 bytes; it ends with \\n or"),
         ("a,b\n", {"columns": ["c"]}, rs.InvalidArgument, r"columns must be among \['a', 'b'\], got 'c'"),
         ("a,b\n", {"columns": []}, rs.InvalidArgument, "at least one"),
         ("a,b\n", {"columns": ["a", "a"]}, rs.InvalidArgument, "columns must be different"),
@@ -209,6 +305,14 @@ def test_files_with_other_headers_are_refused_at_once(tmp_path: Path) -> None:
         ("a,b\n", {"delimiter": "\u00fc"}, rs.InvalidArgument, "delimiter must be one ASCII character"),
         ("a,b\n", {"delimiter": None}, rs.InvalidType, "delimiter must be a string"),
         ("a,b\n", {"quotechar": ","}, rs.InvalidArgument, "quotechar must differ"),
+        ("a,b\n", {"escapechar": '"'}, rs.InvalidArgument, "escapechar must differ from quotechar"),
+        ("a,b\n", {"escapechar": "ab"}, rs.InvalidArgument, "escapechar must be one ASCII character"),
+        ("a,b\n", {"escapechar": "\\", "encoding": "gbk"}, rs.InvalidArgument, "escapechar must not be part of a letter"),
+        ("a,b\n", {"comment": ","}, rs.InvalidArgument, "comment must differ from delimiter"),
+        ("a,b\n", {"comment": 1}, rs.InvalidType, "comment must be a string"),
+        ("a,b\n", {"skipinitialspace": 1}, rs.InvalidType, "skipinitialspace must be"),
+        ("a,b\n", {"skipinitialspace": True, "delimiter": " "}, rs.InvalidArgument, "delimiter must not be a space"),
+        ("a,b\r1,2\r", {}, rs.MalformedItem, r"record 0: new-line .* convert a file whose lines end with \\r alone"),
         ("a,b\n", {"encoding": "utf-16"}, rs.InvalidArgument, "keep newlines and quotes"),
         ("a,b\n", {"encoding": "iso2022_jp"}, rs.InvalidArgument, "keep newlines and quotes"),
         ("a,b\n", {"encoding": "nonsense"}, rs.InvalidArgument, "known to Python"),

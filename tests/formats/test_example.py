@@ -210,6 +210,6 @@ def test_messages_of_tensorflow_are_parsed() -> None:
         assert same(got["tokens"], np.array(written.get("tokens", []), np.int64))
         assert got["words"].tolist() == written.get("words", [])
     with pytest.raises(
-        rs.MalformedItem, match=r"of_tensorflow\.tfrecord, record 4: feature 'label' is missing"
+        rs.MalformedItem, match=r"of_tensorflow\.tfrecord, record 3: feature 'label' is missing"
     ):
         list(rs.tfrecord(HERE / "of_tensorflow.tfrecord", decode=rs.decoders.example(DECODE_ALL)))

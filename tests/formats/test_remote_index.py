@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 import uuid
 from collections.abc import Callable, Iterator
@@ -359,14 +360,23 @@ def test_a_bad_line_does_not_hide_those_before_it(tmp_path: Path) -> None:
 
 
 def test_what_has_no_index_is_refused(tmp_path: Path) -> None:
-    folder = in_memory(**{"a.txt": b"1", "b.txt.gz": b"2"})
-    with pytest.raises(rs.InvalidArgument, match=r"None for compressed files, as .*b\.txt\.gz"):
+    folder = in_memory(**{"a.txt.gz": b"1", "b.txt.gz": b"2"})
+    with pytest.raises(rs.InvalidArgument, match=r"None for compressed files, as .*a\.txt\.gz"):
         rs.lines(f"{folder}/*", index_dir=tmp_path)
-    import gzip
-
     packed = in_memory(a=gzip.compress(b"1"))
     with pytest.raises(rs.InvalidArgument, match="compressed by gzip"):
         rs.lines(f"{packed}/a", index_dir=tmp_path)
+
+
+def test_an_index_folder_is_not_used_if_some_files_are_compressed(tmp_path: Path) -> None:
+    folder = in_memory(**{"a.jsonl": b"1\n2\n", "b.jsonl.gz": gzip.compress(b"3\n4\n", 0)})
+    (tmp_path / "local.jsonl").write_bytes(b"5")
+    for paths in ([f"{folder}/*"], [f"{folder}/*", str(tmp_path / "local.jsonl")]):
+        pipeline = rs.jsonl(paths, index_dir=tmp_path / "index")
+        assert list(pipeline) == [1, 2, 3, 4, 5][: len(list(rs.jsonl(paths)))]
+        assert pipeline.describe() == rs.jsonl(paths).describe()
+        resumes_at_every_position(pipeline)
+    assert not (tmp_path / "index").exists()
 
 
 @pytest.fixture(scope="module")

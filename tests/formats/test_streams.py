@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -324,7 +325,7 @@ def test_a_scan_may_have_found_nothing_since_the_damage(tmp_path: Path) -> None:
     located = rs.Pipeline(records(Format("test", "piece", scan), tmp_path / "a.gz"))
     with iter(located.map(lambda record: record.data)) as iterator:
         assert next(iterator) == b"1234"
-        with pytest.raises(rs.MalformedItem, match=r"a\.gz, piece 2: the compressed file ends"):
+        with pytest.raises(rs.MalformedItem, match=r"a\.gz, piece 1: the compressed file ends"):
             next(iterator)
 
 
@@ -417,7 +418,7 @@ def test_a_place_that_a_file_does_not_have_is_refused(tmp_path: Path) -> None:
         with pytest.raises(rs.StateMismatch, match=r"RecordStream at pipeline\.upstream"):
             pipeline.resume(state)
     state["pipeline"]["upstream"] = here | {"offset": 10**6, "from": [stored, 10**6]}
-    with pytest.raises(rs.MalformedItem, match=r"data.gz ends before the saved record 2"):
+    with pytest.raises(rs.MalformedItem, match=r"data.gz ends before the saved record 1"):
         next(pipeline.resume(state))
 
 
@@ -482,10 +483,18 @@ def test_a_record_without_end_is_malformed(tmp_path: Path, monkeypatch: pytest.M
     ]
 
 
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    (tmp_path / "a.lz4").write_bytes(b"\x04\x22\x4d\x18")
+    with pytest.raises(rs.MissingDependency, match=r"by lz4 needs lz4: pip install .*compressed"):
+        list(rs.lines(tmp_path / "a.lz4"))
+
+
 @pytest.mark.parametrize(
     ("suffix", "kind", "content"),
     [
-        (".lz4", "lz4", b"\x04\x22\x4d\x18d@\xa7\n"),
         (".Z", "compress", b"\x1f\x9d\x90a\n"),
         (".lzma", "lzma", lzma.compress(b"a\n", lzma.FORMAT_ALONE)),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -166,16 +168,60 @@ def test_values_in_maps_list_views_and_unions_are_those_of_their_type(tmp_path: 
             assert same([pipeline[row] for row in range(3)], wanted), name
 
 
-def test_a_column_that_pyarrow_cannot_read_is_named(tmp_path: Path) -> None:
-    spans = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+SPANS: dict[str, Callable[[Any], Any]] = {
+    "top": lambda spans: spans,
+    "list": lambda spans: pa.ListArray.from_arrays([0, 1], spans),
+    "struct": lambda spans: pa.StructArray.from_arrays([spans], ["x"]),
+    "map": lambda spans: pa.MapArray.from_arrays([0, 1], pa.array(["a"]), spans),
+    "dictionary": lambda spans: pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), spans),
+}
+
+
+@pytest.mark.parametrize("kind", SPANS)
+def test_a_column_that_pyarrow_cannot_read_is_named(tmp_path: Path, kind: str) -> None:
+    spans = SPANS[kind](pa.array([(1, 2, 3)], pa.month_day_nano_interval()))
     path = write_arrow(tmp_path / "a", pa.table({"id": [1], "span": spans}), stream=True)
-    # pyarrow writes only the third unit of intervals; the number of the unit follows the name.
-    data = bytearray(path.read_bytes())
-    data[data.index(2, data.index(b"span"))] = 0
-    path.write_bytes(data)
+    # pyarrow writes only the third unit of intervals, so its number is replaced.
+    data = path.read_bytes()
+    for place in (place for place, byte in enumerate(data) if byte == 2):
+        path.write_bytes(data[:place] + b"\0" + data[place + 1 :])
+        with suppress(pa.ArrowException):
+            if "month_interval" in str(pa.ipc.open_stream(path.read_bytes()).schema):
+                break
     assert list(rs.arrow(path, ["id"])) == [{"id": 1}]
-    with pytest.raises(rs.MalformedItem, match=r"column .span.: .* type month_interval"):
+    with pytest.raises(rs.MalformedItem, match=r"column .span.: .* type month_interval; choose"):
         list(rs.arrow(path))
+
+
+# The rows {"a": n, "n": {"y": 7, "e": {}}} for n = 1, 2, 3; pyarrow writes no struct without fields.
+EMPTY_STRUCT = (
+    "UEFSMRUAFTwVPCwVBhUAFQYVBhwAAAACAAAABgEBAAAAAAAAAAIAAAAAAAAAAwAAAAAAAAAVABU8FTwsFQYVABUGFQYcAAAAAgAAAAYCBwAAAAAA"
+    "AAAHAAAAAAAAAAcAAAAAAAAAFQAVPBU8LBUGFQAVBhUGHAAAAAIAAAAGAwEAAAAAAAAAAQAAAAAAAAABAAAAAAAAABUEGVw1ABgGc2NoZW1hFQQA"
+    "FQQlAhgBYQA1AhgBbhUEABUEJQIYAXkANQIYAWUVAAAWBhkcGSwmABwVBBklBgAZGAFhFQAWBhZiFmImCEkcFQAVABUCADwpBhkmAAYAAAAmABwV"
+    "BBklBgAZKAFuAXkVABYGFmIWYiZqSRwVABUAFQIAPCkGGTYAAAYAAAAWpgIWBiYIFqYCACggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNi4w"
+    "LjEZLBwAABwAAADEAAAAUEFSMQ=="
+)
+
+
+def test_other_columns_are_read_beside_a_struct_without_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(base64.b64decode(EMPTY_STRUCT))
+    for size in (None, 2):
+        assert list(rs.parquet(path, ["a"], batch_rows=size)) == [{"a": 1}, {"a": 2}, {"a": 3}]
+        with pytest.raises(rs.MalformedItem, match=r"column 'n': .* the type struct<>; choose"):
+            rs.parquet(path, batch_rows=size)
+    structs = pa.array([{}, None], pa.struct([]))
+    assert list(rs.arrow(write_arrow(tmp_path / "a", pa.table({"x": structs})))) == [
+        {"x": {}}, {"x": None},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_table_without_columns_is_refused(tmp_path: Path, stream: bool) -> None:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
+    path = write_arrow(tmp_path / "a", pa.Table.from_batches([batch]), stream=stream)
+    with pytest.raises(rs.MalformedItem, match="a table must have at least one column"):
+        rs.arrow(path)
 
 
 STAGES: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {

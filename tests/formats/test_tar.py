@@ -143,7 +143,7 @@ def test_two_members_of_one_name_in_a_sample_are_an_error(names: list[str]) -> N
     first, second, last = records(data)
     assert DecodeSample()(first)["__key__"] == "0"
     assert DecodeSample()(last)["__key__"] == "z"
-    with pytest.raises(rs.MalformedItem, match=r"^x.tar, sample 2: '.*' is a second '.*' in it$"):
+    with pytest.raises(rs.MalformedItem, match=r"^x.tar, sample 1: '.*' is a second '.*' in it$"):
         DecodeSample()(second)
 
 
@@ -161,7 +161,7 @@ def test_sizes_may_be_octal_or_binary_and_blank_ones_are_zero() -> None:
 )
 def test_a_size_that_cannot_be_is_damage(size: bytes) -> None:
     data = bytes(header(b"a.x")) + bytes(header(b"b.x", at_124=size.ljust(12, b"\0"))) + ZEROS
-    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 1: "):
+    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 0: "):
         samples(data)
 
 
@@ -211,7 +211,7 @@ def test_a_global_header_is_passed_over_unless_it_decides_where_members_are() ->
 @pytest.mark.parametrize("text", [b"30 path=a\n", b"path=a\n", b"9 path=ab", b"9 path:a\n", b"5 =a\n"])  # fmt: skip
 def test_pax_records_that_cannot_be_read_are_damage(text: bytes) -> None:
     data = bytes(header(b"pax", len(text), b"x")) + text.ljust(512, b"\0") + bytes(header(b"a.x"))
-    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 1: a PAX header has a record"):
+    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 0: a PAX header has a record"):
         samples(data)
 
 
@@ -251,7 +251,7 @@ def test_what_is_no_archive_after_the_zeros_is_an_error_and_the_samples_before_a
     decode, data = DecodeSample(), archive([("a.x", b"1")])
     first, rest = records(data + b"no header" * 1000)
     assert decode(first) == {"__key__": "a", "x": b"1"}
-    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 2: "):
+    with pytest.raises(rs.MalformedItem, match=r"x.tar, sample 1: "):
         decode(rest)
 
 
@@ -282,7 +282,9 @@ def test_an_archive_cut_anywhere_gives_whole_samples_and_then_an_error(begin: in
             assert all(decode(record) for record in found)
             continue
         assert len(found[-1].data) <= 4096
-        with pytest.raises(rs.MalformedItem, match=rf"^x.tar, sample {len(found)}: .*cut short"):
+        with pytest.raises(
+            rs.MalformedItem, match=rf"^x.tar, sample {len(found) - 1}: .*cut short"
+        ):
             decode(found[-1])
 
 
@@ -300,7 +302,7 @@ def test_a_wrong_checksum_ends_the_archive_with_an_error(number: int, place: int
     assert len(found) == max(number - 1, 0) // 2 + 1
     assert [decode(record) for record in found[:-1]] == whole[: len(found) - 1]
     assert len(found[-1].data) <= 4096
-    with pytest.raises(rs.MalformedItem, match=rf"^x.tar, sample {len(found)}: "):
+    with pytest.raises(rs.MalformedItem, match=rf"^x.tar, sample {len(found) - 1}: "):
         decode(found[-1])
 
 
@@ -318,7 +320,7 @@ def test_a_sample_before_damage_far_away_is_not_delivered_in_part() -> None:
 def test_an_extended_header_without_a_member_is_damage() -> None:
     start = bytes(header(b"a.x"))
     for data in (pax(b"x", path="b.x"), pax(b"x", path="b.x") + ZEROS, pax(b"x", path="b" * 999)[:700]):  # fmt: skip
-        with pytest.raises(rs.MalformedItem, match=r"sample 1: .*extended header"):
+        with pytest.raises(rs.MalformedItem, match=r"sample 0: .*extended header"):
             samples(start + data)
 
 
@@ -331,9 +333,9 @@ def test_a_long_name_beyond_all_measure_is_not_read() -> None:
 
 def test_records_of_another_file_are_refused() -> None:
     two = archive([("a.x", b""), ("b.x", b"")]).rstrip(b"\0").ljust(1024, b"\0")
-    with pytest.raises(rs.MalformedItem, match="sample 5: it has changed"):
+    with pytest.raises(rs.MalformedItem, match="sample 4: it has changed"):
         DecodeSample()(LocatedRecord(two, "x.tar", 5))
-    with pytest.raises(rs.MalformedItem, match="sample 5: "):
+    with pytest.raises(rs.MalformedItem, match="sample 4: "):
         DecodeSample()(LocatedRecord(b"", "x.tar", 5))
 
 
@@ -373,11 +375,11 @@ def test_members_are_decoded_by_the_longest_matching_extension() -> None:
 def test_an_error_of_a_decoder_names_file_sample_and_extension() -> None:
     data = archive([("a.json", b"1"), ("b.json", b"{")])
     with pytest.raises(
-        rs.MalformedItem, match=r"x.tar, sample 2: 'json' of 'b': not JSON"
+        rs.MalformedItem, match=r"x.tar, sample 1: 'json' of 'b': not JSON"
     ) as raised:
         samples(data, {"json": rs.decoders.json})
     assert isinstance(raised.value.__cause__, rs.MalformedItem)
-    with pytest.raises(rs.MalformedItem, match="sample 1: 'json' of 'a': KeyError: 'no'") as raised:
+    with pytest.raises(rs.MalformedItem, match="sample 0: 'json' of 'a': KeyError: 'no'") as raised:
         samples(data, {"json": fails})
     assert isinstance(raised.value.__cause__, KeyError)
 

@@ -105,7 +105,7 @@ def test_content_with_a_wrong_checksum_is_an_error_or_skipped(path: Path, place:
     iterator = iter(rs.tfrecord(path))
     assert next(iterator) == b""
     with pytest.raises(
-        rs.MalformedItem, match=r"data\.tfrecord, record 2: its content has a wrong checksum"
+        rs.MalformedItem, match=r"data\.tfrecord, record 1: its content has a wrong checksum"
     ):
         next(iterator)
     skipped = []
@@ -113,7 +113,7 @@ def test_content_with_a_wrong_checksum_is_an_error_or_skipped(path: Path, place:
         path, on_error="skip", on_skip=lambda number, error: skipped.append((number, str(error)))
     )
     assert list(records) == [CONTENTS[0], *CONTENTS[2:]]
-    assert skipped == [(1, f"{path}, record 2: its content has a wrong checksum")]
+    assert skipped == [(1, f"{path}, record 1: its content has a wrong checksum")]
 
 
 @pytest.mark.parametrize("place", range(12))
@@ -121,7 +121,7 @@ def test_a_wrong_length_ends_the_file_in_one_damaged_record(path: Path, place: i
     damaged(path, BEGINS[2], place)
     iterator = iter(rs.tfrecord(path))
     assert [next(iterator), next(iterator)] == CONTENTS[:2]
-    with pytest.raises(rs.MalformedItem, match="record 3: its length has a wrong checksum"):
+    with pytest.raises(rs.MalformedItem, match="record 2: its length has a wrong checksum"):
         next(iterator)
     assert list(rs.tfrecord([path, path], on_error="skip")) == CONTENTS[:2] * 2
 
@@ -131,19 +131,19 @@ def test_a_checksum_of_the_length_that_is_wrong_in_the_last_record_is_noticed(
 ) -> None:
     path = write_records(tmp_path / "data", [b"first", b"last"])
     damaged(path, len(framed(b"first")), 9)
-    with pytest.raises(rs.MalformedItem, match="record 2: its length has a wrong checksum"):
+    with pytest.raises(rs.MalformedItem, match="record 1: its length has a wrong checksum"):
         list(rs.tfrecord(path))
 
 
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        (framed(b"x" * 50)[:5], "record 2: cut off within its length"),
-        (framed_head(50), "record 2: cut off, of 50 bytes of content"),
-        (framed(b"x" * 50)[:-1], "record 2: cut off, of 50 bytes of content"),
-        (framed(b"x" * 9000)[:-1], "record 2: cut off, of 9000 bytes of content"),
-        (framed_head(2**64 - 1) + b"x" * 70_000, "record 2: cut off, of 18446744073709551615"),
-        (b"text that is no record at all\n", "record 2: its length has a wrong checksum"),
+        (framed(b"x" * 50)[:5], "record 1: cut off within its length"),
+        (framed_head(50), "record 1: cut off, of 50 bytes of content"),
+        (framed(b"x" * 50)[:-1], "record 1: cut off, of 50 bytes of content"),
+        (framed(b"x" * 9000)[:-1], "record 1: cut off, of 9000 bytes of content"),
+        (framed_head(2**64 - 1) + b"x" * 70_000, "record 1: cut off, of 18446744073709551615"),
+        (b"text that is no record at all\n", "record 1: its length has a wrong checksum"),
     ],
 )
 def test_a_file_that_is_cut_off_is_an_error(tmp_path: Path, rest: bytes, message: str) -> None:
@@ -216,7 +216,7 @@ def test_an_error_of_decode_has_file_and_record(path: Path) -> None:
             raise rs.MalformedItem("not a number")
         return len(data)
 
-    with pytest.raises(rs.MalformedItem, match=r"data\.tfrecord, record 2: not a number"):
+    with pytest.raises(rs.MalformedItem, match=r"data\.tfrecord, record 1: not a number"):
         list(rs.tfrecord(path, decode=decode))
     assert list(rs.tfrecord(path, decode=decode, on_error="skip"))[:2] == [0, 20]
     with pytest.raises(ZeroDivisionError):

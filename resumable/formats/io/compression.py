@@ -72,16 +72,16 @@ class GzipMember:
         return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
 
 
-class ZstdFrame:
-    """A frame of Zstandard, also a skippable one.
+class FrameDecoder:
+    """A frame of Zstandard or LZ4, also a skippable one.
 
-    Raises:
-      MissingDependency: if Python has no decoder of Zstandard and backports.zstd is not installed.
+    Args:
+      decoder: as the package for the format has it.
+      error: what the decoder raises for damage.
     """
 
-    def __init__(self) -> None:
-        zstd = _zstd()
-        self._decoder, self._error = zstd.ZstdDecompressor(), zstd.ZstdError
+    def __init__(self, decoder: Any, error: type[Exception]) -> None:
+        self._decoder, self._error = decoder, error
 
     @property
     def eof(self) -> bool:
@@ -93,7 +93,7 @@ class ZstdFrame:
 
     @property
     def unused_data(self) -> bytes:
-        return bytes(self._decoder.unused_data)
+        return bytes(self._decoder.unused_data or b"")
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
@@ -102,15 +102,33 @@ class ZstdFrame:
             raise ValueError(str(error)) from error
 
 
-def _zstd() -> Any:
-    """The module for Zstandard, which is in the standard library from Python 3.14 on."""
+def zstd_frame() -> FrameDecoder:
+    """The decoder of a frame of Zstandard, which is in the standard library from Python 3.14 on.
+
+    Raises:
+      MissingDependency: if Python has no decoder of Zstandard and backports.zstd is not installed.
+    """
+    in_python = sys.version_info >= (3, 14)
+    zstd = _installed("compression.zstd" if in_python else "backports.zstd", "zstd")
+    return FrameDecoder(zstd.ZstdDecompressor(), zstd.ZstdError)
+
+
+def lz4_frame() -> FrameDecoder:
+    """The decoder of a frame of LZ4.
+
+    Raises:
+      MissingDependency: if lz4 is not installed.
+    """
+    return FrameDecoder(_installed("lz4.frame", "lz4").LZ4FrameDecompressor(), RuntimeError)
+
+
+def _installed(module: str, compression: str) -> Any:
     try:
-        return import_module(
-            "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-        )
+        return import_module(module)
     except ImportError as error:
+        package = module.removesuffix(".frame")
         raise MissingDependency(
-            "what is compressed by zstd needs backports.zstd: pip install 'resumable-loader[compressed]' "
+            f"what is compressed by {compression} needs {package}: pip install 'resumable-loader[compressed]' "
             f"({error})"
         ) from error
 
@@ -140,11 +158,11 @@ COMPRESSIONS: Final = (
         re.compile(rb"\xfd7zXZ\0"),
         partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, MOST_MEMORY),
     ),
-    Compression("zstd", (".zst",), re.compile(rb"\x28\xb5\x2f\xfd"), ZstdFrame),
+    Compression("zstd", (".zst",), re.compile(rb"\x28\xb5\x2f\xfd"), zstd_frame),
+    Compression("lz4", (".lz4",), re.compile(rb"\x04\x22\x4d\x18"), lz4_frame),
 )
 
 NOT_READ: Final = {
-    "lz4": re.compile(rb"\x04\x22\x4d\x18"),
     "compress": re.compile(rb"\x1f\x9d"),
     "lzma": re.compile(rb"\x5d\0\0..\xff{7}", re.DOTALL),
 }
@@ -173,9 +191,10 @@ def check_uncompressed(content: bytes, path: str, format: Format) -> None:
     kind = next((name for name, magic in magics.items() if magic.match(content)), None)
     recognises = format.recognises
     if kind is not None and not (recognises and recognises(content[:LONGEST_MAGIC])):
-        advice = "decompress it, or compress it again as .gz, .bz2, .xz or .zst"
+        suffixes = ".gz, .bz2, .xz, .zst or .lz4"
+        advice = f"decompress it, or compress it again as {suffixes}"
         if kind not in NOT_READ:
-            advice = "a compressed one must be named so, as by the suffix .gz, .bz2, .xz or .zst"
+            advice = f"a compressed one must be named so, as by the suffix {suffixes}"
         raise InvalidArgument(
             f"paths must name uncompressed files, got {path!r}, which is compressed by {kind}; {advice}"
         )

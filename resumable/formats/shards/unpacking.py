@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ..io.compression import GzipMember, MemberDecoder, ZstdFrame
+from ..io.compression import GzipMember, MemberDecoder, zstd_frame
 
 DECODERS: Final[Mapping[str, Callable[[], MemberDecoder]]] = {
     "bz2": bz2.BZ2Decompressor,
     "gz": GzipMember,
-    "zstd": ZstdFrame,
+    "zstd": zstd_frame,
 }
 """By the names that writers give to compressions."""
 

@@ -16,7 +16,7 @@ from .damage import malformed_if_damaged
 from .file_access import ByteRanges, TableFileAccess
 from .group_reads import GroupReads
 from .rows import Rows
-from .values import stackable
+from .values import check_readable, stackable
 
 MOST_DICTIONARIES: Final = 1 << 16
 """Dictionaries that are needed by all batches; where there are more, nobody knows ahead that they are read."""
@@ -56,6 +56,7 @@ class ArrowFile:
             schema = _reader([_part(read, found[0])]).schema
             self.names: Sequence[str] = schema.names
             self.stackable = stackable(schema)
+            check_readable(schema, columns, empty_structs=True)
         self._batches = [message for message in found if message.kind == BATCH]
         self._dictionaries = [message for message in found if message.kind == DICTIONARY]
         self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)
@@ -107,7 +108,7 @@ class ArrowFile:
         with malformed_if_damaged(self.access, f"record batch {group}"):
             fields = [self.names.index(name) for name in columns]
             batch, map_begin = self._batch(group, fields)
-            arrays = [_column(batch, name) for name in columns]
+            arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
             for array in arrays:
                 _check(array, message.rows)
         if self.access.is_remote:
@@ -243,14 +244,6 @@ class _JoinedBuffers:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _column(batch: Any, name: str) -> Any:
-    try:
-        return batch.column(batch.schema.get_field_index(name))
-    except KeyError:  # for intervals of months or of days and times
-        kind = batch.schema.field(name).type
-        raise ValueError(f"column {name!r}: pyarrow gives no values of the type {kind}") from None
 
 
 def _check(array: Any, rows: int) -> None:

@@ -30,6 +30,7 @@ MOST_MARKS: Final = 64
 BLOCK: Final = np.dtype([("start", "<i8"), ("metadata", "<i8"), ("body", "<i8")])
 """Where the footer says that a message lies."""
 
+OFFSET: Final = np.dtype("<u4")
 PAIR: Final = np.dtype(("<i8", 2))
 NO_BUFFERS: Final = np.empty((0, 2), np.int64)
 
@@ -42,7 +43,7 @@ class Message(NamedTuple):
       start: its first byte.
       body: the first byte of its body.
       stop: after its last byte.
-      rows: of a batch.
+      rows: of a batch; of a schema, its columns.
       buffers: of a batch, where each begins, and how long it is, if that was asked for; shape (buffers, 2), int64.
     """
 
@@ -91,6 +92,8 @@ def messages(
             kind = f"message {len(found)} is of the kind {message.kind}"
             raise NotArrow(kind if found else "it begins with no schema")
         found.append(message)
+        if message.kind == SCHEMA and not message.rows:
+            raise NotArrow("a table must have at least one column, and its schema has none")
         start = message.stop
     if not found:
         raise NotArrow("it begins with no schema")
@@ -171,6 +174,8 @@ def _with_metadata(
     if body < 0:
         raise ValueError(f"a body of {body} bytes")
     rows, buffers = 0, NO_BUFFERS
+    if kind == SCHEMA:
+        rows = len(root.table(2).vector(1, OFFSET))
     if kind in (DICTIONARY, BATCH):
         batch = root.table(2) if kind == BATCH else root.table(2).table(1)
         rows, buffers = _rows(batch), batch.vector(2, PAIR)

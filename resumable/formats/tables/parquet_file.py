@@ -17,7 +17,7 @@ from .damage import malformed_if_damaged
 from .file_access import TableFileAccess
 from .group_reads import GroupReads
 from .rows import Rows
-from .values import joined_chunks, stackable
+from .values import check_readable, joined_chunks, stackable
 
 FOOTER_BUDGET: Final = 1 << 26
 """Bytes of decoded footers that a process keeps."""
@@ -93,6 +93,7 @@ class ParquetFile(Shelved[Any]):
             schema = footer.schema.to_arrow_schema()
             self.names: Sequence[str] = schema.names
             self.stackable = stackable(schema)
+            check_readable(schema, columns, empty_structs=False)
             counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
         if min(counts, default=0) < 0:
             raise MalformedItem(f"{access.path}, footer: a row group of {min(counts)} rows")

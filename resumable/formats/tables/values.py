@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -61,6 +62,41 @@ def stackable(schema: Any) -> frozenset[str]:
     Whichever of them are in a batch, they can be stacked.
     """
     return frozenset(field.name for field in schema if _is_stackable(field.type))
+
+
+def check_readable(schema: Any, columns: Sequence[str] | None, *, empty_structs: bool) -> None:
+    """Check that pyarrow gives the values of ``columns``, or of all.
+
+    Args:
+      schema: of them.
+      columns: their names; None for all.
+      empty_structs: whether it gives those of structs without fields.
+
+    Raises:
+      ValueError: if it does not; says of which column.
+    """
+    for field in schema:
+        kind = _unreadable(field.type, empty_structs)
+        if kind is not None and (columns is None or field.name in columns):
+            raise ValueError(
+                f"column {field.name!r}: pyarrow gives no values of the type {kind}; choose columns without it"
+            )
+
+
+def _unreadable(kind: Any, empty_structs: bool) -> Any:
+    """A type within ``kind`` of which pyarrow gives no values, or None."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _unreadable(kind.storage_type, empty_structs)
+    if pa.types.is_dictionary(kind):
+        return _unreadable(kind.value_type, empty_structs)
+    if kind.id in (pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME):
+        return kind
+    if pa.types.is_struct(kind) and not kind.num_fields and not empty_structs:
+        return kind
+    inner = (_unreadable(kind.field(place).type, empty_structs) for place in range(kind.num_fields))
+    return next((found for found in inner if found is not None), None)
 
 
 def _is_stackable(kind: Any) -> bool:

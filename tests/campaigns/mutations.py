@@ -397,6 +397,11 @@ MUTATIONS: Final = [
     Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
     Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
     Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
+    Mutation("formats/io/held_ranges.py", "held[place].span.end < stop", "False"),
+    Mutation("formats/io/held_ranges.py", "begin + len(content), stop", "begin, stop"),
+    Mutation("formats/io/held_ranges.py", "key=_START) - 1", "key=_START) - 2"),
+    Mutation("formats/io/held_ranges.py", "if each.until >= place]", "if True]"),
+    Mutation("formats/read_planner.py", "order = order[order >= place]\n", ""),
     Mutation("formats/io/stored_files.py", "content[self._place - asked.start :]", "content"),
     Mutation("formats/io/stored_files.py", "self._queue[0].end <= place", "False"),
     Mutation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.formats import read_planner
 from resumable.formats.io import held_ranges, remote_content
-from resumable.formats.io.held_ranges import HeldRanges
+from resumable.formats.io.held_ranges import HeldRange, HeldRanges, Ranges
+from resumable.formats.io.remote import RemoteFile
+from resumable.formats.io.remote_content import Span
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -192,3 +194,45 @@ def test_an_error_in_a_run_that_is_read_ahead_is_raised_at_its_turn(
             next(iterator)
         monkeypatch.setattr(store.system, "cat_file", read)
         assert list(iterator) == lines[300:]
+
+
+class Named(NamedTuple):
+    """Stands in for a remote file."""
+
+    path: str
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.integers(1, 30)), max_size=4),
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 30)), min_size=1),
+)
+def test_ranges_are_cut_out_of_what_is_held_and_the_rest_is_read(
+    kept: list[tuple[int, int]], wanted: list[tuple[int, int]]
+) -> None:
+    content, file = bytes(range(140)), cast(RemoteFile, Named("a"))
+    spans = [Span(file, start, start + size) for start, size in sorted(dict(kept).items())]
+    held, read = HeldRanges(), list[Span]()
+    held.hold(
+        [
+            HeldRange(span, [bytes([byte]) for byte in content[span.start : span.end]], n, n, 0)
+            for n, span in enumerate(spans)
+        ]
+    )
+
+    def reading(asked: list[Span]) -> list[bytes]:
+        read.extend(asked)
+        return [content[span.start : span.end] for span in asked]
+
+    def is_held(start: int, stop: int) -> bool:
+        before = [span for span in spans if span.start <= start]
+        return bool(before) and before[-1].end >= stop
+
+    ranges = [(start, start + size) for start, size in wanted]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_ranges, "read_spans", reading)
+        patch.setattr(held_ranges, "NEAR", 0)
+        (found,) = held.read([(file, Ranges.of(*ranges))])
+    assert found == [content[start:stop] for start, stop in ranges]
+    lacking = [pair for pair in ranges if not is_held(*pair)]
+    covered = {byte for span in read for byte in range(span.start, span.end)}
+    assert covered == {byte for pair in lacking for byte in range(*pair)}

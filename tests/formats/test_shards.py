@@ -25,6 +25,7 @@ from formats.zipped import unzip
 from support.s3_server import s3_server
 
 import resumable as rs
+from resumable.formats import read_planner
 from resumable.formats.io import held_ranges
 from resumable.formats.shards import shard
 from resumable.testing import check_resumes_everywhere, check_stage
@@ -168,6 +169,33 @@ def test_a_sample_takes_a_request_for_the_offsets_and_one_for_itself(
     # All at once: the offsets of the shards that are not known, then the samples.
     assert [item["n"] for item in read.gather(np.array([22, 5, 9]))] == [22, 5, 9]
     assert sorted(path[-5] for path, _ in spans()) == ["1", "2", "2", "5", "5"]
+
+
+@pytest.mark.parametrize("memory", [0, 60, 1 << 20])
+def test_whatever_may_be_held_shards_behind_urls_give_the_same(
+    kind: tuple[Files, Open],
+    memory: int,
+    http_server: FileServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_ranges, "HELD_BYTES", memory)
+    monkeypatch.setattr(held_ranges, "NEAR", 0)
+    monkeypatch.setattr(read_planner, "SMALL_GAP", 0)
+    files, read = kind
+    local = read(write_files(tmp_path / "data", files))
+    http_server.files |= {f"/{key}": data for key, data in files.items()}
+    remote = read(http_server.address, **REMOTE)
+    for block in (None, 1, 3):
+        expected = list(local.shuffle(2, block=block).repeat(2))
+        found = remote.shuffle(2, block=block).repeat(2)
+        assert all(map(same, found, expected))
+        batches = found.batch(3, collate=list)
+        with iter(batches) as iterator:
+            iterator.skip(2)
+            rest = [item for batch in iterator for item in batch]
+        assert len(rest) == len(expected) - 6
+        assert all(map(same, rest, expected[6:]))
 
 
 @pytest.mark.parametrize("block", [None, 50])

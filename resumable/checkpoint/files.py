@@ -6,11 +6,12 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, Final
 
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
+from ..core.regular_files import NO_FOLLOW, READ, STRICT, open_regular
 from ..errors import CorruptCheckpoint
 from .envelope import check_unread
 
@@ -25,7 +26,7 @@ CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
 SYNC: Final = READ | NO_FOLLOW | (os.O_RDWR if os.name == "nt" else 0)
 # O_NONBLOCK: opening a FIFO must not wait for a reader.
 APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_FOLLOW | READ
-CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | STRICT
 
 
 def write_new_file(path: Path, data: bytes) -> None:
@@ -108,11 +109,10 @@ def open_regular_file(path: Path) -> BinaryIO:
     Raises:
       OSError: if it cannot be read, or is no regular file.
     """
-    file = open(os.open(path, READ | NO_FOLLOW), "rb")  # noqa: SIM115 -- the caller closes it
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(f"{path}: it is not a regular file")
+    opened = open_regular(path, READ | NO_FOLLOW)
+    if opened is None:
+        raise OSError(f"{path}: it is not a regular file")
+    return BufferedReader(opened[0])
 
 
 def give_new_name(old: Path, new: Path) -> None:
@@ -154,22 +154,14 @@ def sync_if_equal(path: Path, data: bytes) -> bool:
     Raises:
       OSError: if the system cannot tell, or cannot write it.
     """
-    try:
-        descriptor = os.open(path, SYNC)
-    except OSError as error:
-        if error.errno in NOT_A_FILE:
+    opened = open_regular(path, SYNC)
+    if opened is None:
+        return False
+    with BufferedReader(opened[0]) as file:
+        if file.read(len(data) + 1) != data:
             return False
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return False
-        with open(descriptor, "rb", closefd=False) as file:
-            if file.read(len(data) + 1) != data:
-                return False
-        os.fsync(descriptor)
-        return True
-    finally:
-        os.close(descriptor)
+        os.fsync(file.fileno())
+    return True
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -241,17 +233,12 @@ def read_checkpoint_file(path: Path) -> bytes:
       CorruptCheckpoint: if what is there cannot be a checkpoint, or cannot be read.
       OSError: if the system refuses for a reason that says nothing about the file.
     """
+    opened = open_regular(path, READ | NO_FOLLOW)
+    if opened is None:
+        raise CorruptCheckpoint("it is not a regular file")
+    raw, status = opened
     try:
-        descriptor = os.open(path, READ | NO_FOLLOW)
-    except OSError as error:
-        if error.errno in NOT_A_FILE:
-            raise CorruptCheckpoint("it is not a regular file") from error
-        raise
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise CorruptCheckpoint("it is not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
+        with BufferedReader(raw) as file:
             if check_unread(status.st_size, file.read):
                 file.seek(0)
             return file.read(status.st_size)
@@ -259,5 +246,3 @@ def read_checkpoint_file(path: Path) -> bytes:
         if error.errno == errno.EIO:
             raise CorruptCheckpoint("it cannot be read: input/output error") from error
         raise
-    finally:
-        os.close(descriptor)

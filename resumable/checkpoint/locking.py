@@ -22,12 +22,12 @@ from typing import Any, Final, final
 
 from ..core.file_locks import lock, lock_shared, unlock
 from ..core.home_process import HomeProcess
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from ..core.regular_files import STRICT
 from ..errors import NameInUse, shorten
 from .store import StoreLock
 
 # O_NONBLOCK: opening a FIFO must not wait for a reader.
-LOOK: Final = NO_FOLLOW | CLOSE_ON_EXEC | BINARY | getattr(os, "O_NONBLOCK", 0)
+LOOK: Final = STRICT | getattr(os, "O_NONBLOCK", 0)
 NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 # The file system has no locks, none for a file that is open for reading, or no room for the file.
 NO_LOCKS: Final = (

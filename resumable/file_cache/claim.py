@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final, TypeAlias, final
 
 from ..core.file_locks import lock
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from ..core.regular_files import STRICT
 from .part_file import (
     HEADER,
     MAGIC,
@@ -24,7 +24,7 @@ from .part_file import (
     unfinished_path,
 )
 
-OPEN: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+OPEN: Final = os.O_RDWR | os.O_CREAT | STRICT
 
 CheckOwn: TypeAlias = Callable[[int, str], None]
 """Refuses an open file at a path that no cache has begun to write, by `ForeignFile`."""
@@ -137,7 +137,7 @@ def let_go(descriptor: int) -> None:
 def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
     """Remove what a process that has ended left of a part; whether it has."""
     try:
-        descriptor = os.open(unfinished, os.O_RDWR | NO_FOLLOW | CLOSE_ON_EXEC | BINARY)
+        descriptor = os.open(unfinished, os.O_RDWR | STRICT)
     except OSError:
         return False
     try:

@@ -11,14 +11,14 @@ from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 from zlib import crc32
 
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, READ, open_regular
+from ..core.regular_files import NO_FOLLOW, READ, STRICT, open_regular
 from .buffers import buffer_of
 
 MAGIC: Final = b"resumable part 1"
 HEADER: Final = struct.Struct("<16sQQ")  # the magic, a checksum of the content, and its length
 ENDING: Final = ".part"
 UNFINISHED: Final = ".part.tmp"
-WRITE: Final = os.O_WRONLY | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+WRITE: Final = os.O_WRONLY | STRICT
 NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{1,12})(\.part|\.part\.tmp)")
 WHOLE: Final = -1
 """The number of a copy of a whole file in the place of that of a part."""

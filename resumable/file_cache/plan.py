@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..core.block import Indices
 from ..core.file_locks import lock, lock_shared, unlock
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from ..core.regular_files import STRICT
 from .part_file import write_all
 
 Codes: TypeAlias = npt.NDArray[np.uint64]
@@ -25,7 +25,7 @@ Codes: TypeAlias = npt.NDArray[np.uint64]
 PLANS: Final = "plans"
 MAGIC: Final = b"resumable plan 1"
 ENDING: Final = ".plan"
-FLAGS: Final = os.O_RDWR | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+FLAGS: Final = os.O_RDWR | STRICT
 _DTYPE: Final = np.dtype("<u8")
 
 

@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, TypeAlias, final
 
 from ..core.file_locks import lock, unlock
-from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from ..core.regular_files import STRICT
 from .claim import remove_if_dead
 from .copy_file import COPY, check_own_copy, remove_copy
 from .part_file import HEADER, WHOLE, ForeignFile, PartFile, PartName, found_name
 
-FLAGS: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+FLAGS: Final = os.O_RDWR | os.O_CREAT | STRICT
 IN_USE: Final = ".in-use"
 FOLDER: Final = re.compile("[0-9a-f]{2}")
 COPY_NAME: Final = re.compile(r"([0-9a-f]{32})(\.copy|\.copy\.tmp)")

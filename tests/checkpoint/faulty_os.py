@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, cast, final
+from typing import Any, final
 
 import pytest
 
 from resumable.checkpoint import directory, files, locking
+from resumable.core import regular_files
 
 CALLS = frozenset(
     {"close", "fstat", "fsync", "ftruncate", "link", "listdir", "lseek", "lstat", "mkdir", "open"}
@@ -77,10 +78,9 @@ class FaultyOs:
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, name) if name in CALLS else getattr(os, name)
 
-    def open_file(self, descriptor: int, mode: str, *, closefd: bool) -> BinaryIO:
-        """What the built-in ``open`` does with a descriptor, by calls that are counted."""
-        assert (mode, closefd) == ("rb", False)
-        return cast(BinaryIO, io.BufferedReader(_Raw(self, descriptor)))
+    def open_file(self, descriptor: int) -> io.RawIOBase:
+        """What `io.FileIO` does with a descriptor, by calls that are counted."""
+        return _Raw(self, descriptor)
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         assert len(self.calls) < ENDLESS, f"{name} is called for ever"
@@ -146,6 +146,14 @@ class _Raw(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._system.close(self._descriptor)
+
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         return int(self._system.lseek(self._descriptor, offset, whence))
 
@@ -168,9 +176,9 @@ def faulty_os(
     """
     system = FaultyOs(fault, longest, links)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (directory, files, locking):
+        for module in (directory, files, locking, regular_files):
             patch.setattr(module, "os", system)
-        patch.setattr(files, "open", system.open_file, raising=False)
+        patch.setattr(regular_files, "FileIO", system.open_file)
         yield system
 
 

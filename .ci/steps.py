@@ -42,7 +42,7 @@ OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "obstore>=0.12", "protobuf", "pyarrow", "s3fs",
-    "webdataset", "backports.zstd", "lz4", *CORE, *TESTING, *TOOLS,
+    "webdataset", "backports.zstd", "lz4", "warcio", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 # No older ones are tested, and pylance has a new major version every month.
 LANCE = Environment(

@@ -42,7 +42,7 @@ OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "obstore>=0.12", "protobuf", "pyarrow", "s3fs",
-    "webdataset", "backports.zstd", "lz4", *CORE, *TESTING, *TOOLS,
+    "webdataset", "backports.zstd", "lz4", "warcio", "h5py", "zarr", "xarray", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 # No older ones are tested, and pylance has a new major version every month.
 LANCE = Environment(
@@ -199,7 +199,7 @@ python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
 python -m pytest --require-packages tests/formats/test_removed_files.py -k "not array_record and not lance"
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py tests/test_documentation.py \\
     -k "parquet or arrow or tfrecord or examples"
-python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or scientific-arrays.md or storage.md or cache"
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py tests/test_benchmarks.py \\
     -k "fuzzed or parquet or tar or tfrecord or remote_cache"
 """),

@@ -13,7 +13,7 @@ stages, and ``help(rs.Pipeline.map)`` explains one. The names, by what they are 
 
 Begin a `Pipeline`
   in memory: range, from_sequence, from_arrays, from_iterable
-  files: lines, jsonl, csv, parquet, arrow, tar, tfrecord, array_record, files, image_folder, image_classes
+  files: lines, jsonl, csv, parquet, arrow, tar, tfrecord, warc, array_record, files, image_folder, image_classes
   data sets of others: lance, mds, litdata, megatron
   on the way: decoders (for the ``decode`` of files), FileCache (of remote files)
 Join pipelines
@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from .from_files import parquet as parquet
     from .from_files import tar as tar
     from .from_files import tfrecord as tfrecord
+    from .from_files import warc as warc
     from .groups.padding import padded as padded
     from .monitoring import metrics as metrics
     from .pipeline import Pipeline as Pipeline
@@ -152,7 +153,7 @@ _NAMES_OF = {
     "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
-    "from_files": "array_record arrow csv files image_folder jsonl lance lines litdata mds megatron parquet tar tfrecord",
+    "from_files": "array_record arrow csv files image_folder jsonl lance lines litdata mds megatron parquet tar tfrecord warc",
     "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",

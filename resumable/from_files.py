@@ -28,6 +28,7 @@ from .formats.shards.mds import Mds
 from .formats.streams import stream_of
 from .formats.tar import TAR, Decoders, DecodeSample
 from .formats.tfrecord import TFRECORD, RecordDecoder
+from .formats.warc import WARC, parse_warc
 from .pipeline import Pipeline
 from .stages.map import Map
 from .views.explained import explained_by
@@ -526,3 +527,60 @@ def tfrecord(
         TFRECORD, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
     )
     return Pipeline(Map(located, decoder, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by()
+def warc(
+    paths: Paths,
+    *,
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
+) -> Pipeline[dict[str, Any]]:
+    r"""The records of WARC files, as crawlers write them, of all types and in the order of the files.
+
+    An item is a dict: ``"type"``, ``"url"``, ``"date"`` and ``"id"`` are strings, or None if the header does not
+    name them; ``"headers"`` is a tuple of names and values, as they stand; ``"content"`` is the bytes of the
+    block, which begin with the headers of HTTP in a response.
+
+    State: O(1), the position. Compressed files are read as streams: a resume decompresses a ``.warc.gz`` from
+    the member before the record on, so one record again, since each record is a member. If the whole file is
+    one member, a resume reads it again from its start. Uncompressed files have random access by an index of
+    records (8 bytes each), unless ``on_error`` is ``"skip"``. Then malformed records are left out and counted, and
+    the count is in the state.
+
+    From a record on that is cut off, or whose header or length is wrong, no further one can be found in its
+    file. The rest of the file then counts as one damaged record.
+
+    Args:
+      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
+        if there is one, and are otherwise streams.
+      storage_options: of remote files.
+      cache: of remote files on a local disk.
+
+    Raises:
+      MalformedItem: while iterating, with file and number of the record from 0, if it is damaged, or if a file has
+        changed since the pipeline was built.
+      InvalidArgument: if no file is found, or ``on_error`` is another word.
+      OSError: if a file cannot be read.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> lines = ["WARC/1.0", "WARC-Type: resource", "WARC-Target-URI: dns:a", "Content-Length: 2", "", "hi", "", ""]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.warc")
+    ...     with open(path, "wb") as file:
+    ...         _ = file.write("\r\n".join(lines).encode())
+    ...     [(record["type"], record["url"], record["content"]) for record in rs.warc(path)]
+    [('resource', 'dns:a', b'hi')]
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    options = with_cache(storage_options, cache)
+    located = records(WARC, paths, index_dir=index_dir, storage_options=options)
+    return Pipeline(Map(located, parse_warc, on_error=on_error, on_skip=on_skip))

@@ -99,6 +99,7 @@ def _fail_for_lack_of_a_package(report: Any, config: pytest.Config) -> None:
 # with lives as long as the tests of its module.
 OF_THE_PROCESS = {
     "fsspecIO",
+    "zarr_io",
     *(f"asyncio_{number}" for number in range(8)),
     "s3 server",
     "Dask-Offload_0",

@@ -42,7 +42,7 @@ PUBLIC = {
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "When", "WorkerError", "array_record", "arrow", "by_epoch", "concatenate", "csv", "decoders", "dumps", "every", "files",
     "from_arrays", "from_iterable", "from_sequence", "image_classes", "image_folder", "interleave",
-    "jsonl", "lance", "lines", "litdata", "loads", "mds", "megatron", "merge_states", "metrics", "mix", "origins", "padded", "parquet", "partition", "range", "read_exclusions", "tar", "task_name", "tfrecord",
+    "jsonl", "lance", "lines", "litdata", "loads", "mds", "megatron", "merge_states", "metrics", "mix", "origins", "padded", "parquet", "partition", "range", "read_exclusions", "tar", "task_name", "tfrecord", "warc",
     "zip",
 }  # fmt: skip
 

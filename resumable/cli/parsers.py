@@ -360,7 +360,7 @@ COMMANDS: Final = (
         Argument(
             "--format",
             "of all files (default: by their names; of others, lines)",
-            more={"choices": ["lines", "jsonl", "csv", "tar", "tfrecord"]},
+            more={"choices": ["lines", "jsonl", "csv", "tar", "tfrecord", "warc"]},
         ),
         Argument("--index-dir DIR", "where to keep the indexes; needed for URLs"),
         Argument(

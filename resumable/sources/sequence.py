@@ -61,7 +61,7 @@ def _is_stream(value: Any) -> bool:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class FromSequence(LookedUp[T]):
-    """The items of ``sequence``: a list, a `numpy.memmap`, a torch or Hugging Face dataset.
+    """The items of ``sequence``: a list, a `numpy.memmap`, an array of h5py or zarr, a torch or Hugging Face dataset.
 
     Many items are looked up at once where the sequence can do that: by ``__getitems__``, or by
     `numpy.take` if it is an array, whose rows are copied.
@@ -69,7 +69,7 @@ class FromSequence(LookedUp[T]):
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
-      sequence: has ``__len__`` and ``__getitem__``; its length must not change later. A pipeline is
+      sequence: has ``__len__``, or a ``shape``, and ``__getitem__``; its length must not change later. A pipeline is
         taken as it is in epoch 0, in every epoch; a state of another one is refused.
       data_identity: what identifies the data beyond its length: a version, a digest or a list of
         file names. It must be the same at save and resume.
@@ -102,16 +102,18 @@ class FromSequence(LookedUp[T]):
         object.__setattr__(self, "inner", evidence_of(self.sequence))
         sequence: Any = self.sequence
         check_no_table("sequence", sequence)
-        if not is_sequence(self.sequence):
+        # An array of zarr has no length, but a first axis.
+        shape: Any = getattr(sequence, "shape", None)
+        if not is_sequence(sequence) and not (shape and hasattr(sequence, "__getitem__")):
             raise InvalidType(
                 "sequence must have __len__ and __getitem__ by position, "
                 f"got {shorten(self.sequence)}; use from_iterable for anything else"
             )
         check_no_mask("sequence", sequence)
-        if isinstance(sequence, np.ndarray) and sequence.ndim == 0:
+        if shape == ():
             raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
         try:
-            length = len(self.sequence)
+            length = len(sequence) if hasattr(sequence, "__len__") else shape[0]
         except OverflowError:  # a range with more items than `len` can return
             length = sys.maxsize
         if length > MOST_ITEMS:

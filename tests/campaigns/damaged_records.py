@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from campaigns.hostile_bytes import damage
+from formats import warcs
 from formats.archives import FORMATS, MemoryReader, archive, numbered, sealed
 from formats.tfrecords import framed, framed_head
 
@@ -22,6 +23,7 @@ from resumable.formats.lines import LINES, decode_line
 from resumable.formats.record import Format, LocatedRecord
 from resumable.formats.tar import TAR, DecodeSample
 from resumable.formats.tfrecord import FRAME, TFRECORD, RecordDecoder
+from resumable.formats.warc import LENGTH, WARC, parse_warc
 
 __all__ = ["RECORDS", "RecordTarget", "check_named", "damaged_anywhere", "lines_of", "text_files"]
 
@@ -260,6 +262,28 @@ def rows_of(data: bytes) -> tuple[list[Any], bool]:
     return rows[1:], REFUSED not in rows
 
 
+def warc_files() -> list[bytes]:
+    """With long headers, empty content, and content that looks like a record."""
+    inner = warcs.record(b"inner")
+    folded = ("WARC-Target-URI", "a:\r\n b")
+    return [
+        b"".join(warcs.records_of(6)),
+        warcs.record(inner) + warcs.record(b"", "metadata", folded) + inner,
+        warcs.record(b"x" * 6000, "response", ("WARC-Refers-To", "y" * 5000)) + inner,
+    ]
+
+
+def damaged_lengths(random: Random, real: list[bytes]) -> bytes:
+    """A file with another length in the header of one of its records, or with other damage."""
+    data = random.choice(real)
+    length = random.choice([found.span(1) for found in LENGTH.finditer(data)])
+    value = random.choice(
+        (b"0", b"1", b"9" * 18, b"9" * 19, b"-1", b"", b"%d" % random.randrange(9000))
+    )
+    whole = data[: length[0]] + value + data[length[1] :]
+    return whole if random.random() < 0.5 else damage(random, data, real)
+
+
 CSV: Final = checked_dialect(",", '"', "latin-1", header=True)
 
 RECORDS: Final[dict[str, RecordTarget]] = {
@@ -276,6 +300,7 @@ RECORDS: Final[dict[str, RecordTarget]] = {
     "jsonl": RecordTarget(LINES, parse_json_line, json_files(), damaged_anywhere, values_of),
     "csv": RecordTarget(CSV.format, CSV.fields, csv_files(), damaged_anywhere, rows_of),
 }
+RECORDS["warc"] = RecordTarget(WARC, parse_warc, warc_files(), damaged_lengths)
 if find_spec("google_crc32c"):
     RECORDS["tfrecord"] = RecordTarget(
         TFRECORD, RecordDecoder(), record_files(), damaged_record_files

@@ -14,6 +14,7 @@ PACKAGES = {
     "guides/cache": "aiohttp",
     "guides/vision": "PIL",
     "guides/media": "av",
+    "guides/scientific-arrays": "h5py",
     "guides/storage": "moto.server",
     "guides/waiting": "prometheus_client",
     "coming-from/dataloader": "torch",

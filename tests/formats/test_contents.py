@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from formats import warcs
 from formats.archives import archive
 from formats.megatron_files import files_of
 from formats.shard_files import litdata_files, mds_files, numbered
@@ -104,6 +105,7 @@ FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
     "csv": (lambda number: b"column\n" + text(number), rs.csv),
     "tar": (tar, rs.tar),
     "tfrecord": (lambda number: framed(text(number)), rs.tfrecord),
+    "warc": (lambda number: warcs.record(text(number)), rs.warc),
     "compressed": (packed_stream, rs.lines),
     "megatron": (tokens, megatron_of),
     "mds": (mds_shard, mds_of),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from formats import warcs
 from formats.archives import archive, numbered
 from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
 from formats.tfrecords import framed
@@ -44,6 +45,7 @@ FILES: dict[str, tuple[bytes, Read]] = {
     "csv": (b"id,text\n" + b"".join(b'%d,"a\nb"\n' % n for n in range(60)), rs.csv),
     "tar": (archive(numbered(30)), rs.tar),
     "tfrecord": (b"".join(framed(b"%d" % n * (n % 50)) for n in range(60)), rs.tfrecord),
+    "warc": (b"".join(warcs.records_of(40)), rs.warc),
 }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from formats import warcs
 from formats.archives import archive, numbered
 from formats.http_files import AT_ONCE, FileServer
 from formats.tfrecords import framed
@@ -46,6 +47,7 @@ READ: dict[str, tuple[Callable[[], bytes], Callable[..., rs.Pipeline[Any]], bool
     "csv": (lambda: b"a,b\n" + b"1,2\n" * 40, rs.csv, True),
     "tar": (lambda: archive(numbered(40)), rs.tar, True),
     "tfrecord": (lambda: b"".join(framed(b"record") for _ in range(40)), rs.tfrecord, True),
+    "warc": (lambda: b"".join(warcs.records_of(40)), rs.warc, True),
     "stream": (lambda: b"one line\n" * 40, rs.lines, False),
     "bytes": (lambda: b"content", lambda urls, **options: rs.files(urls, read=True, **options), False),
     "parquet": (lambda: table("parquet"), rs.parquet, False),

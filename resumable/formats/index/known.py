@@ -28,5 +28,6 @@ FORMATS: Final = (
     IndexedFormat("csv", "csv", (".csv",)),
     IndexedFormat("tar", "tar", (".tar",)),
     IndexedFormat("tfrecord", "tfrecord", (".tfrecord", ".tfrecords")),
+    IndexedFormat("warc", "warc", (".warc",)),
 )
 """All of them; files with other endings are indexed as lines."""

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from formats import warcs
 from formats.megatron_files import write_tokens
 from formats.shard_files import litdata_files, mds_files, numbered, token_files, write_files
 from formats.tfrecords import framed, write_records
@@ -60,6 +61,11 @@ def over_files(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "tar": lambda: rs.tar(folder / "[01].tar", decode={"cls": int}).shuffle(2).repeat(2),
         "tar skipping": lambda: rs.tar(folder / "*.tar", on_error="skip").map(len),
         "jsonl skipping": lambda: rs.jsonl(folder / "bad.jsonl", on_error="skip"),
+        "warc": lambda: rs.warc(folder / "rows.warc").map(url_of).shuffle(2).repeat(2),
+        "warc skipping": lambda: rs.warc(folder / "*.warc", on_error="skip").map(url_of),
+        "warc compressed": lambda: rs.warc([folder / "rows.warc.gz", folder / "one.warc.gz"]).map(
+            url_of
+        ),
         "csv": lambda: rs.csv([folder / "rows.csv", folder / "more.csv"]),
         "csv shuffled": lambda: rs.csv(folder / "[rm]o*.csv", columns=["text"]).shuffle(3).batch(2),
         "csv skipping": lambda: rs.csv(folder / "bad.csv", on_error="skip"),
@@ -107,6 +113,11 @@ def write_data(folder: Path) -> None:
     cut = gzip.compress(json.dumps({"i": 0}).encode() * 3, 0)[:-9]
     (folder / "cut.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), 0) + cut)
     (folder / "bad.jsonl").write_text('{"a": 1}\n{broken\n[2]\n\n"three"\nnot json\n4')
+    crawled = warcs.records_of(11)
+    (folder / "rows.warc").write_bytes(b"".join(crawled))
+    (folder / "bad.warc").write_bytes(b"".join(crawled)[:-9])
+    (folder / "rows.warc.gz").write_bytes(warcs.zipped(crawled))
+    (folder / "one.warc.gz").write_bytes(gzip.compress(b"".join(crawled), mtime=0))
     (folder / "rows.csv").write_bytes(
         b'id,text\r\n\r\n1,"a\nb"\r\n2,"say ""x"""\n3,\n4,\xc3\xbc\n5,last'
     )
@@ -128,6 +139,11 @@ def write_data(folder: Path) -> None:
     bad = [framed(b"good"), framed(b"bad")[:-1], b"?", framed(b"good too"), framed(b"cut")[:-9]]
     (folder / "bad.tfrecord").write_bytes(b"".join(bad))
     (folder / "bad.tfrecord.gz").write_bytes(gzip.compress(b"".join(bad), 0))
+
+
+def url_of(record: dict[str, Any]) -> str:
+    """A short item of a record of a WARC file."""
+    return f"{record['url']} {len(record['content'])}"
 
 
 def write_archive(path: Path, kind: int, extensions: list[str]) -> None:

@@ -1,0 +1,28 @@
+"""Write WARC files, without a package for them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+
+__all__ = ["record", "records_of", "zipped"]
+
+
+def record(content: bytes, kind: str = "resource", *more: tuple[str, str]) -> bytes:
+    """A record with this ``content`` and ``more`` lines in its header."""
+    lines = [("WARC-Type", kind), *more, ("Content-Length", str(len(content)))]
+    header = "".join(f"{name}: {value}\r\n" for name, value in lines)
+    return b"WARC/1.0\r\n" + header.encode() + b"\r\n" + content + b"\r\n\r\n"
+
+
+def records_of(count: int, size: int = 40) -> list[bytes]:
+    """Records of many sizes."""
+    return [
+        record(b"%d" % number * (7 * number % size), "response", ("WARC-Target-URI", f"a:{number}"))
+        for number in range(count)
+    ]
+
+
+def zipped(records: Iterable[bytes]) -> bytes:
+    """As crawlers compress them: each record is a member of gzip."""
+    return b"".join(gzip.compress(each, mtime=0) for each in records)

@@ -401,7 +401,9 @@ MUTATIONS: Final = [
     Mutation("formats/io/held_ranges.py", "begin + len(content), stop", "begin, stop"),
     Mutation("formats/io/held_ranges.py", "key=_START) - 1", "key=_START) - 2"),
     Mutation("formats/io/held_ranges.py", "if each.until >= place]", "if True]"),
-    Mutation("formats/read_planner.py", "order = order[order >= place]", "order = order[order >= 0]"),
+    Mutation(
+        "formats/read_planner.py", "order = order[order >= place]", "order = order[order >= 0]"
+    ),
     Mutation("formats/io/stored_files.py", "content[self._place - asked.start :]", "content"),
     Mutation("formats/io/stored_files.py", "self._queue[0].end <= place", "False"),
     Mutation(

@@ -66,7 +66,7 @@ class ConsumedStates(Generic[T]):
         self._has_own_state = _has_own_state(pipeline.stage)
         # The pipeline over copies of what has a state of its own, once it was needed.
         self._apart: Pipeline[T] | None = None
-        self._start_at(self.first_of(0) if start is None else start)
+        self.start_at(self.first_of(0) if start is None else start)
 
     @classmethod
     def behind(cls, iterator: PipelineIterator[T], most: int) -> ConsumedStates[T]:
@@ -109,7 +109,8 @@ class ConsumedStates(Generic[T]):
                 iterator.skip(0)
             return iterator.get_state()
 
-    def _start_at(self, state: State) -> None:
+    def start_at(self, state: State) -> None:
+        """Let the epoch begin at ``state``, which `first_of` or `checked` returned."""
         self.origin = state
         self._consumer: PipelineIterator[T] | None = None
         self._producer: weakref.ref[PipelineIterator[T]] | None = None
@@ -120,7 +121,7 @@ class ConsumedStates(Generic[T]):
         """The states of an epoch that begins at ``state``, which `first_of` or `checked` returned; these stay."""
         other: ConsumedStates[T] = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._start_at(state)
+        other.start_at(state)
         return other
 
     def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 TESTS: Final = Path(__file__).parents[1]
 
-EXAMPLES: Final = {"quick": 2, "deep": 12}
+EXAMPLES: Final = {"quick": 3, "deep": 12}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
 
 

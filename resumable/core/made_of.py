@@ -1,6 +1,6 @@
-"""Where the item at an index comes from: its epoch, and the record of its source."""
+"""The epoch of the item at an index, and the record of its source."""
 
-# No iterator keeps such numbers: an order is arithmetic, so they are computed when they are asked for.
+# No iterator keeps epochs or records: an order is arithmetic, so both are computed when asked for.
 # Stages are not imported here, since iterators use these functions.
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class EpochAt(NamedTuple):
     """The epoch of an item.
 
     Attributes:
-      epoch: its number.
+      epoch: number of the epoch.
       ascending: whether no later item belongs to an earlier epoch.
     """
 
@@ -26,14 +26,14 @@ class EpochAt(NamedTuple):
 
 
 def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
-    """The epoch of the item at ``index``, or of the last of its inputs; None if all items are in one epoch.
+    """The epoch of the item at ``index``, or of its last input; None if all items are in one epoch.
 
-    If a repeat stands within a repeat, the inner one decides.
+    For a repeat within a repeat, the inner repeat decides.
 
     Args:
       stage: has random access.
-      epoch: of ``stage``.
-      index: of the item.
+      epoch: epoch of ``stage``.
+      index: index of the item.
     """
     found, ascending = None, True
     while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:

@@ -62,14 +62,14 @@ def first_epoch(stage: Any, epoch: int) -> int | None:
 
 
 def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
-    """The record that the item at ``index`` is made of; None if it is made of several, or that is unknown.
+    """The record that the item at ``index`` is made of; None if unknown or several.
 
-    After stages that join inputs it is the item of the last of these.
+    After stages that join inputs: the item of the last joining stage.
 
     Args:
       stage: has random access.
-      epoch: of ``stage``.
-      index: of the item.
+      epoch: epoch of ``stage``.
+      index: index of the item.
     """
     place = index
     while (relation := stage.relation(epoch)) is not None:

@@ -1,4 +1,4 @@
-"""A window whose items go into the state, for a source too slow to read again."""
+"""A window whose state contains its items, for a source too slow to read again."""
 
 from __future__ import annotations
 

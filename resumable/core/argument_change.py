@@ -20,8 +20,8 @@ class ArgumentChange:
       argument: the argument.
       saved: the value in the run.
       present: the value in the pipeline that resumes the run.
-      reached: position before which both must agree; `UNBOUNDED` if they must agree everywhere.
-      refused: why no pipeline that changes at ``reached`` can be built; None if one can be built.
+      reached: position before which both must agree; `UNBOUNDED` for everywhere.
+      refused: why no pipeline that changes at ``reached`` can be built; None if possible.
     """
 
     argument: ByPosition
@@ -31,7 +31,7 @@ class ArgumentChange:
     refused: str | None = None
 
     def furthest(self, others: Sequence[ArgumentChange]) -> ArgumentChange:
-        """The change with the furthest ``reached``, so that all ranks, with ``others``, can resume."""
+        """The change with the largest ``reached`` among this and ``others``, valid for all ranks."""
         return max([self, *others], key=lambda one: one.reached)
 
     @property
@@ -95,7 +95,7 @@ class EpochsChange(ArgumentChange):
     repeats_within: bool = False
 
     def furthest(self, others: Sequence[ArgumentChange]) -> ArgumentChange:
-        # A change that is not as far may belong to a rank that resumes with another pipeline.
+        # A change with a smaller `reached` may belong to a rank resuming with another pipeline.
         wrong = [one for one in [self, *others] if not one.agrees]
         furthest = super().furthest(others)
         return replace(wrong[0], reached=furthest.reached) if wrong else furthest
@@ -126,14 +126,14 @@ class EpochsChange(ArgumentChange):
 
     @property
     def example(self) -> Timeline:
-        """The `by_epoch` that keeps the saved pipelines in the epochs that were begun."""
+        """A `by_epoch` of the saved pipelines in begun epochs, then of the present pipelines."""
         saved = tuple((first, AS_SAVED) for first, _ in self.saved)
         present = tuple((first, AS_HERE) for first, _ in self.present)
         return changed_from(saved, present, int(self.reached))
 
     @property
     def is_not_there(self) -> bool:
-        """Whether the repeat that counts has no `by_epoch` before it yet."""
+        """Whether no `by_epoch` precedes the counting repeat yet."""
         return self.repeat is not None and len(self.saved) == len(self.present) == 1
 
     @property

@@ -161,7 +161,7 @@ class CombineIterator(StageIterator[T]):
             upstream.set_state(state)
 
     def check_list(self, name: str, values: Any) -> None:
-        """Refuse ``values`` unless they are a list with one entry for each upstream."""
+        """Refuse ``values`` unless a list with one entry for each upstream."""
         if not isinstance(values, list) or len(values) != len(self._upstreams):
             raise StateMismatch(
                 f"saved {name} must be a list of {len(self._upstreams)} entries", self._stage

@@ -1,4 +1,4 @@
-"""Compare a pipeline with a saved one."""
+"""Compare a pipeline with a saved pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a stage that follow from its fields."""
+"""Values derived from the fields of a stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warn that a restarted run had come to its end, and so delivers nothing."""
+"""Warn about a restarted run which had already ended, and so delivers nothing."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
 
 @final
 class ItemNote(str):
-    """A note that names an item; an error has at most one."""
+    """A note that names an item; at most one per error."""
 
     __slots__ = ()
 
@@ -164,7 +164,7 @@ def _being_read(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
 
 
 def _callers_of(error: BaseException, callers: list[_Caller]) -> list[_Caller]:
-    """The ``callers`` that may have called the function that raised ``error``."""
+    """The possible ``callers`` of the function that raised ``error``."""
     codes = [frame.f_code for frame in _frames(error)]
     found = next((code for code in codes if any(one.code is code for one in callers)), None)
     if found is not None:

@@ -25,7 +25,7 @@ if sys.platform == "win32":
             raise BlockingIOError(error.errno, error.strerror) from error
         os.lseek(descriptor, 0, os.SEEK_SET)
 
-    lock_shared = lock  # Windows has no shared kind of lock here
+    lock_shared = lock  # Windows has no shared locks here
 
     def unlock(descriptor: int) -> None:
         """Unlock the file, for all holders that share the opened file."""

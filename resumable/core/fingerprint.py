@@ -65,7 +65,7 @@ def holds_items_of_rank(stage: Stage[Any]) -> bool:
 def _reliance(stage: Stage[Any]) -> Reliance:
     """The reliance of the state of ``stage``, including the state of its user function.
 
-    A function with state has seen items of its rank and of the partitions of that rank. `ENDS` is added to
+    A function with state has seen items of its rank and of the rank's partitions. `ENDS` is added to
     any reliance: if ranks end at different steps, a state records how far its own rank was.
     """
     held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
@@ -118,7 +118,7 @@ class StageIdentity(NamedTuple):
 
     @property
     def present_timeline(self) -> Timeline | None:
-        """The present timeline of that argument."""
+        """`timeline` of the present fields."""
         return self.timeline({name: value for name, (value, _) in self.fields.items()})
 
     def as_text(self) -> str:

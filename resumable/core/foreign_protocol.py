@@ -33,7 +33,7 @@ PROTOCOLS: Final = (
 
 
 def protocol_of(target: Any) -> Protocol | None:
-    """The first protocol that ``target`` follows; None if it follows none."""
+    """The first matching protocol of ``target``; None without a match."""
     for protocol in PROTOCOLS:
         if callable(getattr(target, protocol.get, None)) and callable(
             getattr(target, protocol.set, None)

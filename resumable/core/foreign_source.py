@@ -1,4 +1,4 @@
-"""Sources that read a foreign object, and the policy for a position that cannot be restored."""
+"""Sources that read a foreign object, and the policy for positions not restorable."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ExternalSource(RecordSource[T]):
 
     @property
     def keeps_position(self) -> bool:
-        """Whether the object itself stores its position, so that two readers would disturb each other."""
+        """Whether the object stores the position, so that two readers would disturb each other."""
         return True
 
     def _apart(self) -> ExternalSource[T]:
-        """The same source over a copy of its object, so that two readers do not disturb each other."""
+        """The same source over a copy of the object, for a second reader."""
         return copy.deepcopy(self)
 
     @property

@@ -1,4 +1,4 @@
-"""Functions with state, which is saved by the stage that calls the function."""
+"""Functions with state, saved by the stage that calls the function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version that a user gives to a function, so that states of other versions are refused."""
+"""Versions given to functions by users; states with another version are refused."""
 
 # The library cannot know what a function does. If a function that drops or makes items is edited
 # mid-run, the state of later stages (a group, a window, a rank's share) still holds items of the old function.

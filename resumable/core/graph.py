@@ -77,7 +77,7 @@ def with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]
 
 
 def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
-    """``stage`` with other values in the fields that ``tuning`` names."""
+    """``stage`` with the fields of ``tuning`` replaced."""
     return rebuilt(
         stage,
         lambda number, found: (

@@ -117,7 +117,7 @@ INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
 
 
 def common_layout(layouts: Sequence[Layout]) -> Layout:
-    """The layout shared by all ``layouts`` (one or more); `LISTS` if they differ."""
+    """The common layout of ``layouts`` (one or more); `LISTS` if layouts differ."""
     first = layouts[0]
     others = [one for one in layouts if one is not first]
     return first if all(_alike(one, first) for one in others) else LISTS

@@ -199,7 +199,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._at_end = True
 
     def ahead(self, offsets: Indices) -> PreparedItems[T]:
-        """The items ``offsets`` places after the next one, shape (n,); nothing moves."""
+        """The items ``offsets`` places after the next item, shape (n,); nothing moves."""
         indices = offsets + self.position
         for index_map in self._maps:
             indices = index_map(indices)

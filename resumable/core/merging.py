@@ -89,7 +89,7 @@ def _checked_states(states: Iterable[State]) -> list[State]:
 
 
 def _merge(states: list[State]) -> State:
-    """One state for ``states`` of one pipeline and epoch; its step is the largest of their steps."""
+    """One state for ``states`` of one pipeline and epoch, with the largest of the steps."""
     if not states:
         raise InvalidArgument("states must be those of one rank or more, got none")
     first = states[0]

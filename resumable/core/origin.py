@@ -131,7 +131,7 @@ class PartOrigin(ItemOrigin):
     """One of several items that a stage made from one item, or from a group.
 
     Attributes:
-      whole: the origin of that item or group.
+      whole: the origin of the item or group.
       part: number of the item among the items made from ``whole``, from 0; None if unknown.
       within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave``, if any.
     """

@@ -1,7 +1,7 @@
 """The partitions owned by a rank, and whether states of partitions were saved at one step."""
 
-# A finished rank may have fewer steps than others. The state after its last item does not record that
-# the partitions have ended. So a partition with fewer steps is asked for one more item.
+# A finished rank may have fewer steps than other ranks. The state after the last item does not record
+# the end of the partitions. So a partition with fewer steps is asked for one more item.
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _number(state: Any) -> int | None:
 
 
 def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
-    """``stage`` over one of its own partitions; None if impossible."""
+    """``stage`` over its own partition ``number``; None if impossible."""
     if isinstance(stage, OwnsPartitions) and stage.own_partitions:
         return stage.over_partition(number) if number in stage.own_partitions else None
     if len(stage.inputs) != 1 or not (stage.alone or _holds_nothing(stage)):

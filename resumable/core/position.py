@@ -23,7 +23,7 @@ class Position:
 
     Attributes:
       end: the number when no tick is left.
-      left: returns the remaining ticks.
+      left: returns the number of remaining ticks.
     """
 
     __slots__ = ("_step", "end", "left")

@@ -79,7 +79,7 @@ def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
 
 
 def reached_in_epoch(stage: Any) -> Iterator[Reach]:
-    """The reach for all items of ``stage`` in its first epoch, whose end was seen."""
+    """The reach after all items of the first epoch of ``stage``, including the end."""
     return reached_by_index(stage, UNBOUNDED if stage.length is None else stage.length + 1)
 
 

@@ -1,4 +1,4 @@
-"""The records of a source from which its items are made."""
+"""The records from which the items of a source are made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RecordSource(Stage[T]):
-    """A source whose records have names other than item numbers, or a source that is a stream."""
+    """A source whose records are not named by item numbers, or a stream."""
 
     def _numbers_of(self, records: Records) -> Indices:
         """Of a source with random access: the numbers of the items made of ``records``, shape (n,).

@@ -1,4 +1,4 @@
-"""The relation of a stage: which items of its inputs each of its items is made of."""
+"""The relation of a stage: which input items each item is made of."""
 
 # A stage describes the relation once, for one of its epochs. Length, random access, how far inputs were read,
 # origins and exclusion all follow from the class of the relation. A relation computes no order and reads nothing
@@ -25,7 +25,7 @@ DRAWN_AT_ONCE: Final = 1 << 16
 
 
 class InputItems(NamedTuple):
-    """The items of a stage in one of its epochs, as read by a relation."""
+    """The items of a stage in an epoch, as read by a relation."""
 
     stage: Any
     epoch: int

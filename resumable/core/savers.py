@@ -1,6 +1,6 @@
-"""Refuse to give a state to a saver that would not save it right."""
+"""Refuse to give a state to a saver that would save it wrongly."""
 
-# Such a saver does not tell an object about its registration: it only looks up the method. So the
+# Such a saver registers an object silently, and only looks up the method. So the
 # lookup is the first chance to refuse, and the caller's frame identifies the saver.
 #
 # Some savers ask registered objects for their state on every rank, and write the state of rank 0. Others

@@ -53,7 +53,7 @@ def skipped_items(
     skipped: defaultdict[str, int] = defaultdict(int)
 
     def count(iterator: StageIterator[Any], place: str) -> None:
-        # A stage that goes through its inputs again has several iterators in one place. A copied stage, as
+        # A stage that reads its inputs again has several iterators in one place. A copied stage, as
         # made by `exclude` and `by_epoch`, has the place of the original.
         places = paths.get(id(iterator._stage)) or [place]
         place = places.pop(0) if len(places) > 1 else places[0]
@@ -73,7 +73,7 @@ def skipped_items(
 
 
 def iterators(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
-    """``root`` and all iterators that it reads, in the order of `walk`."""
+    """``root`` and all iterators before it, in the order of `walk`."""
     yield root
     for upstream in root.inputs:
         yield from iterators(upstream)

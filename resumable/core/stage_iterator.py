@@ -171,8 +171,8 @@ class StageIterator(ABC, Generic[T]):
     def _reached(self) -> Iterator[Reach]:
         """Items read of each stage, down to the sources, for the items handed out; may move.
 
-        The state of upstream may be from before items that were read. An iterator whose state contains
-        such an upstream state passes over these items.
+        A state of upstream may predate items already read. An iterator with such a state of upstream
+        passes over these items.
         """
         return reached_by_motion(self)
 

@@ -11,7 +11,7 @@ TRIES: Final = 8
 
 
 def members(found: WeakSet[T]) -> list[T]:
-    """The members of ``found``, to which other threads may add; empty if others add all the time."""
+    """The members of ``found``, which other threads may extend; empty if extended all the time."""
     for _ in range(TRIES):
         try:
             return list(found)

@@ -1,7 +1,7 @@
-"""The exceptions that the library raises on purpose, and the form of values in their messages.
+"""The exceptions raised by the library on purpose, and the form of values in messages.
 
-Each exception derives from `ResumableError`. Most also derive from the built-in exception that a caller
-would expect for the same mistake, so that `except ValueError` keeps working.
+Each exception derives from `ResumableError`. Most also derive from the built-in exception
+expected for the same mistake, so `except ValueError` keeps working.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .public_urls import public_text
 
 
 class ResumableError(Exception):
-    """The base of all exceptions that this library raises on purpose."""
+    """The base of all exceptions raised by this library on purpose."""
 
 
 class InvalidArgument(ResumableError, ValueError):
@@ -27,7 +27,7 @@ class InvalidType(ResumableError, TypeError):
 
 
 class UnknownLength(ResumableError, TypeError):
-    """`len()` was called on a pipeline that is endless, or that must be read to be counted."""
+    """`len()` was called on an endless pipeline, or on a pipeline of unknown length."""
 
 
 class StateMismatch(ResumableError, ValueError):
@@ -54,7 +54,7 @@ class StateMismatch(ResumableError, ValueError):
     def reword(self, message: str) -> None:
         """Replace the message by ``message``, which has more details.
 
-        Another exception with this exception as its cause would be printed after it, and repeat the message.
+        A second exception raised from this exception would print the message twice.
         """
         self.args = (message,)
 
@@ -68,7 +68,7 @@ class ExternalStateError(ResumableError):
 
 
 class UnencodableState(ResumableError, TypeError):
-    """A state holds a value that has no exact serialised form."""
+    """A state holds a value without an exact serialised form."""
 
 
 class CorruptCheckpoint(ResumableError, ValueError):
@@ -146,7 +146,7 @@ MOST_CHARACTERS: Final = 10_000
 
 
 class _Shown(reprlib.Repr):
-    """As `reprlib`, but an object without its own `repr` is shown by its class, not by its address.
+    """Like `reprlib`, but an object without a custom `repr` is shown by class, not by address.
 
     Possible secrets are left out: in URLs, and in storage options.
     """

@@ -1,4 +1,4 @@
-"""Savers of other libraries that would save a state wrongly, known by the code that gets ``state_dict``."""
+"""Savers of other libraries that would save states wrongly, recognised by their modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of other libraries, recognised by their keys, so that an error can name the library."""
+"""States of other libraries, recognised by their keys, to name the library in errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for the terms of other loaders, in the errors of calls and attributes that do not exist."""
+"""The words used here for terms of other loaders, in errors of unknown calls and attributes."""
 
 # Users of tf.data, Grain, PyTorch, Hugging Face datasets, Ray Data or WebDataset know what to do, but not the
 # names used here. A call with valid arguments costs one more function call, and access to an existing
@@ -25,8 +25,8 @@ class OurWord(NamedTuple):
     """The counterpart of an argument of another loader.
 
     Args:
-      arguments: arguments here with the same meaning; a function has one of these arguments.
-      elsewhere: what to write for a function without such an argument.
+      arguments: arguments here with the same meaning; a function has at most one.
+      elsewhere: advice for functions without an argument of that meaning.
     """
 
     arguments: str

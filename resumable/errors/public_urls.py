@@ -34,7 +34,7 @@ def public_url(url: str) -> str:
 
 
 def public_name(name: str) -> str:
-    """The name of a file, or the end of its URL, as in a public URL."""
+    """The name of a file, or the end of a URL, as in a public URL."""
     return public_text(name) if "://" in name else public_text(f"/{name}")[1:]
 
 
@@ -90,7 +90,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _public_error(error: BaseException) -> BaseException:
-    """An error with a public message, whose causes are public too."""
+    """An error with a public message and public causes."""
     arguments = [public_text(each) if isinstance(each, str) else each for each in error.args]
     kind: Callable[..., BaseException] = type(error)
     if type(error).__module__ not in ("builtins", __package__):

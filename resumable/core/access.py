@@ -142,7 +142,7 @@ def _needs_of_groups(relation: Grouped, needs: Needs | None) -> Needs | None:
 @final
 @dataclass(eq=False)
 class _PreparedGroups(PreparedItems[Any]):
-    """Groups of consecutive items, at ``indices``, shape (places,), int64; many groups are prepared at a time."""
+    """Groups of consecutive items at ``indices``, shape (places,), int64; prepared many at a time."""
 
     relation: Grouped
     upstream: Indexed[Any]

@@ -50,7 +50,7 @@ def check_field(
 
 
 def check_below(name: str, value: Any, limit_name: str, limit: Any) -> tuple[int, int]:
-    """Return ``value`` and ``limit`` as ints, if ``value`` is in ``range(limit)``, such as a rank."""
+    """Return ``value`` and ``limit`` as ints, if ``value`` is in ``range(limit)``, as a rank is."""
     limit = check_int(limit_name, limit, minimum=1)
     value = check_int(name, value, minimum=0)
     if value >= limit:

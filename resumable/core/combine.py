@@ -238,7 +238,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _advance_past_end(self, place: int) -> bool:
-        """Note the end of the upstream of turn ``place`` in the last plan; whether more turns follow."""
+        """Note the end of the upstream of turn ``place`` in the last plan; return if turns follow."""
 
     @property
     def being_read(self) -> Sequence[StageIterator[Any]]:

@@ -140,7 +140,7 @@ class _Comparison:
         return {**saved.fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
 
     def _names_no_rank(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the saved ``fields`` name no rank although the present stage has fields for the rank."""
+        """Whether the saved ``fields`` name no rank, although the present stage has such fields."""
         return bool(self.ours.of_rank) and not any(name in fields for name in self.ours.of_rank)
 
     @property

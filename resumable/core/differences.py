@@ -1,4 +1,4 @@
-"""Differences between a pipeline and a saved pipeline, and whether a run may have each difference."""
+"""Differences between a pipeline and a saved pipeline, and which differences a run may have."""
 
 # Some differences are mismatches at any position of the run. Others depend on the items read, as `SavedRun` knows: an
 # argument by position may differ for later items, inputs may join, and pipelines of later epochs may change.
@@ -75,7 +75,7 @@ class Difference(ABC):
 
     @abstractmethod
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
-        """The mismatch at the position of ``run``, or the argument in question if the run lists arguments."""
+        """The mismatch at the position of ``run``, or the argument if the run lists arguments."""
 
     def _argument(self, path: str, change: ArgumentChange) -> FoundArgument:
         return FoundArgument(type(self.stage).__name__, path, change)
@@ -96,7 +96,7 @@ class FixedDifference(Difference):
 @final
 @dataclass(frozen=True)
 class ReachedField(Difference):
-    """A field whose value depends on items read: an end reached by some ranks, or the length of an epoch."""
+    """A field that depends on items read: an end reached by some ranks, or an epoch's length."""
 
     field: str = ""
     compare: Callable[[Any], Mismatch | None] = lambda present: None

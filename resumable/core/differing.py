@@ -44,7 +44,7 @@ class FingerprintDifference(NamedTuple):
 
 
 def difference(one: str, other: str) -> FingerprintDifference | None:
-    """The first difference of two fingerprints; None if equal, or if a fingerprint cannot be read."""
+    """The first difference of two fingerprints; None if equal, or if either cannot be read."""
     try:
         return _between(SavedPipeline.read(one), SavedPipeline.read(other), "pipeline", ())
     except (ValueError, RecursionError):  # fingerprints may come from anywhere

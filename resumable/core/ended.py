@@ -35,7 +35,7 @@ def warn_of_ended_run(
 
 @contextmanager
 def ended_runs_expected() -> Iterator[None]:
-    """Silence `warn_of_ended_run` for code that resumes a run to check whether the run had ended."""
+    """Silence `warn_of_ended_run` for code that resumes a run to check whether it had ended."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ENDED, RuntimeWarning)
         yield

@@ -32,7 +32,7 @@ from .stage_iterator import StageIterator
 T = TypeVar("T")
 
 ENDLESS_EPOCHS: Final = 1 << 32
-"""How many epochs an endless `repeat` counts for, since the items may be cut short and repeated in turn."""
+"""Epochs counted for an endless `repeat`, since its items may be cut short and repeated in turn."""
 
 
 @final
@@ -92,7 +92,7 @@ class ByEpoch(Stage[T]):
         return [records.lenient] * len(self.upstreams)
 
     def _lack(self, records: Records) -> InvalidArgument | None:
-        """The error for ``records`` in the first pipeline; None if some pipeline has all of ``records``."""
+        """The error for ``records`` in the first pipeline; None if some pipeline has all records."""
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
@@ -127,7 +127,7 @@ class ByEpoch(Stage[T]):
         return self.upstreams[bisect_right(self.starts, epoch) - 1]
 
     def within(self, first: int, stop: int) -> Stage[T]:
-        """A copy for the epochs from ``first`` to ``stop``; the pipeline itself if only one remains."""
+        """A copy for the epochs from ``first`` to ``stop``; the only pipeline if just one remains."""
         spans = [
             (max(begin, first), upstream)
             for upstream, (begin, end) in zip(self.upstreams, self.spans, strict=True)
@@ -168,7 +168,7 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
 
 
 def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]], stop: float = math.inf) -> Stage[Any]:
-    """The stage that equals, from each epoch of ``pairs`` on, the paired stage; the epochs ascend."""
+    """The stage that equals, from each epoch of ``pairs`` on, the paired stage; epochs ascend."""
     changes = [
         pair
         for number, pair in enumerate(pairs)

@@ -140,7 +140,7 @@ class EpochsDifference(Difference):
 
     @property
     def as_they_were(self) -> list[tuple[int, Stage[Any]]]:
-        """(first epoch, stage) pairs of the saved pipelines; the present pipeline replaces removed ones."""
+        """(first epoch, stage) pairs of the saved pipelines, with present for removed pipelines."""
         return [
             (first, in_epoch(self.present, first).stage if stage is None else stage)
             for first, stage in self.known
@@ -159,7 +159,7 @@ class EpochsDifference(Difference):
     def _first_problem(
         self, begun: float, mismatch_of: Callable[[PipelinesOfEpochs], Mismatch | None]
     ) -> tuple[Mismatch | None, Problem | None]:
-        """(mismatch that refuses the whole run, None), or (None, first problem before epoch ``begun``)."""
+        """(mismatch refusing the whole run, None), or (None, first problem before epoch ``begun``)."""
         for span in self.spans:
             other_rank = span.of_another_rank
             mismatch = other_rank if span.first >= begun else mismatch_of(span)
@@ -265,7 +265,7 @@ class EpochsDifference(Difference):
         return split if self.counting.stage is None else with_inputs(stage, (split,))
 
     def _another_form(self) -> Iterator[Mismatch]:
-        """A mismatch if the items of later epochs have another form than the items of earlier epochs."""
+        """A mismatch if items of later epochs have another form than items of earlier epochs."""
         before = [stage.block_layout for _, stage in self.known if stage is not None]
         now = common_layout([one.stage.block_layout for _, one in self.present])
         of_loop = self.counting.stage is None

@@ -44,7 +44,7 @@ class Evidence:
         return {self.kind: self._text()} if self.kind else {}
 
     def contradiction(self, saved: Any) -> str | None:
-        """How ``saved``, the evidence of a state as JSON, contradicts these data; None without contradiction."""
+        """How ``saved``, evidence of a state as JSON, contradicts the data; None without contradiction."""
         if not isinstance(saved, dict):
             return f"the saved evidence of its content must be a dict, got {shorten(saved)}"
         now = self._text()
@@ -87,7 +87,7 @@ def _time_of_change(path: str) -> float:
 
 
 def _parts(length: int) -> list[slice]:
-    """The parts that share a mark, as many as possible up to `MOST_MARKS`, of nearly equal length."""
+    """The parts that share a mark, as many as possible up to `MOST_MARKS`, nearly equally long."""
     marks = min(length, MOST_MARKS)
     ends = [length * number // marks for number in range(marks + 1)] if marks else [0]
     return [slice(start, stop) for start, stop in pairwise(ends)]

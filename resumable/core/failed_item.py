@@ -28,7 +28,7 @@ from .stage_iterator import StageIterator, item_in_work
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
 RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
-"""Errors raised by the library itself, as when a file is gone. No function without a frame is blamed."""
+"""Errors of the library itself, such as for a missing file. No function without a frame is blamed."""
 
 
 @final
@@ -89,7 +89,7 @@ def note_item(
 
 
 def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) -> list[Any]:
-    """The results of ``fn`` for ``items``; an error names the item if ``caller`` just pulled ``items``."""
+    """The results of ``fn`` for ``items``; an error names the item if ``caller`` just pulled it."""
     made: list[Any] = []
     try:
         made.extend(map(fn, items))
@@ -180,7 +180,7 @@ def _function_of(stage: Stage[Any]) -> Any:
 
 
 def called_code(stage: Stage[Any]) -> CodeType | None:
-    """The code of the function of ``stage``, as in frames; None without a function written in Python."""
+    """The code of the function of ``stage``, as in frames; None if not written in Python."""
     fn = _function_of(stage)
     while isinstance(fn, (partial, StandIn)):
         fn = fn.func if isinstance(fn, partial) else fn.fn

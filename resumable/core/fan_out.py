@@ -35,7 +35,7 @@ class FansOut(Transform[T]):
 
     @abstractmethod
     def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
-        """A function that makes a block of ``size`` items of an upstream item, the same in every call."""
+        """A function from an upstream item to a block of ``size`` items, the same in every call."""
 
     @property
     def _in_rows(self) -> bool:

@@ -1,4 +1,4 @@
-"""Lock and unlock an open file; the system unlocks it when the last process with the file open ends."""
+"""Lock and unlock an open file; the system unlocks it when the last process with it open ends."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from .timeline import Timeline
 from .transform import PassThrough
 
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
-"""Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone identify the rank."""
+"""Fields for one of these are equal on all ranks; `RANK` or `PARTS` alone identify the rank."""
 
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
@@ -112,7 +112,7 @@ class StageIdentity(NamedTuple):
         return list(zip([0, *self.stage.starts[1:]], self.upstreams, strict=True))
 
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
-        """The timeline in ``fields`` of the argument that may change in a run; None if not readable."""
+        """The timeline in ``fields`` of the argument that may change in a run; None if unreadable."""
         argument = self.stage._run_changes.argument(self.stage)
         return None if argument is None else argument.timeline(fields)
 

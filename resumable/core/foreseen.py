@@ -34,7 +34,7 @@ class PartUses(NamedTuple):
 
 
 Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
-"""Returns the needs of the items at some indices, shape (n,), used at the times in the second argument."""
+"""Returns the needs of items at indices, shape (n,), used at the times in the second argument."""
 
 
 def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
@@ -46,13 +46,16 @@ def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
 
 
 class Foresees(Protocol):
-    """An iterator with a known order. Iterators which read bytes in order may count units of bytes as items."""
+    """An iterator with a known order. An iterator that reads bytes in order may count units of bytes."""
 
     def horizon(self, most: int) -> int:
-        """Number of next items that need about ``most`` items of the sources, or parts of files; at least 1."""
+        """Number of next items that need about ``most`` source items or parts of files; at least 1."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """Needs of the items from ``start`` to ``stop``, counted from the next item, to the end of the next epoch."""
+        """Needs of the items from ``start`` to ``stop``, to the end of the next epoch at most.
+
+        Items are counted from the next item.
+        """
 
     @property
     def position(self) -> int:

@@ -120,7 +120,7 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """If ``iterator`` has made no item, set its functions to their states at the start of the epoch."""
+    """If ``iterator`` has made no item, set its functions to the start of the epoch."""
     if (
         type(iterator) is _FunctionStateIterator
     ):  # costs less than `isinstance`, and an epoch may be short
@@ -137,7 +137,7 @@ def calling_with_state(stage: Stage[Any]) -> Iterator[CallsFunction[Any]]:
 
 
 def with_function(stage: S, function: Any, **changes: Any) -> S:
-    """``stage`` with ``function`` instead of its function, the same first state, and other ``changes``."""
+    """``stage`` with ``function``, the first state of the former function, and ``changes``."""
     made = replace(stage, **{stage.calls: function, **changes})
     object.__setattr__(made, "first_state", stage.first_state)
     return made
@@ -145,7 +145,7 @@ def with_function(stage: S, function: Any, **changes: Any) -> S:
 
 @contextmanager
 def functions_kept(stage: Stage[Any]) -> Iterator[None]:
-    """On exit, reset the functions called by ``stage`` to their earlier states, where states can be taken."""
+    """On exit, reset the functions of ``stage`` to earlier states, where states can be taken."""
     kept = list[tuple[Any, Protocol, State]]()
     for found in calling_with_state(stage):
         protocol = protocol_of(found.function)

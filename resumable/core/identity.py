@@ -34,7 +34,7 @@ class IdentityField:
 
     @classmethod
     def of(cls, entry: Reliance | IdentityField) -> IdentityField:
-        """``entry`` of an `identity`, which may be only the reliances for which the field must be equal."""
+        """``entry`` of an `identity`, which may be just the reliances that require equality."""
         return entry if isinstance(entry, IdentityField) else cls(entry)
 
 

@@ -208,7 +208,7 @@ class Indexed(Generic[T]):
         )
 
     def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
-        """The needs at other indices, which ``index_map`` turns into indices here, both of shape (n,)."""
+        """The needs at other indices; ``index_map`` maps to indices here, both of shape (n,)."""
         needs = self.needs
         return needs and (lambda indices, at: needs(index_map(indices), at))
 

@@ -519,7 +519,7 @@ class PipelineIterator(StageIterator[T]):
             self._tokens[name] = self._tokens.get(name, 0) + count
 
     def counters(self) -> RunCounters:
-        """The numbers in `stats` that no state holds, for `count_from` of the iterator of a resumed run."""
+        """The numbers in `stats` from outside the state, for `count_from` after a resume."""
         before = self._counted_before
         counts = counts_since(self._process_before, before.counts)
         counts["items"] = before.counts.get("items", 0) + self.step - self._items_from

@@ -111,7 +111,7 @@ class BatchesOf(_Lists):
 LISTS: Final[Layout] = _Lists()
 """A block is a list of items; a batch is the stack of the items."""
 STACKED: Final[Layout] = _Stacked()
-"""A block is the batch of its items: columns, some maybe lists. Items that cannot be stacked stay a list."""
+"""A block is the batch of its items: columns, some maybe lists; a list if stacking fails."""
 INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
 """A block and a batch are an int64 array of shape (n,)."""
 

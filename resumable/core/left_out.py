@@ -26,7 +26,7 @@ LOOKED_AT_ONCE: Final = 1 << 16
 """The most consecutive items examined together for remaining items."""
 FEWEST_AT_ONCE: Final = 64
 GUESSES: Final = 8
-"""Improvements of a guessed index before a search. Guessing suffices where few items are left out."""
+"""Improvements of a guessed index before a search; enough where few items are left out."""
 
 
 class LeftOut(ABC):

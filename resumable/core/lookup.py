@@ -280,7 +280,10 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         return self._indexed.items_within(most)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """Needs of the items from ``start`` to ``stop``, counted from the next item, to the end of the next epoch."""
+        """Needs of the items from ``start`` to ``stop``, to the end of the next epoch at most.
+
+        Items are counted from the next item.
+        """
         length, position = self._length, self.position
         begin, end = position + start, min(position + stop, 2 * length)
         while begin < end and length:
@@ -354,7 +357,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
 
 def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
-    """The iterator that looks up one item for each item of ``iterator``, maybe ``iterator``; None if none."""
+    """The iterator that looks up one item for each of ``iterator``, maybe itself; None if none."""
     if iterator.state_at(0) is None:
         return None
     while not isinstance(iterator, IndexedIterator):

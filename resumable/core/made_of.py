@@ -50,7 +50,7 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
 
 
 def first_epoch(stage: Any, epoch: int) -> int | None:
-    """The first epoch of the inputs of the items, at least one; None if all items are in one epoch."""
+    """The first epoch of the inputs of at least one item; None if all items are in one epoch."""
     found = None
     while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:
         if isinstance(relation, Repeated):

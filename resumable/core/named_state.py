@@ -15,7 +15,7 @@ from .stage import Stage
 
 
 def named_by(stage: Stage[Any], state: State) -> dict[str, bytes]:
-    """``state`` of an iterator over ``stage``: for all ranks, for each partition, or for this rank."""
+    """``state`` of an iterator over ``stage``: for all ranks, each partition, or this rank."""
     own = _key_of_rank(stage)
     return named(state) if own is None else {own: dumps_frozen(state)}
 

@@ -61,7 +61,7 @@ class TurnOrder(Protocol):
         """The input of each output, and the item's index in the input; all of shape (n,)."""
 
     def turns_before(self, count: int) -> Sequence[int | float]:
-        """Number of items of each input before output ``count``; all items plus 1 if the end was seen."""
+        """Items of each input before output ``count``; all items plus 1 if the end was seen."""
 
     def turn_of(self, number: int, item: int) -> int:
         """The output made from ``item`` of input ``number``."""

@@ -184,7 +184,7 @@ class Segment:
 @final
 @dataclass(frozen=True)
 class PackedOrigin(ItemOrigin):
-    """The origins of the segments of a row of ``pack``, in order: ``origin[segment - 1].document``."""
+    """The origins of the segments of a ``pack`` row, in order: ``origin[segment - 1].document``."""
 
     segments: tuple[Segment, ...]
 

@@ -65,7 +65,7 @@ def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
 
 
 def _holds_nothing(stage: Stage[Any]) -> bool:
-    """Whether ``stage``, such as `batch`, keeps nothing of the partitions between two of its items."""
+    """Whether ``stage``, such as `batch`, keeps nothing of partitions between two items."""
     return not stage.relies_on & (ITEMS | PARTS | RANK)
 
 

@@ -42,7 +42,7 @@ class PreparedItems(ABC, Generic[T]):
         """The items at ``places`` one by one, each computed when taken."""
 
     def turns(self, places: range) -> Iterator[Iterator[T]]:
-        """For each of ``places`` an iterator whose next item is the item there, with a ``length_hint``."""
+        """For each of ``places`` an iterator positioned at its item, with a ``length_hint``."""
         return repeat(self.items(places), len(places))
 
 
@@ -144,7 +144,7 @@ class ChosenItems(PreparedItems[T]):
     def _parts(
         self, places: range
     ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
-        """``places`` sorted by input; then for each input its number, its items and the places in it."""
+        """``places`` sorted by input; then for each input its number, itself and the places in it."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         places_within = self.places_within[places.start : places.stop]
         return order, (

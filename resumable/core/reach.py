@@ -91,7 +91,7 @@ def reached_all(stage: Any) -> Iterator[Reach]:
 
 
 def reached_by_motion(iterator: Any) -> Iterator[Reach]:
-    """The reach at the position of ``iterator``, if its state holds the current states of its inputs."""
+    """The reach at the position of ``iterator``, if its state holds current states of inputs."""
     stage = iterator._stage
     if stage is None:
         return  # the input is unknown, so all of it may have been read

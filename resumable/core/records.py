@@ -14,7 +14,7 @@ from .arguments import check_int
 from .block import NO_INDICES, Indices
 
 RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
-"""Records as users write them: numbers, or for several inputs or files a dict of records by name."""
+"""Records as users write them: numbers, or a dict of records by name of an input or file."""
 
 MOST_SHOWN: Final = 32
 """The most numbers that a fingerprint lists. Of more numbers, the fingerprint has only a digest."""

@@ -14,7 +14,7 @@ BINARY: Final = getattr(os, "O_BINARY", 0)
 CLOSE_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0)
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 STRICT: Final = NO_FOLLOW | CLOSE_ON_EXEC | BINARY
-"""For a file of the library: links at the path are not followed, and no started process inherits the file."""
+"""For a file of the library: links are not followed, and started processes do not inherit it."""
 # O_NONBLOCK: opening a FIFO must not wait for a writer.
 READ: Final = os.O_RDONLY | CLOSE_ON_EXEC | BINARY | getattr(os, "O_NONBLOCK", 0)
 NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)

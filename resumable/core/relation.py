@@ -137,7 +137,7 @@ class Relation(ABC):
         return found
 
     def outputs_after(self, items: int) -> int | None:
-        """Outputs handed out after ``items`` items of input 0, with no output begun; None if unknown."""
+        """Outputs handed out after ``items`` of input 0, with no output begun; None if unknown."""
         return None
 
     def last_of(self, output: int) -> int:

@@ -1,4 +1,4 @@
-"""The state of upstream before an item, and an offset in the outputs that a stage makes of the item."""
+"""Upstream's state before an item, and an offset in the outputs that a stage makes of the item."""
 
 # A stage that makes several outputs of an item saves no outputs: a resume reads the item again, makes the outputs
 # again, and skips the outputs already handed out. The item may be a batch, or a group of items.
@@ -55,7 +55,7 @@ class ReplayPoint:
         return len(self.rows) - length_hint(self.outputs)
 
     def next_block(self) -> Block:
-        """The next item of upstream in a block; empty at the end. ``noted`` is then the state before the item."""
+        """The next item of upstream in a block; empty at the end. Sets ``noted`` to the state before."""
         self.noted = self._note_upstream()
         return self._upstream.pull(1)
 
@@ -86,7 +86,7 @@ class ReplayPoint:
         self.before = self.noted
 
     def stop_walking(self) -> None:
-        """Let ``offset`` count the outputs handed out; a caller that moves in blocks may raise its `end`."""
+        """Let ``offset`` count the outputs handed out; a caller that moves in blocks may raise `end`."""
         self.offset.move_to(self.number)
         self.rows = self.outputs = None
 
@@ -129,7 +129,7 @@ def _state_before_last(upstream: StageIterator[Any]) -> State:
 
 
 def skip_outputs(outputs: Iterator[Any], offset: int, described: str, stage: object) -> None:
-    """Skip the first ``offset`` of ``outputs``; refuse too large an offset as `check_offset` does."""
+    """Skip the first ``offset`` of ``outputs``; refuse a larger offset as `check_offset` does."""
     check_offset(offset, sum(1 for _ in islice(outputs, offset)), described, stage)
 
 

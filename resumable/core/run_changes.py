@@ -34,7 +34,7 @@ class RunChanges:
         return False
 
     def cannot_join(self, stage: Any, count: int) -> str | None:
-        """Why the inputs after the first ``count`` cannot join a run where `may_grow`; None if they can."""
+        """Why the inputs after the first ``count`` cannot join a run; None if they can."""
         before, new = stage.inputs[:count], stage.inputs[count:]
         if all(one.random_access for one in before) and not stage.random_access:
             stream = next(one for one in new if not one.random_access)
@@ -51,7 +51,7 @@ class RunChanges:
         return None
 
     def without_joined(self, stage: Any, count: int) -> Any:
-        """A copy of ``stage`` with the first ``count`` inputs, if inputs can join only until their end."""
+        """A copy of ``stage`` with the first ``count`` inputs, if joining ends with their end."""
         return None
 
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
@@ -77,7 +77,7 @@ class RunChanges:
         return True
 
     def followed_until(self, stage: Any, saved: Timeline, reached: float) -> float:
-        """The position until which delivered items depend on ``saved``, if ``reached`` items were read."""
+        """The position up to which delivered items depend on ``saved``, after ``reached`` items."""
         return reached
 
 

@@ -69,7 +69,7 @@ def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
 
 
 def relied_on_by(ahead: int, epoch: int) -> Reliance:
-    """Reliance, on all stages, of a state of ``epoch`` after which ``ahead`` items are drawn again."""
+    """Reliance, on all stages, of a state of ``epoch`` before ``ahead`` items drawn again."""
     return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 

@@ -21,7 +21,7 @@ from .stage import Stage
 
 
 class HasStage(Protocol):
-    """An object with the state of a pipeline. If ``has_callback`` is true, a callback corrects the saved state."""
+    """An object with the state of a pipeline; a callback corrects saved states if ``has_callback``."""
 
     @property
     def _stage(self) -> Stage[Any] | None:

@@ -363,7 +363,10 @@ def _configuration(stage: Stage[Any]) -> dict[str, Any]:
 
 
 def _derive_from_below(stage: Stage[Any], name: str) -> None:
-    """Let earlier stages derive value ``name``, the first stage first: a chain may exceed the recursion limit."""
+    """Let earlier stages derive value ``name``, the first stage first.
+
+    A chain of stages may be longer than the recursion limit.
+    """
     waiting: list[Stage[Any]] = []
     while len(stage.inputs) == 1 and not isinstance(stage.relation(0), Held):
         (stage,) = stage.inputs
@@ -404,7 +407,7 @@ class RunsAhead(Stage[T]):
     """A stage that may compute items ahead, in threads or workers."""
 
     workers: int = 0
-    """Number of workers; a stage that computes ahead without workers overrides `tuning_variants`."""
+    """Number of workers; a stage that computes ahead without workers needs `tuning_variants`."""
 
     @property
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:

@@ -186,14 +186,14 @@ class StageIterator(ABC, Generic[T]):
 
     @property
     def _items_delivered(self) -> int | None:
-        """Items of the epoch before the restored state; None if the state does not record the number."""
+        """Items of the epoch before the restored state; None if the state does not record them."""
         inner = self.inputs[0]._items_delivered if self.inputs else None
         found = None if inner is None else self._stage.relation(0).outputs_after(inner)
         length = None if found is None else self._stage.length
         return found if length is None else int(min(found, length))
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
-        """Items given by each input of a mixture after ``ahead`` more items; fewer entries if unknown."""
+        """Items given by each input of a mixture after ``ahead`` more; fewer entries if unknown."""
         return []
 
     def _place_by_index(self) -> tuple[Any, int, int] | None:
@@ -221,7 +221,7 @@ class DefersState(StageIterator[T]):
 
     @abstractmethod
     def defer_state(self) -> DeferredState:
-        """A function that returns the state of this moment, however far this iterator has moved since."""
+        """A function that returns the state of this moment, however far the iterator moves later."""
 
 
 def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:

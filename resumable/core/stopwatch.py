@@ -22,7 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_READINGS: Final = 2048
-"""Readings kept before summing up. Summing takes a fixed time, and less per reading than the clock."""
+"""Readings kept before summing up. Summing takes a fixed time, less per reading than the clock."""
 
 
 @final

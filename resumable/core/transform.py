@@ -63,7 +63,7 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """Deprecated until 0.5: a stage with one item for each upstream item; implement `relation` instead."""
+    """Deprecated until 0.5: a stage with one item per upstream item; implement `relation` instead."""
 
     def relation(self, epoch: int) -> Relation:
         return Same(self, epoch, in_order=True)

@@ -109,7 +109,7 @@ class Reservoir(TransformIterator[T]):
         return items
 
     def _step(self, incoming: list[Any]) -> list[T]:
-        """Make a step for each item of ``incoming``, which fills the slot emptied by the previous step."""
+        """Make a step for each item of ``incoming``, which fills the slot emptied before."""
         count, first = len(incoming), self._position.number - 1
         hole, *others = self._choices_of(first, count + 1).slots_of(first, count + 1)
         slots, items = self._slots, []

@@ -1,8 +1,8 @@
 """Stages and the motion of items; re-exports the names needed by authors of stages."""
 
-# Description: `stage`, with base classes in `transform`, `combine`, `function_state` (stages that call
-# a function) and `lookup` (stages whose items are looked up by index). Motion: `stage_iterator` and
-# `block`. Random access: `indexed`. The iterator for users: `iterator`.
+# Description: `stage`, with base classes in `transform`, `combine`, `function_state` (stages that
+# call a function) and `lookup` (stages whose items are looked up by index). Motion:
+# `stage_iterator` and `block`. Random access: `indexed`. The iterator for users: `iterator`.
 
 from __future__ import annotations
 

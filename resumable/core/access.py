@@ -1,7 +1,8 @@
 """Random access to the items of a stage, derived from the relation of the stage."""
 
-# Items that only move are looked up in the inputs: the orders of earlier stages are computed for many indices
-# at once. Each class of relations has one function here; no stage of the library has its own function.
+# Items that only move are looked up in the inputs: the orders of earlier stages are computed for
+# many indices at once. Each class of relations has one function here; no stage of the library has
+# its own function.
 
 from __future__ import annotations
 

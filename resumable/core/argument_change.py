@@ -85,8 +85,8 @@ class EpochsChange(ArgumentChange):
       differs_from: the first begun epoch with a difference; None if all begun epochs agree.
       repeat: the stage that counts the epochs; None for the loop.
       where: the stages before which a `by_epoch` may stand; None for the loop.
-      repeats_within: whether a pipeline contains a repeat, so that a `by_epoch` before that repeat counts
-        other epochs.
+      repeats_within: whether a pipeline contains a repeat, so that a `by_epoch` before that repeat
+        counts other epochs.
     """
 
     differs_from: int | None = None

@@ -1,8 +1,8 @@
 """Make calls that only count or show, so that a failed call ends no run."""
 
-# CPython calls a signal handler with the interrupted frame as an argument, and an exception of the handler
-# propagates out of that frame. So a traceback distinguishes such an exception from an error of the call: a
-# frame of the handler refers to the previous frame.
+# CPython calls a signal handler with the interrupted frame as an argument, and an exception of the
+# handler propagates out of that frame. So a traceback distinguishes such an exception from an error
+# of the call: a frame of the handler refers to the previous frame.
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ T = TypeVar("T")
 class BestEffort:
     """Makes calls that a run does not depend on.
 
-    The result of a failed call is left out. The first failure is a `RuntimeWarning`, never raised, even where
-    warnings are errors. An exception of a signal handler is raised, since it concerns the run.
+    The result of a failed call is left out. The first failure is a `RuntimeWarning`, never raised,
+    even where warnings are errors. An exception of a signal handler is raised, since it concerns
+    the run.
 
     Args:
       what: the subject of the warning.

@@ -136,7 +136,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     if len(filled) == 1:
         return first
     if kinds == ARRAYS:
-        # NumPy compares dtypes and shapes faster than Python code can; blocks that differ are refused.
+        # NumPy compares dtypes and shapes faster than Python code can; blocks that differ are
+        # refused.
         try:
             return np.concatenate(filled, dtype=first.dtype, casting="no")
         except (TypeError, ValueError):

@@ -22,8 +22,8 @@ class ChangedArgument(NamedTuple):
       stage: name of the stage with the argument.
       path: of the stage.
       argument: as errors call it.
-      saved: the value in the state: a timeline as users write it, any other value as in the fingerprint; None
-        if the fingerprint leaves the value out.
+      saved: the value in the state: a timeline as users write it, any other value as in the
+        fingerprint; None if the fingerprint leaves the value out.
       new: the present value.
     """
 

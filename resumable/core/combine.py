@@ -50,8 +50,8 @@ class Combine(Stage[T]):
 
     Args:
       upstreams: one or more.
-      names: one for each upstream, all different, or None. If ``identity`` has this field, as in all
-        stages of the library, a resume refuses other names and another order of names.
+      names: one for each upstream, all different, or None. If ``identity`` has this field, as in
+        all stages of the library, a resume refuses other names and another order of names.
     """
 
     @property
@@ -178,8 +178,8 @@ class CombineIterator(StageIterator[T]):
 class TurnsIterator(CombineIterator[T]):
     """Motion of a stage whose upstreams take turns, until the upstreams have ended.
 
-    A subclass plans turns. Items are taken one by one without Python code; the position follows from
-    the number of planned turns already taken.
+    A subclass plans turns. Items are taken one by one without Python code; the position follows
+    from the number of planned turns already taken.
     """
 
     def __init__(
@@ -216,8 +216,9 @@ class TurnsIterator(CombineIterator[T]):
     def turn_blocks(self, size: int) -> Iterator[Block]:
         """The remaining items in blocks of ``size``, where at least one upstream is a stream.
 
-        If all upstreams are streams of Python objects, taking each item from its upstream costs less than
-        asking each upstream for its part of every block, and sorting the parts into one block.
+        If all upstreams are streams of Python objects, taking each item from its upstream costs
+        less than asking each upstream for its part of every block, and sorting the parts into one
+        block.
         """
         singly = self._stage.block_layout is LISTS and not any(
             isinstance(upstream, IndexedIterator) for upstream in self._upstreams
@@ -285,8 +286,8 @@ class TurnsIterator(CombineIterator[T]):
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
         """The next item of upstream ``numbers[i]`` for each i, unless the upstream has ended.
 
-        An upstream without an item for its turn is marked as ended only if a later turn has an item. A
-        loop that takes one item at a time notices the same ends, up to its last item.
+        An upstream without an item for its turn is marked as ended only if a later turn has an
+        item. A loop that takes one item at a time notices the same ends, up to its last item.
 
         Args:
           numbers: numbers of upstreams, shape (n,).
@@ -326,8 +327,8 @@ class TurnsIterator(CombineIterator[T]):
           move: takes up to a number of items of an upstream, and returns how many were found.
 
         Returns:
-          the index in ``numbers`` of each item taken, ascending; and the same indices in the order of
-          taking.
+          the index in ``numbers`` of each item taken, ascending; and the same indices in the order
+          of taking.
         """
         order, groups = grouped(numbers)
         places, missing = [], {}

@@ -39,7 +39,8 @@ def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> 
     Args:
       saved: the pipeline of a state.
       present: the present pipeline.
-      is_own: whether the state is of the rank of a stage, for states without a rank, as version 0.2 wrote.
+      is_own: whether the state is of the rank of a stage, for states without a rank, as version 0.2
+        wrote.
     """
     return list(_in_epochs(saved, present, EpochCount(), is_own))
 

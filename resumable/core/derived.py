@@ -16,8 +16,8 @@ else:
         """A value that is computed when first asked for, and then kept.
 
         Unlike `functools.cached_property` before Python 3.12, no lock is taken: two threads could
-        deadlock on such locks, and a forked child could wait for a lock for ever. So two threads may
-        both compute the value. A stage does not pickle the value.
+        deadlock on such locks, and a forked child could wait for a lock for ever. So two threads
+        may both compute the value. A stage does not pickle the value.
         """
 
         def __init__(self, compute: Callable[[Any], V]) -> None:

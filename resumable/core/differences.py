@@ -1,7 +1,8 @@
 """Differences between a pipeline and a saved pipeline, and which differences a run may have."""
 
-# Some differences are mismatches at any position of the run. Others depend on the items read, as `SavedRun` knows: an
-# argument by position may differ for later items, inputs may join, and pipelines of later epochs may change.
+# Some differences are mismatches at any position of the run. Others depend on the items read, as
+# `SavedRun` knows: an argument by position may differ for later items, inputs may join, and
+# pipelines of later epochs may change.
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Pipelines that change from some epoch on."""
 
-# All stages except counters of epochs, such as `repeat`, start their inputs in their own epoch. So a
-# stage over inputs that change with the epoch changes too: in each epoch it equals the stage over the
-# inputs of the epoch. `by_epoch` splits a pipeline accordingly: the pipeline of each epoch is an
-# ordinary pipeline, and no stage needs to know more than one length of an input.
+# All stages except counters of epochs, such as `repeat`, start their inputs in their own epoch. So
+# a stage over inputs that change with the epoch changes too: in each epoch it equals the stage over
+# the inputs of the epoch. `by_epoch` splits a pipeline accordingly: the pipeline of each epoch is
+# an ordinary pipeline, and no stage needs to know more than one length of an input.
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class ByEpoch(Stage[T]):
 
     upstreams: tuple[Stage[Any], ...]
     starts: tuple[int, ...]
-    # The epoch before which the last pipeline ends, for a part of a pipeline limited to some epochs.
+    # The epoch before which the last pipeline ends, for a part of a pipeline limited to some
+    # epochs.
     stop: float = field(default=math.inf, repr=False)
 
     @property
@@ -205,8 +206,8 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
     """The stage of the ``pipelines`` given by a user, keyed by the first epoch of each.
 
     Raises:
-      InvalidArgument: if there is no pipeline, the epochs do not ascend from 0, or a function that carries state
-        is called again after epochs without it.
+      InvalidArgument: if there is no pipeline, the epochs do not ascend from 0, or a function that
+        carries state is called again after epochs without it.
       InvalidType: if ``pipelines`` is no dict, an epoch no integer, or a value no pipeline.
     """
     if not isinstance(pipelines, Mapping):
@@ -241,7 +242,8 @@ def checked_by_epoch(stage: Stage[Any]) -> Stage[Any]:
 def _check_states_of_functions(stage: ByEpoch[Any]) -> None:
     """Refuse to leave out a function that carries state in the epochs between others.
 
-    A state contains only the state of its epoch's pipeline, so the function's state would be lost in between.
+    A state contains only the state of its epoch's pipeline, so the function's state would be lost
+    in between.
     """
     last_calling = dict[int, int]()  # the number of the last pipeline, by the `id` of the function
     for number, upstream in enumerate(stage.upstreams):

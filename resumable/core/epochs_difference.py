@@ -1,7 +1,8 @@
 """How the pipelines of epochs differ from the pipelines of a saved run."""
 
-# Where epochs of an input are counted, by a repeat or by the loop over the pipeline, the input may change in epochs
-# that were not begun. So each such input is compared epoch by epoch, even if the same pipeline serves all epochs.
+# Where epochs of an input are counted, by a repeat or by the loop over the pipeline, the input may
+# change in epochs that were not begun. So each such input is compared epoch by epoch, even if the
+# same pipeline serves all epochs.
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class PipelinesOfEpochs(NamedTuple):
     def of_another_rank(self) -> Mismatch | None:
         """The first mismatch if the two pipelines differ only in their rank; None otherwise.
 
-        Plans for later epochs may change, but an unchanged plan still belongs to the ranks of the run.
+        Plans for later epochs may change, but an unchanged plan still belongs to the ranks of the
+        run.
         """
         found = self.mismatches
         return found[0] if found and all(one.of_rank for one in found) else None

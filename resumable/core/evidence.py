@@ -1,8 +1,9 @@
 """Evidence of the content of data, as a field of a stage's identity."""
 
-# A digest can only be compared with a digest made in the same way. A state of an earlier version has no
-# digests, and data copied elsewhere may be known there by other evidence. So evidence has a kind, and
-# evidence on only one side is no reason to refuse a state: the rest of the identity decides.
+# A digest can only be compared with a digest made in the same way. A state of an earlier version
+# has no digests, and data copied elsewhere may be known there by other evidence. So evidence has a
+# kind, and evidence on only one side is no reason to refuse a state: the rest of the identity
+# decides.
 
 from __future__ import annotations
 

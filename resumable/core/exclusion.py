@@ -1,12 +1,13 @@
 """The items left out of a stage, derived from the relation of the stage."""
 
-# One function for each class of relations. Without a function for the class, an item may be made of several records,
-# or the records are known only after reading. Refused although derivable:
+# One function for each class of relations. Without a function for the class, an item may be made of
+# several records, or the records are known only after reading. Refused although derivable:
 #
 # - `shard` (`by_ranks`): ranks would have different numbers of steps.
 # - `enumerate` (`numbered`): the numbers beside the items would have gaps.
 # - `cache` (`kept`): the cache keeps the items of its first epoch under their numbers.
-# - `exclude` that leaves out records (not `keeps_all`): one stage lists all records, each with its first item.
+# - `exclude` that leaves out records (not `keeps_all`): one stage lists all records, each with its
+#   first item.
 # - all items of an epoch of `repeat`, unless other partitions have some.
 #
 # Stages are not imported here, since some stages use these functions.
@@ -31,7 +32,8 @@ from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same,
 def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
     """The items of ``epoch`` of ``stage`` that are made of ``records`` of the sources.
 
-    None if an item may be made of several records, if the items are unknown, or if epochs differ in their number.
+    None if an item may be made of several records, if the items are unknown, or if epochs differ in
+    their number.
 
     Raises:
       InvalidArgument: if a source has no such records, or no item of a repeated epoch would remain.
@@ -62,8 +64,8 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
 def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> Any:
     """A copy of ``stage``, a stream, without ``records`` in ``epoch``; keys are the items from which records are left out.
 
-    Sources define the copy in `_without_records`. None if an item may be made of several records or depend on its
-    number, or if the records of items are unknown.
+    Sources define the copy in `_without_records`. None if an item may be made of several records or
+    depend on its number, or if the records of items are unknown.
     """
     relation = stage.relation(epoch)
     if relation is None:

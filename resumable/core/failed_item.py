@@ -1,8 +1,9 @@
 """Name the item for which a user function failed, in a note on the error."""
 
-# Nothing is counted for the note while items flow. Where a function is called for a whole block, the place
-# of the error in the block is seen at once. Where items flow one by one, no line of Python runs between
-# two functions; the frames of the error then identify the function, and its iterator knows the item.
+# Nothing is counted for the note while items flow. Where a function is called for a whole block,
+# the place of the error in the block is seen at once. Where items flow one by one, no line of
+# Python runs between two functions; the frames of the error then identify the function, and its
+# iterator knows the item.
 
 from __future__ import annotations
 

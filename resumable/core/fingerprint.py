@@ -37,8 +37,8 @@ SHARED: Final = ALWAYS | ITEMS | EPOCHS
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     """The identity of a pipeline: its stages with the identity fields that differ from defaults.
 
-    A field equal to its default is left out, so a field added later keeps old states readable. A field
-    of `Evidence` counts only where the state has evidence of the same kind.
+    A field equal to its default is left out, so a field added later keeps old states readable. A
+    field of `Evidence` counts only where the state has evidence of the same kind.
 
     Args:
       stage: the last stage.
@@ -65,8 +65,8 @@ def holds_items_of_rank(stage: Stage[Any]) -> bool:
 def _reliance(stage: Stage[Any]) -> Reliance:
     """The reliance of the state of ``stage``, including the state of its user function.
 
-    A function with state has seen items of its rank and of the rank's partitions. `ENDS` is added to
-    any reliance: if ranks end at different steps, a state records how far its own rank was.
+    A function with state has seen items of its rank and of the rank's partitions. `ENDS` is added
+    to any reliance: if ranks end at different steps, a state records how far its own rank was.
     """
     held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)

@@ -1,7 +1,7 @@
 """The future needs of this process's iterators for parts of files, from the orders of items."""
 
-# An order is a pure function of the position, so the next items are known without reading anything. A
-# cache on a disk keeps the parts needed soonest, and fetches the parts needed next.
+# An order is a pure function of the position, so the next items are known without reading anything.
+# A cache on a disk keeps the parts needed soonest, and fetches the parts needed next.
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
 def _protocol_of_function(fn: Any) -> Protocol | None:
     """How to save the state of ``fn``; None without state.
 
-    Every ``torch.nn.Module`` has a `state_dict`. Without parameters and buffers, as in most transforms of
-    images, the `state_dict` is an empty `OrderedDict`, and stays empty.
+    Every ``torch.nn.Module`` has a `state_dict`. Without parameters and buffers, as in most
+    transforms of images, the `state_dict` is an empty `OrderedDict`, and stays empty.
     """
     protocol = protocol_of(fn)
     if protocol is not None and protocol.get == "state_dict":

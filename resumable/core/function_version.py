@@ -1,7 +1,8 @@
 """Versions given to functions by users; states with another version are refused."""
 
 # The library cannot know what a function does. If a function that drops or makes items is edited
-# mid-run, the state of later stages (a group, a window, a rank's share) still holds items of the old function.
+# mid-run, the state of later stages (a group, a window, a rank's share) still holds items of the
+# old function.
 
 from __future__ import annotations
 

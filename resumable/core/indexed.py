@@ -30,22 +30,23 @@ of each epoch."""
 class Indexed(Generic[T]):
     """Random access to the items of one epoch.
 
-    Stages that make items from the items of other stages use `reordered`, `joined` or `chosen`, so that
-    the orders of earlier stages are computed for many indices at once.
+    Stages that make items from the items of other stages use `reordered`, `joined` or `chosen`, so
+    that the orders of earlier stages are computed for many indices at once.
 
     Args:
       gather: returns the items at ``indices``, an int64 array within the length, as a new block.
       item: returns the item at one index; by default a `gather` of one index.
-      arithmetic_range: returns the items from a start to a stop, if items are pure arithmetic and so may
-        be computed ahead.
-      prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function yet; by
-        default items that use ``gather`` and ``item``.
+      arithmetic_range: returns the items from a start to a stop, if items are pure arithmetic and
+        so may be computed ahead.
+      prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function
+        yet; by default items that use ``gather`` and ``item``.
       gather_range: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
-      indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
-        has a separate order to be set up, so this number limits how many indices are planned ahead.
-      plans_far: whether many indices are to be planned from the first item on, since data read for one
-        item may serve others.
+      indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each
+        epoch has a separate order to be set up, so this number limits how many indices are planned
+        ahead.
+      plans_far: whether many indices are to be planned from the first item on, since data read for
+        one item may serve others.
       needs: returns the needed parts of files in a cache; None if the items need no parts.
       items_each: about how many items of the sources are read for each item, at least 1.
     """
@@ -177,8 +178,8 @@ class Indexed(Generic[T]):
 
         Args:
           input_at: returns the input with a number.
-          route: returns for indices of shape (n,) the number of the input of each item, and the item's
-            index in the input; both of shape (n,).
+          route: returns for indices of shape (n,) the number of the input of each item, and the
+            item's index in the input; both of shape (n,).
           indices_per_epoch: as of the result.
           items_each: as of the result.
         """

@@ -1,7 +1,7 @@
 """Items given by each input of a mixture, derived from the state of a pipeline."""
 
-# Items read by a stage and items given by its inputs are two numbers: the end of an input is read, and not
-# given. So a number that may count an end is limited to the length of the input.
+# Items read by a stage and items given by its inputs are two numbers: the end of an input is read,
+# and not given. So a number that may count an end is limited to the length of the input.
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Counts: TypeAlias = "Iterator[tuple[str, InputCount]]"
 def input_counts(root: StageIterator[Any]) -> dict[str, InputCount]:
     """The items given by inputs of `mix`, `concatenate` and `interleave`, by name or number.
 
-    If a mixture is an input of another mixture, or of another stage with several inputs, names are joined by a
-    slash. An input is left out if its number does not follow from the state.
+    If a mixture is an input of another mixture, or of another stage with several inputs, names are
+    joined by a slash. An input is left out if its number does not follow from the state.
 
     Args:
       root: an iterator without threads, positioned at a state.

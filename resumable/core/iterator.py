@@ -4,15 +4,16 @@
 # stage undoes the difference. This iterator keeps a recent good state and counts the items handed
 # out since. After an exception, state and count together are the position: `get_state` returns both
 # without running anything. The next call restarts the pipeline from the good state, draws as many
-# items again, and so retries the failed item. A state taken just before the exception equals a state
-# taken after it, because every state taken becomes the good state.
+# items again, and so retries the failed item. A state taken just before the exception equals a
+# state taken after it, because every state taken becomes the good state.
 #
-# The exception may also come from a signal handler. CPython runs handlers when a function is entered,
-# when a call has returned, and when a loop goes back, but not between consecutive assignments. So a
-# call which moves the iterator first takes the next items out of `_items` and leaves `IN_USE`.
-# The call restores the items and sets the new count in consecutive assignments. A second thread
-# entering meanwhile finds `IN_USE` and gets an error. Restoring and recovering prepare a new
-# `_RunningRoot`, then replace the old root, count and items in consecutive assignments.
+# The exception may also come from a signal handler. CPython runs handlers when a function is
+# entered, when a call has returned, and when a loop goes back, but not between consecutive
+# assignments. So a call which moves the iterator first takes the next items out of `_items` and
+# leaves `IN_USE`. The call restores the items and sets the new count in consecutive assignments. A
+# second thread entering meanwhile finds `IN_USE` and gets an error. Restoring and recovering
+# prepare a new `_RunningRoot`, then replace the old root, count and items in consecutive
+# assignments.
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ LONGEST_INTERVAL = 1 << 16
 
 NOTHING_COUNTED = RunCounters()
 
-# Public, but only for authors of stages and adapters; completion does not offer these names to users.
+# Public, but only for authors of stages and adapters; completion does not offer these names to
+# users.
 FOR_AUTHORS = frozenset(
     [
         "count_from",
@@ -81,7 +83,8 @@ FOR_AUTHORS = frozenset(
 )
 
 # The next items, each with its step. While no item can be taken, `_items` is one of these markers:
-# `UNPREPARED` (items must be prepared first), `IN_USE` (a call is in progress), `BROKEN` (a call failed).
+# `UNPREPARED` (items must be prepared first), `IN_USE` (a call is in progress), `BROKEN` (a call
+# failed).
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
 UNPREPARED: Numbered = iter(())
 IN_USE: Numbered = iter(())
@@ -97,7 +100,8 @@ class _RunningRoot(Generic[T]):
       epoch: the epoch in which ``root`` was started.
       good: the last state taken of the root (None before the first), and the step of that state.
       due: the step of the next snapshot.
-      source: the remaining items of the root; None before a loop asks for items, and after a `pull`.
+      source: the remaining items of the root; None before a loop asks for items, and after a
+        `pull`.
       prepared: the step up to which items of ``source`` were prepared.
       known_epoch: the step of the last good state and the epoch reached at that step; None where
         states do not record the epoch.
@@ -151,18 +155,18 @@ class PipelineIterator(StageIterator[T]):
     >>> next(iterator), next(iterator), iterator.step
     (0, 1, 2)
 
-    A loop over the iterator begins at the current position. After a ``break`` or an interrupt, a new
-    loop continues with the item after the last item handed out.
+    A loop over the iterator begins at the current position. After a ``break`` or an interrupt, a
+    new loop continues with the item after the last item handed out.
 
     An iterator belongs to one thread at a time: while an item is being computed, calls from another
     thread and from functions of the pipeline are refused.
 
-    State: ``fingerprint`` (identifies the pipeline), ``epoch``, ``step``, the nested positions of the
-    stages, and ``ahead``, the number of items handed out since these positions: 0, except after an
-    exception. After a stage that resumes before its items (`SavedState`), the state also has
-    ``epoch_reached``, the epoch of the last item. Taking a state is O(number of stages). A ``position``
-    counts the items a stage has handed out in its epoch, singly or in batches; the position of a
-    `shard` counts the items of all ranks.
+    State: ``fingerprint`` (identifies the pipeline), ``epoch``, ``step``, the nested positions of
+    the stages, and ``ahead``, the number of items handed out since these positions: 0, except after
+    an exception. After a stage that resumes before its items (`SavedState`), the state also has
+    ``epoch_reached``, the epoch of the last item. Taking a state is O(number of stages). A
+    ``position`` counts the items a stage has handed out in its epoch, singly or in batches; the
+    position of a `shard` counts the items of all ranks.
 
     Args:
       pipeline: the pipeline to iterate.
@@ -173,9 +177,9 @@ class PipelineIterator(StageIterator[T]):
       StateMismatch: if ``state`` belongs to another pipeline, or is not a state.
 
     Attributes:
-      step: number of items handed out since the very first start, across resumes. After a resume from
-        the joined states of several ranks, ``step`` continues from the step of the furthest rank; the
-        items of all ranks are never counted together.
+      step: number of items handed out since the very first start, across resumes. After a resume
+        from the joined states of several ranks, ``step`` continues from the step of the furthest
+        rank; the items of all ranks are never counted together.
     """
 
     _stage: Stage[T]
@@ -190,8 +194,8 @@ class PipelineIterator(StageIterator[T]):
         self._closed = False
         begins = self._at_start(epoch) if state is None else self._at_state(state)
         self._fingerprint, self._running, self.step, self._items = begins
-        # For `stats`: the step from which items are counted, the counts from before this iterator, and the
-        # counts of the process when this iterator was made.
+        # For `stats`: the step from which items are counted, the counts from before this iterator,
+        # and the counts of the process when this iterator was made.
         self._items_from = self.step
         self._counted_before = NOTHING_COUNTED
         self._process_before = process_counts.start_run()
@@ -224,9 +228,9 @@ class PipelineIterator(StageIterator[T]):
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end.
 
-        The block is columns if the items are rows of arrays, as in `from_arrays`, `range`, and stages
-        which only choose or reorder items; otherwise a list. Prefetches, workers and resumes do not
-        change the form of the block.
+        The block is columns if the items are rows of arrays, as in `from_arrays`, `range`, and
+        stages which only choose or reorder items; otherwise a list. Prefetches, workers and resumes
+        do not change the form of the block.
         """
         return self._moved(partial(_pulled_as, self._stage.block_layout), count, block_length)
 
@@ -237,12 +241,12 @@ class PipelineIterator(StageIterator[T]):
     def skip(self, count: int) -> int:
         """Pass over up to ``count`` items; return how many, fewer only at the end.
 
-        O(1) where items are looked up by index. Elsewhere, functions of the pipeline are still called
-        where later items depend on the calls: by ``filter``, ``flat_map``, ``scan``, maps that drop
-        items, and functions that carry state. Functions are also called before stages which take items
-        to pass over them: ``interleave``, ``unbatch``, ``map_batches``, ``bucket``, ``pack``,
-        ``shuffle`` in a window, ``mix`` and ``shard`` over a stream, and a ``prefetch`` with a running
-        thread, as from the first item on.
+        O(1) where items are looked up by index. Elsewhere, functions of the pipeline are still
+        called where later items depend on the calls: by ``filter``, ``flat_map``, ``scan``, maps
+        that drop items, and functions that carry state. Functions are also called before stages
+        which take items to pass over them: ``interleave``, ``unbatch``, ``map_batches``,
+        ``bucket``, ``pack``, ``shuffle`` in a window, ``mix`` and ``shard`` over a stream, and a
+        ``prefetch`` with a running thread, as from the first item on.
         """
         passed = self._moved(_skipped, count, int)
         self._running.due = self.step  # so that a recovery does not pass over these items again
@@ -257,8 +261,8 @@ class PipelineIterator(StageIterator[T]):
         """
         here = self._running
         known = here.known_epoch
-        # After a resume the root may be positioned before the last item. After an error the root may be
-        # positioned after the last item, as far as the workers got.
+        # After a resume the root may be positioned before the last item. After an error the root
+        # may be positioned after the last item, as far as the workers got.
         if known is not None and (known[0] == self.step or self._items is BROKEN):
             return known[1]
         return here.root.epoch
@@ -310,7 +314,8 @@ class PipelineIterator(StageIterator[T]):
 
         O(1) where the last stage looks items up by index (`shuffle`, `skip`, `mix`, sources), also
         through `map`. None for other stages, and after a stage that resumes before its items
-        (`SavedState`), such as `window`: such states are known only by moving. None after an error too.
+        (`SavedState`), such as `window`: such states are known only by moving. None after an error
+        too.
 
         Raises:
           InvalidArgument: if ``count`` is below 0, or an item is being computed.
@@ -333,8 +338,8 @@ class PipelineIterator(StageIterator[T]):
         """Continue at ``state``, whatever this iterator did before.
 
         Raises:
-          StateMismatch: if ``state`` does not fit, naming the stage and both values; the position of
-            this iterator is then unchanged.
+          StateMismatch: if ``state`` does not fit, naming the stage and both values; the position
+            of this iterator is then unchanged.
           IteratorClosed: if this iterator was closed.
           InvalidArgument: if an item is being computed.
         """
@@ -356,15 +361,16 @@ class PipelineIterator(StageIterator[T]):
     def state_dict(self) -> dict[str, bytes]:
         """`get_state` under the names of torch, for `torch.distributed.checkpoint` and similar tools.
 
-        Ranks saving together store the values of equal keys once. So the only key is ``"resumable"``
-        where all ranks have the same state. Where ranks own partitions, each partition has a key, such
-        as ``"partition/00007"``, and any number of ranks finds the partitions it needs. Where the state
-        belongs to this rank alone, the key says so, as ``"rank/00003-of-00064"``. `resumable.loads`
-        reads each value.
+        Ranks saving together store the values of equal keys once. So the only key is
+        ``"resumable"`` where all ranks have the same state. Where ranks own partitions, each
+        partition has a key, such as ``"partition/00007"``, and any number of ranks finds the
+        partitions it needs. Where the state belongs to this rank alone, the key says so, as
+        ``"rank/00003-of-00064"``. `resumable.loads` reads each value.
 
         Raises:
-          ExternalStateError: as `get_state`; also if Accelerate would keep the state of rank 0 alone
-            where the states of ranks differ, and if Lightning asks, because Lightning is a batch ahead.
+          ExternalStateError: as `get_state`; also if Accelerate would keep the state of rank 0
+            alone where the states of ranks differ, and if Lightning asks, because Lightning is a
+            batch ahead.
           UnencodableState: as `get_state`.
           InvalidArgument: as `get_state`.
 
@@ -382,13 +388,13 @@ class PipelineIterator(StageIterator[T]):
         """Continue at ``state_dict``, whatever this iterator did before.
 
         Args:
-          state_dict: from an iterator, from a `resumable_torch.ResumableDataLoader`, or from several
-            ranks together. Additional partitions and ranks are allowed.
+          state_dict: from an iterator, from a `resumable_torch.ResumableDataLoader`, or from
+            several ranks together. Additional partitions and ranks are allowed.
 
         Raises:
-          StateMismatch: if ``state_dict`` does not fit, if a partition of this rank is missing, or if
-            partitions are not of one step; the position of this iterator is then unchanged. Only a
-            finished rank may be some steps behind; the check is made where no stage after the
+          StateMismatch: if ``state_dict`` does not fit, if a partition of this rank is missing, or
+            if partitions are not of one step; the position of this iterator is then unchanged. Only
+            a finished rank may be some steps behind; the check is made where no stage after the
             partitions has several inputs.
           IteratorClosed: if this iterator was closed.
           InvalidArgument: if an item is being computed.
@@ -417,38 +423,40 @@ class PipelineIterator(StageIterator[T]):
             raise _entered_twice()
         self._stopwatch = Stopwatch(clock, self._counted_before)
         if items is not BROKEN:
-            # Prepared items are prepared again, with timing; none of the prepared items has been taken.
+            # Prepared items are prepared again, with timing; none of the prepared items has been
+            # taken.
             self._running.prepared = min(self._running.prepared, self.step)
             self._items = UNPREPARED
 
     def stats(self) -> dict[str, Any]:
         """How the run is doing, as a new dict of numbers; unknown numbers are left out.
 
-        `stats` may be called at any time, also from another thread, and takes up to 0.3 ms. Nothing is
-        raised: a number that cannot be counted is left out, with one `RuntimeWarning`. The keys:
+        `stats` may be called at any time, also from another thread, and takes up to 0.3 ms. Nothing
+        is raised: a number that cannot be counted is left out, with one `RuntimeWarning`. The keys:
 
         - ``steps``: `step`, the items handed out since the very first start of the run.
         - ``items``: items handed out by this iterator, a batch being one item. In a loop of a
           `Checkpointer` with ``stats=True``, items before a resume are included, as in all counts
-          below. After a change of the number of ranks, ``steps`` continues from the furthest rank, and
-          ``items`` counts the items of this rank and of its predecessors.
-        - ``wait_seconds``, ``loop_seconds``: how long the caller was blocked in `next`, and how long
-          the caller was elsewhere between the first call and now; from `measure` on.
-        - ``wait_share``: ``wait_seconds`` as a share of both. Only this number says whether the loop
-          waits for its input: stages overlap with the loop and with each other.
-        - ``wait_p50``, ``wait_p95``, ``wait_p99``: 50, 95 and 99 percent of the calls took at most so
-          many seconds, within 3.2 %.
-        - ``inputs``: items given by each input of a `mix`, `concatenate` or `interleave` in its epoch,
-          by name or number; after a `shard`, the items of all ranks; in a `partition`, the items of
-          this rank's partitions. Names of a mixture within another mixture are prefixed with the name
-          of that input and a slash. An input is left out if its number does not follow from the state:
-          before a ``shuffle``, a ``window`` and a ``cache``, before ``pack``, ``bucket`` and
-          ``flat_map`` if the length of the mixture is unknown, and where items of a mixture are dealt
-          out to partitions.
-        - ``passes``: how often each of these inputs was read through in the same epoch, such as 1.37,
-          if the length of the input is known.
+          below. After a change of the number of ranks, ``steps`` continues from the furthest rank,
+          and ``items`` counts the items of this rank and of its predecessors.
+        - ``wait_seconds``, ``loop_seconds``: how long the caller was blocked in `next`, and how
+          long the caller was elsewhere between the first call and now; from `measure` on.
+        - ``wait_share``: ``wait_seconds`` as a share of both. Only this number says whether the
+          loop waits for its input: stages overlap with the loop and with each other.
+        - ``wait_p50``, ``wait_p95``, ``wait_p99``: 50, 95 and 99 percent of the calls took at most
+          so many seconds, within 3.2 %.
+        - ``inputs``: items given by each input of a `mix`, `concatenate` or `interleave` in its
+          epoch, by name or number; after a `shard`, the items of all ranks; in a `partition`, the
+          items of this rank's partitions. Names of a mixture within another mixture are prefixed
+          with the name of that input and a slash. An input is left out if its number does not
+          follow from the state: before a ``shuffle``, a ``window`` and a ``cache``, before
+          ``pack``, ``bucket`` and ``flat_map`` if the length of the mixture is unknown, and where
+          items of a mixture are dealt out to partitions.
+        - ``passes``: how often each of these inputs was read through in the same epoch, such as
+          1.37, if the length of the input is known.
         - ``tokens``: tokens of each input, as passed to `count_tokens`.
-        - ``skipped``: items dropped in this epoch, by the path of each stage with ``on_error="skip"``.
+        - ``skipped``: items dropped in this epoch, by the path of each stage with
+          ``on_error="skip"``.
         - ``bytes_read``, ``requests``: bytes from remote file systems and requests to remote file
           systems, of this process. Not included are local files, which are mapped, and worker
           processes, which count for themselves.
@@ -489,15 +497,16 @@ class PipelineIterator(StageIterator[T]):
     def count_tokens(self, tokens: Mapping[str, int]) -> None:
         """Add to the ``tokens`` of each input in `stats`.
 
-        Only the caller knows the tokens of an item and the input the item came from, so the loop calls
-        `count_tokens` with the tokens of the item in work. In a loop of a `Checkpointer` with
+        Only the caller knows the tokens of an item and the input the item came from, so the loop
+        calls `count_tokens` with the tokens of the item in work. In a loop of a `Checkpointer` with
         ``stats=True`` the tokens are saved with the step, and ``resumable top`` adds up all ranks.
 
         Args:
           tokens: further tokens of each input, by the name of the input; each number at least 0.
 
         Raises:
-          InvalidType: if ``tokens`` is no dict, a name no string, or a number no integer; nothing is added.
+          InvalidType: if ``tokens`` is no dict, a name no string, or a number no integer; nothing
+            is added.
           InvalidArgument: if a number is below 0; nothing is added.
 
         >>> iterator = iter(rs.range(9))
@@ -555,8 +564,8 @@ class PipelineIterator(StageIterator[T]):
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable.
 
-        A call from another thread also ends a wait for an item. A loop in the waiting thread may still
-        get a few items, already prepared.
+        A call from another thread also ends a wait for an item. A loop in the waiting thread may
+        still get a few items, already prepared.
         """
         self._closed = True
         if self._items is not IN_USE and self._items is not BROKEN:

@@ -1,9 +1,10 @@
 """The form of a block of a stage's items when passed to a function: a list, or certain columns."""
 
-# Items move in the cheapest form: as columns through a shuffle, as a list out of a thread, as both where
-# two inputs meet. So the form of a pulled block depends on prefetches, workers, and the place of a resume.
-# Arguments of functions and forms of batches must not depend on these. So each stage has a `Layout`. A
-# block is converted only when the block is passed to a function, or made into a batch.
+# Items move in the cheapest form: as columns through a shuffle, as a list out of a thread, as both
+# where two inputs meet. So the form of a pulled block depends on prefetches, workers, and the place
+# of a resume. Arguments of functions and forms of batches must not depend on these. So each stage
+# has a `Layout`. A block is converted only when the block is passed to a function, or made into a
+# batch.
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from .block import (
 class Layout(ABC):
     """The form of a block of the items of a stage, and of a batch of the items.
 
-    Both depend on the items alone, and not on the block in which the items were moved. Moved columns
-    already in the right form are not copied.
+    Both depend on the items alone, and not on the block in which the items were moved. Moved
+    columns already in the right form are not copied.
     """
 
     @abstractmethod

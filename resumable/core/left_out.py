@@ -1,7 +1,7 @@
 """The items left out of an order, and the remaining items."""
 
-# An order may be endless, such as a mix of repeated corpora. So a `LeftOut` returns how many items before an index
-# are left out, rather than listing all left-out items.
+# An order may be endless, such as a mix of repeated corpora. So a `LeftOut` returns how many items
+# before an index are left out, rather than listing all left-out items.
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ class LeftOut(ABC):
         step = 1
         while self.kept_before(index + step) <= place:
             index, step = index + step, 2 * step
-        # Invariant: at most `place` of the items before `index` remain, and more of the items before `index + step`.
+        # Invariant: at most `place` of the items before `index` remain, and more of the items
+        # before `index + step`.
         while step > 1:
             half = step // 2
             if self.kept_before(index + half) <= place:

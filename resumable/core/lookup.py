@@ -2,10 +2,10 @@
 
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
 # permutation costs about 12 ns an index in blocks of 65,536 and fifty times as much in blocks of
-# 256. Items run ahead only where computing an item has no effects: numbers that are pure arithmetic,
-# and the pages of files. No function of the user is called before its item is asked for. A stage
-# whose items are made of items of other stages prepares a `PreparedItems`, so that the indices of
-# the other stages run ahead too.
+# 256. Items run ahead only where computing an item has no effects: numbers that are pure
+# arithmetic, and the pages of files. No function of the user is called before its item is asked
+# for. A stage whose items are made of items of other stages prepares a `PreparedItems`, so that the
+# indices of the other stages run ahead too.
 
 from __future__ import annotations
 
@@ -112,19 +112,22 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))
-        # This `needs` knows which data of the files is in memory; the `needs` of another start does not.
+        # This `needs` knows which data of the files is in memory; the `needs` of another start does
+        # not.
         self._needs = indexed.needs
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
         self._last_block_short = False  # the last block of `blocks` will have fewer items
-        # The indices of `_base` for the positions [_block_start, _block_start + len(_block)) of this
-        # iterator, and the prepared items of `_base` at the positions, if `_base` prepares items.
+        # The indices of `_base` for the positions [_block_start, _block_start + len(_block)) of
+        # this iterator, and the prepared items of `_base` at the positions, if `_base` prepares
+        # items.
         self._block = NO_INDICES
         self._block_start = 0
         self._prepared: PreparedItems[T] | None = None
-        # (place, stop, epoch): the items from place to stop have the epoch, as far as it was asked for.
+        # (place, stop, epoch): the items from place to stop have the epoch, as far as it was asked
+        # for.
         self._of_epoch = 0, 0, epoch
         # Last, since another thread may ask at once.
         if self._needs is not None:
@@ -314,9 +317,9 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def _cursors(self) -> Iterator[Iterator[Any]]:
         """Iterators with one entry for each item, for `items` to chain.
 
-        An entry is an index of `_base`. If `_base` prepares items, the entry is an iterator whose next
-        item is wanted. If computing items has no effects, the entry is the item itself. `chain` needs
-        no Python code for an item, and the number of entries left gives the position.
+        An entry is an index of `_base`. If `_base` prepares items, the entry is an iterator whose
+        next item is wanted. If computing items has no effects, the entry is the item itself.
+        `chain` needs no Python code for an item, and the number of entries left gives the position.
         """
         size = self._first_block
         while self._end < self._length:

@@ -1,7 +1,8 @@
 """Merge the states saved by the ranks of a run at one step into the state of the whole run."""
 
-# Ranks that own partitions have different states, each with the states of the rank's own partitions. All other
-# states are equal on all ranks at one step. For example, a `shard` saves a position in the order of all ranks.
+# Ranks that own partitions have different states, each with the states of the rank's own
+# partitions. All other states are equal on all ranks at one step. For example, a `shard` saves a
+# position in the order of all ranks.
 
 from __future__ import annotations
 
@@ -31,9 +32,10 @@ BEFORE: Final = 30
 def merge_states(states: Iterable[State]) -> State:
     """The state of a whole run, merged from the states that its ranks saved at the same step.
 
-    The merged state resumes the pipeline with any number of ranks. Its size is linear in the size of
-    the states. If ranks are missing, only the partitions of the given ranks are included. ``step`` is
-    the step of the furthest rank. Only a rank whose partitions have ended may have a smaller step.
+    The merged state resumes the pipeline with any number of ranks. Its size is linear in the size
+    of the states. If ranks are missing, only the partitions of the given ranks are included.
+    ``step`` is the step of the furthest rank. Only a rank whose partitions have ended may have a
+    smaller step.
 
     Args:
       states: of the same pipeline, at least one; in any order.
@@ -41,9 +43,10 @@ def merge_states(states: Iterable[State]) -> State:
     Raises:
       InvalidArgument: if ``states`` is empty.
       InvalidType: if ``states`` is not a list of states.
-      StateMismatch: if the states belong to different pipelines, epochs or steps, if a state was saved
-        after an error, or if states differ outside partitions, naming the place and both values: the
-        ranks were then not at the same step, or a stage after the partitions keeps items of its rank.
+      StateMismatch: if the states belong to different pipelines, epochs or steps, if a state was
+        saved after an error, or if states differ outside partitions, naming the place and both
+        values: the ranks were then not at the same step, or a stage after the partitions keeps
+        items of its rank.
 
     >>> numbers = rs.range(9).partition(4, lambda part: part.filter(lambda n: n % 3))
     >>> iterators = [iter(numbers.shard(rank, 2)) for rank in range(2)]
@@ -65,8 +68,8 @@ def merge_states(states: Iterable[State]) -> State:
 def merge_owner_states(states: Iterable[State]) -> State:
     """`merge_states` for states of owners of partitions, whose steps may differ.
 
-    Owners need not be at the same step. A state taken after the last item of an owner may not show yet
-    that the owner's partitions have ended.
+    Owners need not be at the same step. A state taken after the last item of an owner may not show
+    yet that the owner's partitions have ended.
 
     Raises:
       InvalidArgument, InvalidType, StateMismatch: as `merge_states`, but not for different steps.

@@ -28,8 +28,8 @@ def state_for(stage: Stage[Any] | None, state_dict: Any) -> State:
       state_dict: saved by all ranks together, or by a rank; additional keys are allowed.
 
     Raises:
-      StateMismatch: if ``state_dict`` has no states, or not the state of this rank, or has partitions of different
-        pipelines or steps.
+      StateMismatch: if ``state_dict`` has no states, or not the state of this rank, or has
+        partitions of different pipelines or steps.
     """
     states = states_in(state_dict)
     if KEY in states:

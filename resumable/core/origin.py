@@ -14,9 +14,9 @@ Name: TypeAlias = str | int
 class ItemOrigin(ABC):
     """Where an item came from.
 
-    `Origin` describes an item that is one record of a source. Other classes describe items made of several:
-    `BatchOrigin` (batches, windows), `ZipOrigin` (``zip``), `PackedOrigin`, `PartOrigin` (one of several
-    items made from the same item) and `UnknownOrigin`.
+    `Origin` describes an item that is one record of a source. Other classes describe items made of
+    several: `BatchOrigin` (batches, windows), `ZipOrigin` (``zip``), `PackedOrigin`, `PartOrigin`
+    (one of several items made from the same item) and `UnknownOrigin`.
     """
 
     @abstractmethod
@@ -39,12 +39,13 @@ class Origin(ItemOrigin):
 
     Attributes:
       source: the kind of the source, such as ``"Jsonl"``.
-      record: number of the record in its file, or in a source without files, from 0. A whole file is record 0.
+      record: number of the record in its file, or in a source without files, from 0. A whole file
+        is record 0.
       file: path or URL of the file.
-      offset: first byte of the record in the decompressed content of the file; None if the format has no
-        such place, or the source does not know the offset.
-      inputs: names or numbers of the inputs of ``mix``, ``concatenate`` and ``interleave`` passed on the
-        way, the last of these stages first.
+      offset: first byte of the record in the decompressed content of the file; None if the format
+        has no such place, or the source does not know the offset.
+      inputs: names or numbers of the inputs of ``mix``, ``concatenate`` and ``interleave`` passed
+        on the way, the last of these stages first.
     """
 
     source: str
@@ -133,7 +134,8 @@ class PartOrigin(ItemOrigin):
     Attributes:
       whole: the origin of the item or group.
       part: number of the item among the items made from ``whole``, from 0; None if unknown.
-      within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave``, if any.
+      within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave``, if
+        any.
     """
 
     whole: ItemOrigin

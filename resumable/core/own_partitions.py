@@ -1,7 +1,7 @@
 """The partitions owned by a rank, and whether states of partitions were saved at one step."""
 
-# A finished rank may have fewer steps than other ranks. The state after the last item does not record
-# the end of the partitions. So a partition with fewer steps is asked for one more item.
+# A finished rank may have fewer steps than other ranks. The state after the last item does not
+# record the end of the partitions. So a partition with fewer steps is asked for one more item.
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def all_own_partitions(stage: Stage[Any]) -> set[int]:
 def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
     """Refuse ``states``, each of one partition, if a partition has fewer steps and has not ended.
 
-    Only partitions owned by ``stage`` are checked, and no partitions below a stage that holds items of
-    several partitions, or has several inputs.
+    Only partitions owned by ``stage`` are checked, and no partitions below a stage that holds items
+    of several partitions, or has several inputs.
 
     Raises:
       StateMismatch: naming a partition and both steps.

@@ -16,8 +16,8 @@ LONGEST_PIPELINE: Final = 100
 def follows_from_repeats(pipeline: SavedPipeline) -> bool:
     """Whether ``pipeline`` is a `ByEpoch` only because a `repeat` within it contains a `ByEpoch`.
 
-    An endless repeat, or a repeat that ends in the midst of a change, differs in the next epoch, and so do later
-    stages. No user wrote such a `ByEpoch`.
+    An endless repeat, or a repeat that ends in the midst of a change, differs in the next epoch,
+    and so do later stages. No user wrote such a `ByEpoch`.
     """
     epochs = [one for _, one in pipeline.epochs]
     if len(epochs) == 1 or not any(map(holds_by_epoch, epochs)):

@@ -1,7 +1,7 @@
 """The number of the next item, which advances without Python code per item."""
 
-# `compress` takes an item, then a tick, and passes the item on; the remaining ticks give the number of
-# items passed. Since the item is taken first, neither an exception nor the end is counted.
+# `compress` takes an item, then a tick, and passes the item on; the remaining ticks give the number
+# of items passed. Since the item is taken first, neither an exception nor the end is counted.
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The items at many indices known ahead, taken in blocks or one by one."""
 
 # A vectorised order costs less per index when more indices are computed at once, and a Python call
-# for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their items
-# is prepared for all of them. The preparation takes a few MB, mostly for Python integers. `gather`
-# computes a part of the items when called, `items` computes each item when taken. Items run ahead only
-# where computing an item has no effects: numbers that are `pure`, and items of files whose pages hold
-# many items (`formats/ahead.py`). No function of the user is called ahead.
+# for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
+# items is prepared for all of them. The preparation takes a few MB, mostly for Python integers.
+# `gather` computes a part of the items when called, `items` computes each item when taken. Items
+# run ahead only where computing an item has no effects: numbers that are `pure`, and items of files
+# whose pages hold many items (`formats/ahead.py`). No function of the user is called ahead.
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class JoinedItems(PreparedItems[T]):
 
     Args:
       make_block: makes a block from one block of each input.
-      make_items: makes an iterator from one iterator of each input; no item is computed before it is taken.
+      make_items: makes an iterator from one iterator of each input; no item is computed before it
+        is taken.
       inputs: one or more, of equal length.
     """
 
@@ -119,7 +120,8 @@ class ChosenItems(PreparedItems[T]):
     Args:
       inputs: one or more.
       numbers: number of the input of the item at each place, shape (places,).
-      places_within: place of each item in its input, shape (places,), ascending by 1 for each input.
+      places_within: place of each item in its input, shape (places,), ascending by 1 for each
+        input.
     """
 
     inputs: list[PreparedItems[T]]
@@ -197,8 +199,8 @@ def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
     """The places of ``numbers``, shape (n,), in ascending order of the numbers.
 
     Returns:
-      the places, shape (n,); and (number, begin, end) for each different number, where ``begin`` and
-      ``end`` delimit the places of the number.
+      the places, shape (n,); and (number, begin, end) for each different number, where ``begin``
+      and ``end`` delimit the places of the number.
     """
     if not len(numbers):
         return np.empty(0, np.int64), []

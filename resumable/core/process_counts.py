@@ -1,8 +1,8 @@
 """Counts of this process: reads from remote file systems, and restarts of workers."""
 
-# Plain numbers without a lock, since a signal handler may raise while a lock is taken. The first two
-# are counted in the single thread in which fsspec makes its calls; the last in the threads that start
-# workers, where a restart could be missed only if two pools restarted at the same moment.
+# Plain numbers without a lock, since a signal handler may raise while a lock is taken. The first
+# two are counted in the single thread in which fsspec makes its calls; the last in the threads that
+# start workers, where a restart could be missed only if two pools restarted at the same moment.
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """How many items of each stage were read for the items that an iterator has handed out."""
 
-# A run may be changed where no handed-out item depends on the change. Handed-out items depend on the
-# items read for them, so a state is asked how many were read, stage by stage. Where the number is unknown,
-# all items may have been read. Setting a state moves each iterator to its saved position, so iterators over
-# a stream know their position. Where items are looked up by index, the numbers follow from the last index.
-# Stages and iterators are not imported here, since iterators use these functions as defaults.
+# A run may be changed where no handed-out item depends on the change. Handed-out items depend on
+# the items read for them, so a state is asked how many were read, stage by stage. Where the number
+# is unknown, all items may have been read. Setting a state moves each iterator to its saved
+# position, so iterators over a stream know their position. Where items are looked up by index, the
+# numbers follow from the last index. Stages and iterators are not imported here, since iterators
+# use these functions as defaults.
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def reach_of(stage: Any, found: list[Reach]) -> float:
 def epochs_begun(stage: Any, found: list[Reach], *, only_saved: bool = False) -> float:
     """Epochs begun of the input of ``stage``, or of its copies in partitions, at most.
 
-    With ``only_saved``, `UNBOUNDED` if the number would follow from a number of items and lengths of epochs.
+    With ``only_saved``, `UNBOUNDED` if the number would follow from a number of items and lengths
+    of epochs.
     """
     same = [each for each in found if _same_graph(each.stage, stage)]
     if only_saved and any(each.items < UNBOUNDED for each in same):
@@ -56,7 +58,8 @@ def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
     Args:
       root: the iterator, without threads and workers.
       stage: the stage of ``root``.
-      epoch: epoch in which ``root`` was started. In a later epoch than the first, all items were read before.
+      epoch: epoch in which ``root`` was started. In a later epoch than the first, all items were
+        read before.
     """
     return list(reached_all(stage) if epoch else root._reached())
 

@@ -29,8 +29,8 @@ class RecordSource(Stage[T]):
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
         """Of a stream: a copy without ``records`` in ``epoch``; keys are the items from which records are left out.
 
-        The other items keep their order. A state of this stage fits the copy, whose iterators return their number of
-        items handed out by `_reached`. None if unknown.
+        The other items keep their order. A state of this stage fits the copy, whose iterators
+        return their number of items handed out by `_reached`. None if unknown.
         """
         return None
 

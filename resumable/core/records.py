@@ -136,7 +136,8 @@ class Records:
     def known_as(self) -> tuple[Any, ...]:
         """The records in a fingerprint.
 
-        The numbers; or for many numbers their count, as text, and their digest; or (name, `known_as`) pairs.
+        The numbers; or for many numbers their count, as text, and their digest; or (name,
+        `known_as`) pairs.
         """
         if self.named:
             return tuple((name, one.known_as) for name, one in self.named.items())

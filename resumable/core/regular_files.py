@@ -36,7 +36,8 @@ def open_regular(
             return None
         raise
     try:
-        # `FileIO` alone closes the descriptor: if a signal handler raises here, a second close would be wrong.
+        # `FileIO` alone closes the descriptor: if a signal handler raises here, a second close
+        # would be wrong.
         file = FileIO(descriptor)
     except IsADirectoryError:
         os.close(descriptor)

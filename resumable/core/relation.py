@@ -1,9 +1,10 @@
 """The relation of a stage: which input items each item is made of."""
 
-# A stage describes the relation once, for one of its epochs. Length, random access, how far inputs were read,
-# origins and exclusion all follow from the class of the relation. A relation computes no order and reads nothing
-# before it is asked. A relation is no licence for random access (`in_order`), no state and no policy. A stage must not
-# store its relation: the relation refers to the stage, and the cycle would keep both alive after their pipeline.
+# A stage describes the relation once, for one of its epochs. Length, random access, how far inputs
+# were read, origins and exclusion all follow from the class of the relation. A relation computes no
+# order and reads nothing before it is asked. A relation is no licence for random access
+# (`in_order`), no state and no policy. A stage must not store its relation: the relation refers to
+# the stage, and the cycle would keep both alive after their pipeline.
 
 from __future__ import annotations
 
@@ -50,10 +51,11 @@ class Joined(NamedTuple):
 
     Attributes:
       blocks: makes a block from one block of each input.
-      items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is computed
-        before it is taken.
+      items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is
+        computed before it is taken.
       beside: random access to numbers placed before the inputs; None for no numbers.
-      is_row: whether an item is a tuple or a dict of input items, so that substitutes may replace input items.
+      is_row: whether an item is a tuple or a dict of input items, so that substitutes may replace
+        input items.
     """
 
     blocks: Callable[..., Block]
@@ -69,10 +71,10 @@ class Relation(ABC):
     Args:
       stage: the stage described.
       epoch: epoch of ``stage``.
-      input_at: returns the stage and the epoch of an input; by default the same input of ``stage`` in the same
-        epoch.
-      in_order: whether items can only be made one after another, as by a function with state. Such a stage has
-        no random access.
+      input_at: returns the stage and the epoch of an input; by default the same input of ``stage``
+        in the same epoch.
+      in_order: whether items can only be made one after another, as by a function with state. Such
+        a stage has no random access.
     """
 
     stage: Any
@@ -122,8 +124,8 @@ class Relation(ABC):
     def reads(self, count: float) -> Sequence[float]:
         """Items read of each input, at most, for ``count`` consecutive items from any place.
 
-        Counted from the start of the epoch for the first ``count`` items of the epoch. Infinite if all items may
-        have been read. The end of an input counts as one more item.
+        Counted from the start of the epoch for the first ``count`` items of the epoch. Infinite if
+        all items may have been read. The end of an input counts as one more item.
         """
 
     def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
@@ -220,7 +222,8 @@ class Sliced(Moved):
       start: index of the first item.
       step: distance from one item to the next.
       stop: exclusive upper bound of the indices.
-      by_ranks: whether other ranks have the rest of each ``step`` items, at the same step of the run.
+      by_ranks: whether other ranks have the rest of each ``step`` items, at the same step of the
+        run.
       last: (index of the output, index of the input item) of an item that lies elsewhere, if any.
       items: number of items, if the number does not follow from the other arguments.
     """
@@ -372,7 +375,8 @@ class Kept(Moved):
     def _output_of(self, item: int) -> int | None:
         remaining = self.remaining()
         low, high = 0, int(min(remaining.length, item + 1))
-        # Invariant: the items at places before `low` lie before `item`, the items from `high` on do not.
+        # Invariant: the items at places before `low` lie before `item`, the items from `high` on do
+        # not.
         while low < high:
             middle = (low + high) // 2
             if remaining.index_of(middle) < item:
@@ -391,7 +395,8 @@ class Routed(Relation):
       total: returns the number of items.
       turns: returns the input of each output.
       cycles: whether a finished input restarts, so that all of the input may have been read.
-      sees_ends: whether any input may have ended before an output, since lengths of inputs are not known.
+      sees_ends: whether any input may have ended before an output, since lengths of inputs are not
+        known.
     """
 
     _: KW_ONLY
@@ -444,7 +449,8 @@ class Repeated(Relation):
       split: the input, split by the epochs where the input is another pipeline.
       runs: where the epochs of the input lie.
       is_first: whether the first epoch is epoch 0 of the input.
-      in_partition: whether other partitions have the rest, so that this partition may be left without items.
+      in_partition: whether other partitions have the rest, so that this partition may be left
+        without items.
     """
 
     _: KW_ONLY
@@ -527,7 +533,8 @@ class Grouped(Relation):
       shift: items from the start of a group to the start of the next; by default ``size``.
       drop_last: whether shorter groups are left out.
       make: makes an item of a block of the items of a group.
-      is_slice: whether ``make`` copies the block, so that the block may be a slice of the source's data.
+      is_slice: whether ``make`` copies the block, so that the block may be a slice of the source's
+        data.
     """
 
     _: KW_ONLY
@@ -615,9 +622,9 @@ class Held(Relation):
 
     Args:
       items: number of items; None if unknown.
-      like: class of the relation whose numbers are known only after reading: ``Kept`` where the stage chooses
-        among the items, `Grouped` where the stage makes groups of several, `Same` where the stage makes one
-        item of each, depending on earlier items, or drops some.
+      like: class of the relation whose numbers are known only after reading: ``Kept`` where the
+        stage chooses among the items, `Grouped` where the stage makes groups of several, `Same`
+        where the stage makes one item of each, depending on earlier items, or drops some.
     """
 
     items: Length = None

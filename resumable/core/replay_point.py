@@ -1,7 +1,8 @@
 """Upstream's state before an item, and an offset in the outputs that a stage makes of the item."""
 
-# A stage that makes several outputs of an item saves no outputs: a resume reads the item again, makes the outputs
-# again, and skips the outputs already handed out. The item may be a batch, or a group of items.
+# A stage that makes several outputs of an item saves no outputs: a resume reads the item again,
+# makes the outputs again, and skips the outputs already handed out. The item may be a batch, or a
+# group of items.
 
 from __future__ import annotations
 
@@ -29,10 +30,12 @@ class ReplayPoint:
       upstream: the iterator to read items from.
 
     Attributes:
-      offset: number of outputs of the current item handed out, unless ``rows`` is set; without a current item,
-        number of outputs of the next item to skip.
-      rows: the outputs of the current item, if the outputs are a list or a tuple walked from the start.
-      outputs: the iterator over the remaining outputs of the current item, if the stage has such an iterator.
+      offset: number of outputs of the current item handed out, unless ``rows`` is set; without a
+        current item, number of outputs of the next item to skip.
+      rows: the outputs of the current item, if the outputs are a list or a tuple walked from the
+        start.
+      outputs: the iterator over the remaining outputs of the current item, if the stage has such an
+        iterator.
       noted: the state before the last item read.
       before: the state before the current item; None without a current item.
     """

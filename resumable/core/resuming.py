@@ -48,7 +48,8 @@ def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
     relied_on = relied_on_by(position.ahead, position.epoch)
     run, found = _compared(stage, position, relied_on, lists_arguments=True)
     for mismatch in (one for one in found if isinstance(one, Mismatch)):
-        # `compare` knows more of unchanged stages, so its mismatch may say from which epoch on a change is allowed.
+        # `compare` knows more of unchanged stages, so its mismatch may say from which epoch on a
+        # change is allowed.
         same = (
             one for one in compare(stage, position) if (one.within or one).path == mismatch.path
         )

@@ -17,8 +17,9 @@ class RunChanges:
     """Permitted changes of the stages of one class; here none.
 
     Attributes:
-      may_begin: whether such a stage may be added during a run. The stage then counts as present before, with the
-        defaults of the fields in `identity`, and did nothing; fingerprints leave the stage out while fields equal defaults.
+      may_begin: whether such a stage may be added during a run. The stage then counts as present
+        before, with the defaults of the fields in `identity`, and did nothing; fingerprints leave
+        the stage out while fields equal defaults.
       counts_epochs: whether such a stage goes through several epochs of its input.
       if_removed: the likely cause, for errors, if such a stage was saved and is missing.
       if_added: advice, for errors, if such a stage is present and was not saved.

@@ -26,7 +26,8 @@ class RunCounters:
     Attributes:
       counts: ``items`` and the counts of the process, by name.
       wait_seconds: how long the caller was blocked in calls.
-      loop_seconds: how long the caller was elsewhere since the first call, without time between processes.
+      loop_seconds: how long the caller was elsewhere since the first call, without time between
+        processes.
       waits: durations of the calls.
     """
 
@@ -45,7 +46,8 @@ class RunCounters:
         """A value that can be saved, for `from_value`."""
         waited, looped = max(self.wait_seconds, 0.0), max(self.loop_seconds, 0.0)
         elapsed = waited + looped
-        # Versions up to 0.3 read sums over a sample of the calls, from which the same share is estimated.
+        # Versions up to 0.3 read sums over a sample of the calls, from which the same share is
+        # estimated.
         seconds = [elapsed, 1.0, waited, looped, 0.0, 0.0, 0.0, elapsed]
         return {"counts": dict(self.counts), "seconds": seconds, "waits": self.waits.to_value()}
 

@@ -86,8 +86,8 @@ class RunnablePipeline(Generic[T]):
       resumes_before: whether a stage resumes before its items, as in `SavedState`.
 
     Raises:
-      InvalidArgument: if a state would be nested too deeply to be saved, giving the number of levels and
-        the maximum.
+      InvalidArgument: if a state would be nested too deeply to be saved, giving the number of
+        levels and the maximum.
     """
 
     def __init__(self, stage: Stage[T]) -> None:

@@ -40,8 +40,8 @@ class EarlierInput(NamedTuple):
 class SavedRun:
     """How far a saved run had read of its pipeline, and the pipeline of that time.
 
-    Items that a resume reads again are passed over, as the resume will do. The reads are determined only
-    after all differences of the pipeline are noted.
+    Items that a resume reads again are passed over, as the resume will do. The reads are determined
+    only after all differences of the pipeline are noted.
 
     Attributes:
       stage: the last stage of the present pipeline.

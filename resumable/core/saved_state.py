@@ -11,9 +11,9 @@ class SavedState(NamedTuple):
     Attributes:
       text: contents, and what a resume reads again, in a few words.
       levels: levels of dicts and lists around upstream's state.
-      resumes_before: whether the state holds a state of upstream from before items that were handed out.
-        The state of the pipeline then records the epoch, which upstream does not know between a resume
-        and the next item.
+      resumes_before: whether the state holds a state of upstream from before items that were handed
+        out. The state of the pipeline then records the epoch, which upstream does not know between
+        a resume and the next item.
     """
 
     text: str

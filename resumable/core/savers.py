@@ -3,8 +3,8 @@
 # Such a saver registers an object silently, and only looks up the method. So the
 # lookup is the first chance to refuse, and the caller's frame identifies the saver.
 #
-# Some savers ask registered objects for their state on every rank, and write the state of rank 0. Others
-# fetch a batch from a loader without length before the step has the previous batch.
+# Some savers ask registered objects for their state on every rank, and write the state of rank 0.
+# Others fetch a batch from a loader without length before the step has the previous batch.
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ def skipped_items(
 ) -> dict[str, int]:
     """Number of items dropped so far in this epoch by each stage that may drop items, by its path.
 
-    Counted are stages whose iterator `CountsSkipped`. If inputs are read one after another, only the
-    inputs being read are included. Iterators of a stage in several places get the paths of the stage in
-    order. Before a prefetch, a stage counts the items read by the thread. If a stage runs copies of
-    earlier stages, the counts of all copies are added.
+    Counted are stages whose iterator `CountsSkipped`. If inputs are read one after another, only
+    the inputs being read are included. Iterators of a stage in several places get the paths of the
+    stage in order. Before a prefetch, a stage counts the items read by the thread. If a stage runs
+    copies of earlier stages, the counts of all copies are added.
 
     Args:
       stage: the last stage of the pipeline.

@@ -40,7 +40,8 @@ class InputShadows(NamedTuple):
 
     Attributes:
       paired: whether items are wanted with their origins, rather than origins alone.
-      made: makes the shadows; if the argument is true, the shadows deliver items with their origins.
+      made: makes the shadows; if the argument is true, the shadows deliver items with their
+        origins.
     """
 
     paired: bool
@@ -150,7 +151,8 @@ class Stage(ABC, Generic[T]):
         """``records`` for each of `inputs`, of a stage whose items are each made of one input item.
 
         Raises:
-          InvalidArgument: if the stage has several inputs and ``records`` cannot be divided among them.
+          InvalidArgument: if the stage has several inputs and ``records`` cannot be divided among
+            them.
         """
         if len(self.inputs) > 1:
             records.of_names(None, type(self).__name__)
@@ -175,8 +177,8 @@ class Stage(ABC, Generic[T]):
         """Which items of `inputs` each item of ``epoch`` is made of; None for a source.
 
         Length, random access, origins, exclusion and permitted changes of a run follow from the
-        relation. `relation` is also called while the next stage is built, so it must read nothing and
-        compute no order. By default an item may be made of any input items.
+        relation. `relation` is also called while the next stage is built, so it must read nothing
+        and compute no order. By default an item may be made of any input items.
         """
         return Held(self, epoch) if self.inputs else None
 
@@ -202,9 +204,9 @@ class Stage(ABC, Generic[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         """The items of ``epoch`` by their index; None if items can only be iterated.
 
-        Random access gives ``len()``, indexing, and a resume of equal cost at every position. The result
-        follows from `relation`; a source overrides `indexed`, which is also called while the next stage
-        is built, so it must read nothing and compute no order.
+        Random access gives ``len()``, indexing, and a resume of equal cost at every position. The
+        result follows from `relation`; a source overrides `indexed`, which is also called while the
+        next stage is built, so it must read nothing and compute no order.
         """
         relation = self.relation(epoch)
         if relation is None or not self.random_access:
@@ -225,8 +227,8 @@ class Stage(ABC, Generic[T]):
     def block_layout(self) -> Layout:
         """The form of a block of items passed to a function, and of a batch of items.
 
-        A stage with items made of arrays overrides `block_layout`. `pull` may return another form: a
-        stage passes blocks on in the form received.
+        A stage with items made of arrays overrides `block_layout`. `pull` may return another form:
+        a stage passes blocks on in the form received.
         """
         if not self.unchanged:
             return LISTS

@@ -49,7 +49,8 @@ class Items(Generic[T]):
 
     Attributes:
       iterator: gives the items.
-      ended: whether a `StopIteration` marked the end of ``iterator``, not an error of a user function.
+      ended: whether a `StopIteration` marked the end of ``iterator``, not an error of a user
+        function.
     """
 
     iterator: Iterator[T]
@@ -135,8 +136,8 @@ class StageIterator(ABC, Generic[T]):
     def get_state(self) -> State:
         """The state, as a value that never changes afterwards; starts nothing and creates nothing.
 
-        Callers must not change the state either: parts of the state may belong to other states. Users
-        get a copy, made by the outermost iterator.
+        Callers must not change the state either: parts of the state may belong to other states.
+        Users get a copy, made by the outermost iterator.
         """
 
     @abstractmethod
@@ -150,20 +151,20 @@ class StageIterator(ABC, Generic[T]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         """The state ``offset`` items ahead, and the actual distance in items; nothing moves.
 
-        A negative ``offset`` goes back. The distance differs from ``offset`` only where the epoch ends
-        before. None if the state cannot be known without moving. An iterator may know the state for
-        some offsets only, such as -1.
+        A negative ``offset`` goes back. The distance differs from ``offset`` only where the epoch
+        ends before. None if the state cannot be known without moving. An iterator may know the
+        state for some offsets only, such as -1.
 
-        If ``state_at(0)`` is not None, `set_state` may be called mid-epoch, to go back to an item that
-        was handed out.
+        If ``state_at(0)`` is not None, `set_state` may be called mid-epoch, to go back to an item
+        that was handed out.
         """
         return None
 
     def origin(self, back: int) -> SourceItem | None:
         """Where the item handed out ``back`` items ago comes from; 1 is the last item.
 
-        None where the source item is not known without reading. Asked for after an error, so speed does
-        not matter.
+        None where the source item is not known without reading. Asked for after an error, so speed
+        does not matter.
         """
         is_same = self.inputs and isinstance(self._stage.relation(0), Same)
         return self.inputs[0].origin(back) if is_same else None
@@ -171,8 +172,8 @@ class StageIterator(ABC, Generic[T]):
     def _reached(self) -> Iterator[Reach]:
         """Items read of each stage, down to the sources, for the items handed out; may move.
 
-        A state of upstream may predate items already read. An iterator with such a state of upstream
-        passes over these items.
+        A state of upstream may predate items already read. An iterator with such a state of
+        upstream passes over these items.
         """
         return reached_by_motion(self)
 

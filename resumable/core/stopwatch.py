@@ -1,8 +1,8 @@
 """How long the caller of an iterator waits for items, and how long it is busy between them."""
 
-# The clock is read when a call of `next` begins and when the call ends, and the readings are summed up later:
-# appending two floats costs less per item than two sums and a bucket. An exception between the two readings
-# belongs to a failed call, whose end the iterator notes.
+# The clock is read when a call of `next` begins and when the call ends, and the readings are summed
+# up later: appending two floats costs less per item than two sums and a bucket. An exception
+# between the two readings belongs to a failed call, whose end the iterator notes.
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float], before: RunCounters) -> None:
         self._best_effort = BestEffort("times are")
         self._clock = clock if clock is perf_counter else self._going_on(clock)
-        # The counters until the first reading, and the readings: start of a call, end of the call, start of the
-        # next call, and so on. One reference, so that another thread never sees half of a change.
+        # The counters until the first reading, and the readings: start of a call, end of the call,
+        # start of the next call, and so on. One reference, so that another thread never sees half
+        # of a change.
         self._times: tuple[RunCounters, list[float]] = before, []
 
     def _going_on(self, clock: Callable[[], float]) -> Callable[[], float]:
@@ -81,8 +82,8 @@ class Stopwatch:
     def timed_items(self, source: Iterator[T]) -> Iterator[T]:
         """The items of ``source``, until the next `begin_call`; the call for the first item has begun.
 
-        The code after the `yield` is run by the next call, so time spent by the caller between two calls is
-        outside the readings of a call.
+        The code after the `yield` is run by the next call, so time spent by the caller between two
+        calls is outside the readings of a call.
         """
         clock, note = self._clock, self._times[1].append
         for item in source:

@@ -18,17 +18,17 @@ Timeline: TypeAlias = tuple[tuple[int, Any], ...]
 class ByPosition:
     """An argument with a `Timeline`, so that a run can be changed midway.
 
-    A run's past is fixed by the values for items already read. So another timeline is accepted if both
-    agree on these items; later items may differ.
+    A run's past is fixed by the values for items already read. So another timeline is accepted if
+    both agree on these items; later items may differ.
 
     Args:
       argument: the name, as users write it.
-      timeline: returns the timeline of the stage from fields of a fingerprint, maybe read from JSON; None
-        if the fields are no timeline of this stage.
+      timeline: returns the timeline of the stage from fields of a fingerprint, maybe read from
+        JSON; None if the fields are no timeline of this stage.
       shown: returns a value as users write it.
       unit: the unit of positions.
-      another: returns another value than the given value, to try whether a stage may change; by default
-        the same value.
+      another: returns another value than the given value, to try whether a stage may change; by
+        default the same value.
     """
 
     argument: str

@@ -73,7 +73,8 @@ class IndexedTransform(Transform[T]):
 class PassThrough(Transform[T]):
     """A stage with the items and the state of upstream.
 
-    The stage may be added and removed between a save and a resume, and is left out of the fingerprint.
+    The stage may be added and removed between a save and a resume, and is left out of the
+    fingerprint.
     """
 
     unchanged = True
@@ -135,7 +136,8 @@ class SteadyIterator(DefersState[T], TransformIterator[T]):
     A subclass whose `get_state` adds values returns the same values from `own_state`.
     """
 
-    # Found at the first call: a further frame for each stage in `start` would limit the depth of graphs.
+    # Found at the first call: a further frame for each stage in `start` would limit the depth of
+    # graphs.
     _note_upstream: Callable[[], DeferredState] | None = None
 
     def own_state(self) -> State:

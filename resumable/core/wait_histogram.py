@@ -41,7 +41,8 @@ class WaitHistogram:
 
     def with_waits(self, seconds: ArrayLike) -> WaitHistogram:
         """A copy with one more wait for each of ``seconds``."""
-        # The exponent of a float is followed by the mantissa, whose first bits give the part of the doubling.
+        # The exponent of a float is followed by the mantissa, whose first bits give the part of the
+        # doubling.
         buckets = (np.asarray(seconds, np.float64).view(np.int64) >> SHIFT) - FIRST
         found = np.bincount(np.clip(buckets, 0, BUCKETS - 1), minlength=BUCKETS)
         return WaitHistogram(self._counts + found)

@@ -11,8 +11,10 @@ class ForeignSaver(NamedTuple):
 
     Attributes:
       name: of the library.
-      for_partitions: advice where each rank owns partitions, if the saver keeps the state of rank 0 alone.
-      for_streams: advice for loaders without length, if the saver fetches a batch ahead of the training step.
+      for_partitions: advice where each rank owns partitions, if the saver keeps the state of rank 0
+        alone.
+      for_streams: advice for loaders without length, if the saver fetches a batch ahead of the
+        training step.
     """
 
     name: str

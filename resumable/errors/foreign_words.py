@@ -1,8 +1,8 @@
 """The words used here for terms of other loaders, in errors of unknown calls and attributes."""
 
-# Users of tf.data, Grain, PyTorch, Hugging Face datasets, Ray Data or WebDataset know what to do, but not the
-# names used here. A call with valid arguments costs one more function call, and access to an existing
-# attribute costs nothing.
+# Users of tf.data, Grain, PyTorch, Hugging Face datasets, Ray Data or WebDataset know what to do,
+# but not the names used here. A call with valid arguments costs one more function call, and access
+# to an existing attribute costs nothing.
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def words_for(kind: str) -> Mapping[str, Any]:
     """The words for terms of other loaders, read from ``foreign_words.json`` when first needed.
 
     Args:
-      kind: ``arguments``, each an `OurWord`, ``methods`` of a pipeline, ``functions`` of the package, or
-        ``values`` that a state cannot hold, by type.
+      kind: ``arguments``, each an `OurWord`, ``methods`` of a pipeline, ``functions`` of the
+        package, or ``values`` that a state cannot hold, by type.
     """
     rows = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[kind]
     return {

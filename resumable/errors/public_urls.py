@@ -1,8 +1,8 @@
 """The public form of URLs: in messages, states, logs and the names of files."""
 
-# Signed URLs carry a secret in the query, and other URLs a password before the host. Errors of other
-# packages quote URLs, so their texts are changed too, and an error that quotes a secret never becomes a
-# cause. A digest instead of the query distinguishes URLs that differ only in the query.
+# Signed URLs carry a secret in the query, and other URLs a password before the host. Errors of
+# other packages quote URLs, so their texts are changed too, and an error that quotes a secret never
+# becomes a cause. A digest instead of the query distinguishes URLs that differ only in the query.
 
 from __future__ import annotations
 

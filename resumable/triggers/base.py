@@ -17,8 +17,8 @@ class Progress(NamedTuple):
       step: steps finished.
       saved_step: the step of the last save, also of a save before a resume; 0 without a save.
       seconds: a monotonic clock, now.
-      saved_seconds: when the last save was done, on the same clock, also for a save before a resume;
-        without a save, when `resume` was called.
+      saved_seconds: when the last save was done, on the same clock, also for a save before a
+        resume; without a save, when `resume` was called.
       signals: numbers of the signals received since the last save.
       at_end: whether the loop has come to its clean end.
 
@@ -37,8 +37,8 @@ class Progress(NamedTuple):
 class Trigger(ABC):
     """Decides whether a save is due: a pure function of `Progress`.
 
-    The loop calls `is_due` after each step that is not saved yet, and once more at the end. A custom
-    trigger implements `is_due` alone. Triggers compose by ``|`` and ``&``.
+    The loop calls `is_due` after each step that is not saved yet, and once more at the end. A
+    custom trigger implements `is_due` alone. Triggers compose by ``|`` and ``&``.
 
     >>> class EveryPowerOfTwo(rs.Trigger):
     ...     def is_due(self, progress):

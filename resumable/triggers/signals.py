@@ -1,7 +1,7 @@
 """Save when the process receives a signal, as before a preemption."""
 
-# A trigger is a value. A `SignalRecorder` counts the signals received by the process; the loop opens a
-# recorder for the signals of its trigger.
+# A trigger is a value. A `SignalRecorder` counts the signals received by the process; the loop
+# opens a recorder for the signals of its trigger.
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .base import Progress, Trigger
 class OnSignal(Trigger):
     """Due when one of ``signals`` was received since the last save.
 
-    While the loop runs, a handler counts the signal and then calls the previous handler, if installed
-    by Python code. An exception of the previous handler is raised after the save. The default actions,
-    to end the process or to raise `KeyboardInterrupt`, do not happen. After the loop the previous
-    handlers are restored. A forked child always has the previous handling.
+    While the loop runs, a handler counts the signal and then calls the previous handler, if
+    installed by Python code. An exception of the previous handler is raised after the save. The
+    default actions, to end the process or to raise `KeyboardInterrupt`, do not happen. After the
+    loop the previous handlers are restored. A forked child always has the previous handling.
 
     Args:
       signals: such as ``signal.SIGTERM``; at least one, and only signals that can be caught.
@@ -64,8 +64,8 @@ class OnSignal(Trigger):
 class SignalRecorder:
     """Counts received signals, from `open` to `close`.
 
-    Invariant: a handler only counts and calls the previous handler. So a handler may run between any
-    two bytecodes of the main thread, also during a save.
+    Invariant: a handler only counts and calls the previous handler. So a handler may run between
+    any two bytecodes of the main thread, also during a save.
 
     Attributes:
       received: how often each signal was received, by its number.
@@ -150,7 +150,8 @@ class _Handler:
         """Restore the previous handler, unless another handler was installed meanwhile."""
         if not self._active or not self._process.is_this_one():
             return
-        # In other threads Python allows no change of handlers. The handler then stays, and only passes on.
+        # In other threads Python allows no change of handlers. The handler then stays, and only
+        # passes on.
         in_main_thread = threading.current_thread() is threading.main_thread()
         installed: object = signal.getsignal(self._number)
         if in_main_thread and installed is self:

@@ -1,7 +1,8 @@
 """The items of upstream that a resumed window makes again."""
 
-# Up to 9 * window + 256 items follow the snapshot, and only the items in the window are needed. Passing
-# over the rest calls no function, but each change between making and passing over has a cost.
+# Up to 9 * window + 256 items follow the snapshot, and only the items in the window are needed.
+# Passing over the rest calls no function, but each change between making and passing over has a
+# cost.
 
 from __future__ import annotations
 

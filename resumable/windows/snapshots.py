@@ -2,7 +2,8 @@
 
 # The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the numbers
 # of the items in the window are known at any step. A resume reads upstream again, from a snapshot
-# before the oldest item, and passes over unneeded items where passing over is cheaper (rereading.py).
+# before the oldest item, and passes over unneeded items where passing over is cheaper
+# (rereading.py).
 
 from __future__ import annotations
 

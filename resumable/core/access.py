@@ -143,7 +143,7 @@ def _needs_of_groups(relation: Grouped, needs: Needs | None) -> Needs | None:
 @final
 @dataclass(eq=False)
 class _PreparedGroups(PreparedItems[Any]):
-    """Groups of consecutive items at ``indices``, shape (places,), int64; prepared many at a time."""
+    """Groups of consecutive items at ``indices``, shape (places,), int64, many prepared at once."""
 
     relation: Grouped
     upstream: Indexed[Any]

@@ -31,7 +31,7 @@ class ArgumentChange:
     refused: str | None = None
 
     def furthest(self, others: Sequence[ArgumentChange]) -> ArgumentChange:
-        """The change with the largest ``reached`` among this and ``others``, valid for all ranks."""
+        """The change with the largest ``reached`` of this and ``others``, valid for all ranks."""
         return max([self, *others], key=lambda one: one.reached)
 
     @property
@@ -46,7 +46,7 @@ class ArgumentChange:
 
     @property
     def to_write(self) -> str | None:
-        """The argument as users must write it to resume with the present value; None if impossible."""
+        """The argument to write for a resume with the present value; None if impossible."""
         if self.agrees:
             return self.argument.written(self.present)
         return None if self.is_fixed else self.argument.written(self.example)

@@ -35,7 +35,7 @@ class ChangedArgument(NamedTuple):
 
 
 def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> list[ChangedArgument]:
-    """Differences between the fingerprint ``saved`` and the fingerprint of ``stage``, the last stage first.
+    """Differences of the fingerprints ``saved`` and of ``stage``, the last stage first.
 
     Left out are evidence of the content of data, and fields that identify the rank.
 

@@ -239,7 +239,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _advance_past_end(self, place: int) -> bool:
-        """Note the end of the upstream of turn ``place`` in the last plan; return if turns follow."""
+        """Note the end of the upstream of turn ``place`` of the plan; whether turns follow."""
 
     @property
     def being_read(self) -> Sequence[StageIterator[Any]]:
@@ -320,7 +320,7 @@ class TurnsIterator(CombineIterator[T]):
     def _moved_each(
         self, numbers: Indices, move: Callable[[StageIterator[Any], int], int]
     ) -> tuple[Indices, Indices]:
-        """Let ``move`` take the items of each upstream in ``numbers`` at once, and mark ended upstreams.
+        """Let ``move`` take the items of each upstream in ``numbers``, and mark ended upstreams.
 
         Args:
           numbers: numbers of upstreams, shape (n,).

@@ -34,7 +34,7 @@ OF_RANK: Final = RANK | PARTS | ENDS
 
 
 def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:
-    """Differences of ``present`` from ``saved``, the last stage first, and all arguments that may change.
+    """Differences of ``present`` from ``saved``, the last stage first, and changeable arguments.
 
     Args:
       saved: the pipeline of a state.

@@ -38,7 +38,7 @@ ENDLESS_EPOCHS: Final = 1 << 32
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ByEpoch(Stage[T]):
-    """In each epoch the items of one of several pipelines: the last pipeline to begin by that epoch.
+    """In each epoch the items of one of several pipelines: the last to begin by that epoch.
 
     Later stages apply to each of the pipelines, except for a `repeat`, which counts the epochs.
 
@@ -93,7 +93,7 @@ class ByEpoch(Stage[T]):
         return [records.lenient] * len(self.upstreams)
 
     def _lack(self, records: Records) -> InvalidArgument | None:
-        """The error for ``records`` in the first pipeline; None if some pipeline has all records."""
+        """The error for ``records`` in the first pipeline; None if any pipeline has all."""
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
@@ -128,7 +128,7 @@ class ByEpoch(Stage[T]):
         return self.upstreams[bisect_right(self.starts, epoch) - 1]
 
     def within(self, first: int, stop: int) -> Stage[T]:
-        """A copy for the epochs from ``first`` to ``stop``; the only pipeline if just one remains."""
+        """A copy for the epochs from ``first`` to ``stop``; the pipeline if only one remains."""
         spans = [
             (max(begin, first), upstream)
             for upstream, (begin, end) in zip(self.upstreams, self.spans, strict=True)
@@ -152,7 +152,7 @@ def in_epoch(stage: Stage[Any], epoch: int) -> Stage[Any]:
 
 
 def by_epoch(stage: Stage[Any]) -> Stage[Any]:
-    """``stage`` as a `ByEpoch` of its pipelines in each epoch; a single pipeline if all epochs are equal.
+    """``stage`` as a `ByEpoch` of the pipelines of epochs; a single pipeline if all are equal.
 
     Raises:
       InvalidArgument: if the pipeline of some epoch cannot be built.

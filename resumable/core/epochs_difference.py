@@ -52,7 +52,7 @@ class EpochCount(NamedTuple):
 
     @property
     def where(self) -> str | None:
-        """Words for the places where a `by_epoch` with these epochs may stand; None for the loop."""
+        """Words for the places where a `by_epoch` of these epochs may be; None for the loop."""
         if self.repeat is None:
             return None
         return f"before {self.repeat}" + (f", or before {self.divides}" if self.divides else "")
@@ -161,7 +161,7 @@ class EpochsDifference(Difference):
     def _first_problem(
         self, begun: float, mismatch_of: Callable[[PipelinesOfEpochs], Mismatch | None]
     ) -> tuple[Mismatch | None, Problem | None]:
-        """(mismatch refusing the whole run, None), or (None, first problem before epoch ``begun``)."""
+        """(mismatch for the whole run, None), or (None, first problem before epoch ``begun``)."""
         for span in self.spans:
             other_rank = span.of_another_rank
             mismatch = other_rank if span.first >= begun else mismatch_of(span)
@@ -257,7 +257,7 @@ class EpochsDifference(Difference):
         return self.counting.repeat is not None or not all(map(follows_from_repeats, written))
 
     def with_present_from(self, begun: int, stage: Stage[Any]) -> Stage[Any]:
-        """A copy of ``stage``, which counts epochs, over the present pipelines from epoch ``begun`` on.
+        """A copy of the epoch counter ``stage`` over the present pipelines from ``begun`` on.
 
         The earlier pipelines are copies, because stages are looked up by identity.
         """

@@ -45,7 +45,7 @@ class Evidence:
         return {self.kind: self._text()} if self.kind else {}
 
     def contradiction(self, saved: Any) -> str | None:
-        """How ``saved``, evidence of a state as JSON, contradicts the data; None without contradiction."""
+        """How ``saved``, evidence in a state as JSON, contradicts the data; None if it does not."""
         if not isinstance(saved, dict):
             return f"the saved evidence of its content must be a dict, got {shorten(saved)}"
         now = self._text()

@@ -62,7 +62,9 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
 
 
 def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> Any:
-    """A copy of ``stage``, a stream, without ``records`` in ``epoch``; keys are the items from which records are left out.
+    """A copy of ``stage``, a stream, without ``records`` in ``epoch``.
+
+    Each key of ``records`` is the item from which the records are left out.
 
     Sources define the copy in `_without_records`. None if an item may be made of several records or
     depend on its number, or if the records of items are unknown.
@@ -200,7 +202,7 @@ def _of_epochs(relation: Repeated, records: Records) -> LeftOut | None:
 
 
 def _check_partition(relation: Repeated, length: int) -> None:
-    """Refuse to leave out all items of an epoch, unless other partitions have some and this partition ends.
+    """Refuse to leave out a whole epoch, unless other partitions have items and this one ends.
 
     Raises:
       InvalidArgument: if ``length`` are all items of the source.

@@ -29,7 +29,7 @@ from .stage_iterator import StageIterator, item_in_work
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
 RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
-"""Errors of the library itself, such as for a missing file. No function without a frame is blamed."""
+"""Errors of the library itself, as for a missing file. No function without a frame is blamed."""
 
 
 @final

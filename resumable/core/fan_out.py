@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class FansOut(Transform[T]):
-    """A stage that makes ``size`` items of each upstream item, one after another; None if the number varies.
+    """A stage that makes ``size`` items of each upstream item; None if the number varies.
 
     A subclass has the field, and returns a function that makes the items from `_expansion`.
     """

@@ -112,7 +112,7 @@ class StageIdentity(NamedTuple):
         return list(zip([0, *self.stage.starts[1:]], self.upstreams, strict=True))
 
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
-        """The timeline in ``fields`` of the argument that may change in a run; None if unreadable."""
+        """The timeline in ``fields`` of the changeable argument; None if unreadable."""
         argument = self.stage._run_changes.argument(self.stage)
         return None if argument is None else argument.timeline(fields)
 

@@ -10,7 +10,7 @@ from .relation import Grouped, Held, Kept, Permuted, Relation, Repeated, Routed,
 
 
 class Flow(Enum):
-    """Deprecated: the effect of a stage on items: `unchanged`, `alone` and class of the relation."""
+    """Deprecated: the effect of a stage on items (`unchanged`, `alone`, class of the relation)."""
 
     ANY = (False, False, None)
     SAME = (True, True, Same)

@@ -27,7 +27,7 @@ class ExternalSource(RecordSource[T]):
     @property
     @abstractmethod
     def inexact_policy(self) -> str | None:
-        """An entry of ``POLICIES`` if the object's position cannot be restored; None if it can be."""
+        """An entry of ``POLICIES`` if the position cannot be restored; None if it can be."""
 
     @property
     def reads_once(self) -> bool:

@@ -46,10 +46,10 @@ def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
 
 
 class Foresees(Protocol):
-    """An iterator with a known order. An iterator that reads bytes in order may count units of bytes."""
+    """An iterator with a known order. Items may also be units of bytes, when read in order."""
 
     def horizon(self, most: int) -> int:
-        """Number of next items that need about ``most`` source items or parts of files; at least 1."""
+        """Number of next items that need about ``most`` source items or file parts; at least 1."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """Needs of the items from ``start`` to ``stop``, to the end of the next epoch at most.

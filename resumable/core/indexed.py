@@ -22,8 +22,7 @@ Route: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 FIRST_BLOCK: Final = 512
 LARGEST_BLOCK: Final = 65536
 EPOCHS_AHEAD: Final = 32
-"""Number of epochs of a `repeat` planned ahead. Reading a strided part of short epochs may need one item
-of each epoch."""
+"""Epochs of a `repeat` planned ahead. A strided part of short epochs may need one item of each."""
 
 
 @final

@@ -359,7 +359,7 @@ class PipelineIterator(StageIterator[T]):
 
     @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
-        """`get_state` under the names of torch, for `torch.distributed.checkpoint` and similar tools.
+        """`get_state` by the names of torch, for `torch.distributed.checkpoint` and similar tools.
 
         Ranks saving together store the values of equal keys once. So the only key is
         ``"resumable"`` where all ranks have the same state. Where ranks own partitions, each
@@ -478,7 +478,7 @@ class PipelineIterator(StageIterator[T]):
         return self._stats()[0]
 
     def noted_stats(self) -> dict[str, Any]:
-        """`stats`, with ``of_rank``: the length of each input counted for this rank alone, by name."""
+        """`stats`, with ``of_rank``: lengths of the inputs counted for this rank alone, by name."""
         stats, inputs = self._stats()
         return stats | {
             "of_rank": {name: one.length for name, one in inputs.items() if one.of_rank}
@@ -543,7 +543,7 @@ class PipelineIterator(StageIterator[T]):
         self._counted_before = counters
 
     def _counted_in_state(self) -> tuple[Mapping[str, InputCount], Mapping[str, int]]:
-        """(items given by inputs of mixtures, dropped items), both as of the last item handed out."""
+        """(items given by inputs of mixtures, dropped items), at the last item handed out."""
         here, items, step = self._running, self._items, self.step
         positions: Any = here.good[0]
         if items is not IN_USE and items is not BROKEN:
@@ -603,7 +603,7 @@ class PipelineIterator(StageIterator[T]):
         return state
 
     def _fingerprint_with(self, ahead: int) -> str:
-        """Fingerprint of a state whose resume draws ``ahead`` items again, so groups must be equal."""
+        """Fingerprint of a state before ``ahead`` items drawn again, so groups must be equal."""
         return self._pipeline.fingerprint(relied_on_by(ahead, self._running.epoch))
 
     def _moved(

@@ -331,7 +331,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._at_end = True
 
     def _run(self, count: int) -> Iterable[Any]:
-        """The next ``count`` entries for `_cursors`; all remaining entries where a range has them."""
+        """The next ``count`` entries for `_cursors`; all remaining entries of a range."""
         base = self._base
         if self._plain:
             return (base.arithmetic_range or range)(self._end, self._length)

@@ -146,7 +146,7 @@ class ChosenItems(PreparedItems[T]):
     def _parts(
         self, places: range
     ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
-        """``places`` sorted by input; then for each input its number, itself and the places in it."""
+        """``places`` sorted by input; then each input's number, items and places in the input."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         places_within = self.places_within[places.start : places.stop]
         return order, (

@@ -27,8 +27,9 @@ class RecordSource(Stage[T]):
         return records.below(known_length(self))
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        """Of a stream: a copy without ``records`` in ``epoch``; keys are the items from which records are left out.
+        """Of a stream: a copy without ``records`` in ``epoch``.
 
+        Each key of ``records`` is the item from which the records are left out.
         The other items keep their order. A state of this stage fits the copy, whose iterators
         return their number of items handed out by `_reached`. None if unknown.
         """
@@ -40,7 +41,7 @@ class RecordSource(Stage[T]):
         return [Origin(name, number) for number in numbers.tolist()]
 
     def _numbers_with(self, record: int) -> Indices:
-        """Of a source with random access: the items, shape (n,), whose origin is record ``record``."""
+        """Of a source with random access: the items, shape (n,), that come from ``record``."""
         return np.arange(record, record + (record < known_length(self)))
 
 

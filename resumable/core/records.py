@@ -104,7 +104,7 @@ class Records:
         }
 
     def dealt(self, starts: Sequence[int]) -> list[Records]:
-        """The records of each of several sources, numbered consecutively from one source to the next.
+        """The records of each of several sources, numbered consecutively across sources.
 
         Args:
           starts: the number of the first record of each source.

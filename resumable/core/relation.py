@@ -618,7 +618,7 @@ class Split(Relation):
 @final
 @dataclass(eq=False)
 class Held(Relation):
-    """Items whose inputs are known only after reading: the stage decides by the items, or keeps some.
+    """Items with inputs known only after reading: the stage decides by items, or keeps some.
 
     Args:
       items: number of items; None if unknown.

@@ -58,7 +58,7 @@ class ReplayPoint:
         return len(self.rows) - length_hint(self.outputs)
 
     def next_block(self) -> Block:
-        """The next item of upstream in a block; empty at the end. Sets ``noted`` to the state before."""
+        """The next upstream item in a block; empty at the end. Sets ``noted`` before reading."""
         self.noted = self._note_upstream()
         return self._upstream.pull(1)
 
@@ -89,7 +89,7 @@ class ReplayPoint:
         self.before = self.noted
 
     def stop_walking(self) -> None:
-        """Let ``offset`` count the outputs handed out; a caller that moves in blocks may raise `end`."""
+        """Let ``offset`` count outputs handed out; a caller moving in blocks may raise `end`."""
         self.offset.move_to(self.number)
         self.rows = self.outputs = None
 

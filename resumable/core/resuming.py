@@ -65,7 +65,7 @@ def explain_mismatch(
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
 ) -> str | None:
-    """Why ``stage`` does not have the fingerprint ``saved``, at any position of a run; None if it does.
+    """Why ``stage`` lacks the fingerprint ``saved``, at any position of a run; None if it fits.
 
     Args:
       saved: the fingerprint of a state.

@@ -56,7 +56,7 @@ class RunChanges:
         return None
 
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
-        """The argument whose fields, with reliance `SO_FAR`, must agree only for items already read.
+        """The argument whose fields, with reliance `SO_FAR`, must agree only for items read.
 
         Args:
           fields: of `identity`; fields of a saved stage may lack values equal to defaults.
@@ -74,7 +74,7 @@ class RunChanges:
         raise NotImplementedError
 
     def orders_as(self, stage: Any, other: Any, count: float) -> bool:
-        """Whether ``other``, a copy over other upstreams, orders the first ``count`` items alike."""
+        """Whether ``other``, a copy over other upstreams, orders ``count`` first items alike."""
         return True
 
     def followed_until(self, stage: Any, saved: Timeline, reached: float) -> float:

@@ -88,7 +88,7 @@ class SavedRun:
             return UNBOUNDED
 
     def why_not_built(self, edited: Stage[Any] | None, edit: StageEdit) -> str | None:
-        """Why the pipeline cannot be built with ``edit`` of one of its stages; None if it can be built.
+        """Why the pipeline cannot be built with ``edit`` of one of its stages; None if it can.
 
         Args:
           edited: the stage; None for the whole pipeline.

@@ -21,7 +21,7 @@ from .stage import Stage
 
 
 class HasStage(Protocol):
-    """An object with the state of a pipeline; a callback corrects saved states if ``has_callback``."""
+    """An object with a pipeline's state; a callback corrects saved states if ``has_callback``."""
 
     @property
     def _stage(self) -> Stage[Any] | None:
@@ -60,7 +60,7 @@ class GuardedStateDict(Generic[S, P, R]):
 
 
 def refuse_items_of_rank(saver: str, stage: Stage[Any]) -> None:
-    """Refuse a pipeline that holds items of its rank, where ``saver`` keeps one state for all ranks.
+    """Refuse a pipeline that holds items of its rank, if ``saver`` keeps one state for all ranks.
 
     Raises:
       ExternalStateError: if the states of ranks differ and cannot be joined.

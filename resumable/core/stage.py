@@ -54,7 +54,7 @@ class InputShadows(NamedTuple):
 
     @property
     def alike(self) -> tuple[Stage[Any], ...]:
-        """Shadows which deliver the same as is wanted of the stage: items with origins, or origins."""
+        """Shadows which deliver items with origins or origins alone, as wanted of the stage."""
         return self.made(self.paired)
 
 
@@ -236,7 +236,7 @@ class Stage(ABC, Generic[T]):
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions of the user that decide which items are delivered, by the names of their fields.
+        """The functions of the user that decide which items are delivered, by name of the field.
 
         By default all callables in fields, also within lists, tuples and dicts. A stage overrides
         `user_functions` to leave out a function that decides nothing, or whose own state is saved.

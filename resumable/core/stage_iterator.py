@@ -222,7 +222,7 @@ class DefersState(StageIterator[T]):
 
     @abstractmethod
     def defer_state(self) -> DeferredState:
-        """A function that returns the state of this moment, however far the iterator moves later."""
+        """A function that returns the state of this moment, wherever the iterator moves later."""
 
 
 def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:

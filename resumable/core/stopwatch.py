@@ -80,7 +80,7 @@ class Stopwatch:
             self.end_call()
 
     def timed_items(self, source: Iterator[T]) -> Iterator[T]:
-        """The items of ``source``, until the next `begin_call`; the call for the first item has begun.
+        """The items of ``source`` until the next `begin_call`; the call for the first has begun.
 
         The code after the `yield` is run by the next call, so time spent by the caller between two
         calls is outside the readings of a call.

@@ -63,7 +63,7 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """Deprecated until 0.5: a stage with one item per upstream item; implement `relation` instead."""
+    """Deprecated until 0.5: a stage with one item per upstream item; write `relation` instead."""
 
     def relation(self, epoch: int) -> Relation:
         return Same(self, epoch, in_order=True)
@@ -131,7 +131,7 @@ class TransformIterator(StageIterator[T]):
 
 
 class SteadyIterator(DefersState[T], TransformIterator[T]):
-    """Motion of a stage that always reads the same upstream, and adds at most values at hand to the state.
+    """Motion of a stage that always reads one upstream; its state adds only values at hand.
 
     A subclass whose `get_state` adds values returns the same values from `own_state`.
     """

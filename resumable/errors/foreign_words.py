@@ -95,7 +95,7 @@ def _argument_for(given: str, ours: list[str]) -> str:
 
 
 def no_attribute(owner: str, name: str, kind: str) -> str:
-    """The message of an `AttributeError`, with the word used here if ``name`` is from another library.
+    """The message of an `AttributeError`, with the word used here for a foreign ``name``.
 
     Args:
       owner: the object without the attribute, as in ``'Pipeline' object``.

@@ -278,9 +278,7 @@ class TurnsIterator(CombineIterator[T]):
             self._numbers, self._left = [], UNPLANNED.__length_hint__
             if not goes_on:
                 return
-            upstreams[number] = iter(
-                self._upstreams[number].items()
-            )  # the upstream may have restarted
+            upstreams[number] = iter(self._upstreams[number].items())  # maybe restarted
             count = min(FEW_TURNS, most)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:

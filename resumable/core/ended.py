@@ -1,4 +1,4 @@
-"""Warn about a restarted run which had already ended, and so delivers nothing."""
+"""Warn about a restarted run that had already ended, and so delivers nothing."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 #
 # The exception may also come from a signal handler. CPython runs handlers when a function is
 # entered, when a call has returned, and when a loop goes back, but not between consecutive
-# assignments. So a call which moves the iterator first takes the next items out of `_items` and
+# assignments. So a call that moves the iterator first takes the next items out of `_items` and
 # leaves `IN_USE`. The call restores the items and sets the new count in consecutive assignments. A
 # second thread entering meanwhile finds `IN_USE` and gets an error. Restoring and recovering
 # prepare a new `_RunningRoot`, then replace the old root, count and items in consecutive
@@ -229,13 +229,13 @@ class PipelineIterator(StageIterator[T]):
         """Up to ``count`` items as a block; fewer only at the end.
 
         The block is columns if the items are rows of arrays, as in `from_arrays`, `range`, and
-        stages which only choose or reorder items; otherwise a list. Prefetches, workers and resumes
+        stages that only choose or reorder items; otherwise a list. Prefetches, workers and resumes
         do not change the form of the block.
         """
         return self._moved(partial(_pulled_as, self._stage.block_layout), count, block_length)
 
     def pull_as_moved(self, count: int) -> Block:
-        """Like `pull`, but in the form the items arrive in, for a caller which accepts any form."""
+        """Like `pull`, but in the form the items arrive in, for a caller that accepts any form."""
         return self._moved(_pulled, count, block_length)
 
     def skip(self, count: int) -> int:
@@ -244,7 +244,7 @@ class PipelineIterator(StageIterator[T]):
         O(1) where items are looked up by index. Elsewhere, functions of the pipeline are still
         called where later items depend on the calls: by ``filter``, ``flat_map``, ``scan``, maps
         that drop items, and functions that carry state. Functions are also called before stages
-        which take items to pass over them: ``interleave``, ``unbatch``, ``map_batches``,
+        that take items to pass over them: ``interleave``, ``unbatch``, ``map_batches``,
         ``bucket``, ``pack``, ``shuffle`` in a window, ``mix`` and ``shard`` over a stream, and a
         ``prefetch`` with a running thread, as from the first item on.
         """
@@ -460,7 +460,7 @@ class PipelineIterator(StageIterator[T]):
         - ``bytes_read``, ``requests``: bytes from remote file systems and requests to remote file
           systems, of this process. Not included are local files, which are mapped, and worker
           processes, which count for themselves.
-        - ``worker_restarts``: how often a worker process was restarted after a worker had died.
+        - ``worker_restarts``: how often worker processes were restarted because one had died.
         - ``cache_hits``, ``cache_misses``: parts of remote files found, or not found, in an
           `rs.FileCache`.
 

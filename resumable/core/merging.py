@@ -97,9 +97,7 @@ def _merge(states: list[State]) -> State:
         raise InvalidArgument("states must be those of one rank or more, got none")
     first = states[0]
     for number, other in enumerate(states):
-        if (
-            other["epoch"] != first["epoch"]
-        ):  # checked first, since the fingerprint may contain the epoch
+        if other["epoch"] != first["epoch"]:  # the fingerprint may contain the epoch too
             raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
         if other["fingerprint"] != first["fingerprint"]:
             raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))

@@ -61,7 +61,7 @@ class Origin(ItemOrigin):
         return change(self)
 
     def through(self, name: Name) -> Origin:
-        """The origin after a stage which the record entered through input ``name``."""
+        """The origin after a stage that the record entered through input ``name``."""
         return replace(self, inputs=(name, *self.inputs))
 
     def to_json(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Relation(ABC):
 
     @property
     def has_epoch_of_input(self) -> bool:
-        """Whether the epoch of an item is the epoch of its last input item, of input 0."""
+        """Whether the epoch of an item is the epoch of its last input item, an item of input 0."""
         return True
 
     @property
@@ -589,7 +589,7 @@ class Split(Relation):
     Args:
       size: items made of each input item, at least 1.
       make: returns a block of ``size`` items, the same in every call.
-      in_rows: whether the made items are the rows of item i in order, if item i has ``size`` rows.
+      in_rows: whether the items are those that item i was made of, in order, if equally many.
     """
 
     _: KW_ONLY

@@ -49,12 +49,12 @@ class InputShadows(NamedTuple):
 
     @property
     def pairs(self) -> tuple[Stage[Any], ...]:
-        """Shadows which deliver items with their origins."""
+        """Shadows that deliver items with their origins."""
         return self.made(True)
 
     @property
     def alike(self) -> tuple[Stage[Any], ...]:
-        """Shadows which deliver items with origins or origins alone, as wanted of the stage."""
+        """Shadows that deliver items with origins or origins alone, as wanted of the stage."""
         return self.made(self.paired)
 
 

@@ -142,7 +142,7 @@ class EpochsDifference(Difference):
 
     @property
     def as_they_were(self) -> list[tuple[int, Stage[Any]]]:
-        """(first epoch, stage) pairs of the saved pipelines, with present for removed pipelines."""
+        """(first epoch, stage) pairs of the saved pipelines; present stages replace removed ones."""
         return [
             (first, in_epoch(self.present, first).stage if stage is None else stage)
             for first, stage in self.known

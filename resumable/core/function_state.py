@@ -120,7 +120,7 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """If ``iterator`` has made no item, set its functions to the start of the epoch."""
+    """If ``iterator`` has made no item, reset its functions to the start of the epoch."""
     if (
         type(iterator) is _FunctionStateIterator
     ):  # costs less than `isinstance`, and an epoch may be short

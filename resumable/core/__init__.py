@@ -1,8 +1,8 @@
-"""What a stage is and how items move; re-exports what the author of a stage needs."""
+"""Stages and the motion of items; re-exports the names needed by authors of stages."""
 
-# Description: `stage`, with base classes in `transform`, `combine`, `function_state` (stages that call
-# a function) and `lookup` (stages whose items are looked up by index). Motion: `stage_iterator` and
-# `block`. Random access: `indexed`. The iterator that a user holds: `iterator`.
+# Description: `stage`, with base classes in `transform`, `combine`, `function_state` (stages that
+# call a function) and `lookup` (stages whose items are looked up by index). Motion:
+# `stage_iterator` and `block`. Random access: `indexed`. The iterator for users: `iterator`.
 
 from __future__ import annotations
 

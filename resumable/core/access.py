@@ -1,7 +1,8 @@
-"""Random access to the items of a stage, which follows from its relation."""
+"""Random access to the items of a stage, derived from the relation of the stage."""
 
-# Items that are only moved are looked up in their inputs: the orders before them are computed for many indices
-# at once. One function for each class of relations; a stage of the library has none of its own.
+# Items that only move are looked up in the inputs: the orders of earlier stages are computed for
+# many indices at once. Each class of relations has one function here; no stage of the library has
+# its own function.
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from .relation import (
 )
 
 MOST_EPOCHS: Final = 64
-"""How many epochs of a repeat are kept set up at a time."""
+"""Number of epochs of a repeat that are kept set up at a time."""
 NONE: Final = -1
 
 
@@ -43,7 +44,7 @@ def input_by_index(relation: Relation, number: int = 0) -> Indexed[Any]:
     """Random access to an input.
 
     Raises:
-      InvalidType: if it has none.
+      InvalidType: if the input has no random access.
     """
     stage, epoch = relation.inputs(number)
     indexed: Indexed[Any] | None = stage.indexed(epoch)
@@ -142,12 +143,12 @@ def _needs_of_groups(relation: Grouped, needs: Needs | None) -> Needs | None:
 @final
 @dataclass(eq=False)
 class _PreparedGroups(PreparedItems[Any]):
-    """Groups of consecutive items, at ``indices``, shape (places,), int64; the items of many are prepared at a time."""
+    """Groups of consecutive items at ``indices``, shape (places,), int64, many prepared at once."""
 
     relation: Grouped
     upstream: Indexed[Any]
     indices: Indices
-    # Invariant: for a `place` in `_known`, the items of its group are those of `_prepared` from
+    # Invariant: for a `place` in `_known`, the group consists of the items of `_prepared` from
     # `_bounds[place - _known.start]` up to the next bound.
     _known: range = field(init=False, default=range(0))
 
@@ -216,7 +217,7 @@ class _Expansions:
         return next(self.items([index]))
 
     def items(self, indices: list[int]) -> Iterator[Any]:
-        """The items at ``indices``; neighbours are taken from one expansion."""
+        """The items at ``indices``; neighbours are taken from the same expansion."""
         last = NONE
         block: Block = []
 
@@ -234,7 +235,7 @@ class _Expansions:
 @final
 @dataclass(eq=False)
 class _PreparedParts(PreparedItems[Any]):
-    """Such items at ``indices``, shape (places,), int64."""
+    """The items of `_Expansions` at ``indices``, shape (places,), int64."""
 
     parts: _Expansions
     indices: Indices
@@ -263,11 +264,11 @@ OF_INPUTS: Final[Mapping[type[Relation], Callable[[Any], Indexed[Any]]]] = {
 
 
 def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
-    """Random access to the items of ``relation``, whose inputs have it too.
+    """Random access to the items of ``relation``, whose inputs have random access too.
 
     Args:
-      relation: which says what the items are made of.
-      derived: the `Stage.indexed` that calls this; a stage with another one is asked for its own.
+      relation: of the items.
+      derived: the calling `Stage.indexed`; a stage with another ``indexed`` is asked instead.
     """
     # A loop, since a chain of stages may be longer than a recursion.
     chain: list[tuple[Callable[[Any, Indexed[Any]], Indexed[Any]], Relation]] = []

@@ -1,4 +1,4 @@
-"""How an argument that a run was saved with may change where the run is resumed."""
+"""How an argument of a saved run may change in a pipeline that resumes the run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ AS_HERE: Final = "as here"
 
 @dataclass(frozen=True)
 class ArgumentChange:
-    """An argument by position, as a run was saved with it and as a pipeline that resumes the run has it.
+    """An argument by position, with its saved and its present value.
 
     Args:
-      argument: that may change.
-      saved: its value in the run.
-      present: its value in the pipeline.
-      reached: the position before which the two must agree; `UNBOUNDED` if they must agree everywhere.
-      refused: why no pipeline can be built that changes at ``reached``; None if one can.
+      argument: the argument.
+      saved: the value in the run.
+      present: the value in the pipeline that resumes the run.
+      reached: position before which both must agree; `UNBOUNDED` for everywhere.
+      refused: why no pipeline that changes at ``reached`` can be built; None if possible.
     """
 
     argument: ByPosition
@@ -31,12 +31,12 @@ class ArgumentChange:
     refused: str | None = None
 
     def furthest(self, others: Sequence[ArgumentChange]) -> ArgumentChange:
-        """The same where all ``others``, of several ranks, can resume with it."""
+        """The change with the largest ``reached`` of this and ``others``, valid for all ranks."""
         return max([self, *others], key=lambda one: one.reached)
 
     @property
     def agrees(self) -> bool:
-        """Whether the run can be resumed with what the pipeline has."""
+        """Whether the run can be resumed with the present value."""
         return until(self.saved, self.reached) == until(self.present, self.reached)
 
     @property
@@ -46,14 +46,14 @@ class ArgumentChange:
 
     @property
     def to_write(self) -> str | None:
-        """The argument to write, so that the run is resumed with what the pipeline has now; None if it cannot."""
+        """The argument to write for a resume with the present value; None if impossible."""
         if self.agrees:
             return self.argument.written(self.present)
         return None if self.is_fixed else self.argument.written(self.example)
 
     @property
     def example(self) -> Timeline:
-        """A timeline that the run can resume with: what the pipeline has from ``reached`` on, or another value."""
+        """A timeline to resume with: from ``reached`` on, the present value or another value."""
         position = int(self.reached)
         if not self.agrees:
             return changed_from(self.saved, self.present, position)
@@ -62,7 +62,7 @@ class ArgumentChange:
 
     @property
     def may_change(self) -> str:
-        """From which position on it may change, in words."""
+        """In words, the position from which the argument may change."""
         if self.is_fixed:
             return f"nowhere: {self.why_fixed}"
         if self.argument is INPUTS:
@@ -71,7 +71,7 @@ class ArgumentChange:
 
     @property
     def why_fixed(self) -> str:
-        """Why nothing can be changed where `is_fixed`."""
+        """The reason for `is_fixed`."""
         if self.refused is not None:
             return self.refused
         return f"a later stage may have read any of its {self.argument.unit}s, in this epoch or an earlier one"
@@ -79,14 +79,14 @@ class ArgumentChange:
 
 @dataclass(frozen=True)
 class EpochsChange(ArgumentChange):
-    """Pipelines by epoch, as a run was saved with them and as a pipeline that resumes the run has them.
+    """Pipelines by epoch, saved and present.
 
     Args:
-      differs_from: the first epoch in which they differ among those that were begun; None if they agree.
-      repeat: what counts the epochs; None if the loop does.
-      where: before which stages a `by_epoch` may stand; None if the loop counts.
-      repeats_within: whether a pipeline repeats something itself, so that a `by_epoch` before that counts
-        other epochs.
+      differs_from: the first begun epoch with a difference; None if all begun epochs agree.
+      repeat: the stage that counts the epochs; None for the loop.
+      where: the stages before which a `by_epoch` may stand; None for the loop.
+      repeats_within: whether a pipeline contains a repeat, so that a `by_epoch` before that repeat
+        counts other epochs.
     """
 
     differs_from: int | None = None
@@ -95,7 +95,7 @@ class EpochsChange(ArgumentChange):
     repeats_within: bool = False
 
     def furthest(self, others: Sequence[ArgumentChange]) -> ArgumentChange:
-        # One that is not as far may belong to a rank that resumes with something else.
+        # A change with a smaller `reached` may belong to a rank resuming with another pipeline.
         wrong = [one for one in [self, *others] if not one.agrees]
         furthest = super().furthest(others)
         return replace(wrong[0], reached=furthest.reached) if wrong else furthest
@@ -126,18 +126,18 @@ class EpochsChange(ArgumentChange):
 
     @property
     def example(self) -> Timeline:
-        """The `by_epoch` that keeps the saved pipelines in the epochs that were begun."""
+        """A `by_epoch` of the saved pipelines in begun epochs, then of the present pipelines."""
         saved = tuple((first, AS_SAVED) for first, _ in self.saved)
         present = tuple((first, AS_HERE) for first, _ in self.present)
         return changed_from(saved, present, int(self.reached))
 
     @property
     def is_not_there(self) -> bool:
-        """Whether there is no `by_epoch` yet before the repeat that counts."""
+        """Whether no `by_epoch` precedes the counting repeat yet."""
         return self.repeat is not None and len(self.saved) == len(self.present) == 1
 
     @property
     def place(self) -> str:
-        """Where to write it, if that is not where a `by_epoch` stands."""
+        """Where to write the `by_epoch`, unless an existing `by_epoch` shows the place."""
         is_elsewhere = self.is_not_there or self.repeats_within
         return f" {self.where}" if is_elsewhere and self.where else ""

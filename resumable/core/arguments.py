@@ -22,7 +22,7 @@ def check_int(
 ) -> int:
     """Return ``value`` as an int; NumPy integers are integers, bools are not.
 
-    By default it may be at most 2**63 - 1, since counts and states have 64 bits.
+    The default maximum is 2**63 - 1, since counts and states have 64 bits.
     """
     if isinstance(value, (bool, np.bool_)):
         raise InvalidType(f"{name} must be an integer, got {value!r}")
@@ -40,9 +40,9 @@ def check_int(
 def check_field(
     owner: object, name: str, check: Callable[..., Any], *, optional: bool = False, **limits: Any
 ) -> None:
-    """Replace a field of a frozen dataclass by the value that ``check(name, value, **limits)`` returns.
+    """Replace a field of a frozen dataclass by the result of ``check(name, value, **limits)``.
 
-    With ``optional``, None is left as it is.
+    With ``optional``, None is left unchanged.
     """
     value = getattr(owner, name)
     if value is not None or not optional:
@@ -50,7 +50,7 @@ def check_field(
 
 
 def check_below(name: str, value: Any, limit_name: str, limit: Any) -> tuple[int, int]:
-    """Return ``value`` and ``limit`` as ints, if ``value`` is one of ``range(limit)``, such as a rank."""
+    """Return ``value`` and ``limit`` as ints, if ``value`` is in ``range(limit)``, as a rank is."""
     limit = check_int(limit_name, limit, minimum=1)
     value = check_int(name, value, minimum=0)
     if value >= limit:
@@ -79,7 +79,7 @@ def check_hours(name: str, value: Any) -> float:
 
 
 def check_positive(name: str, value: Any, kind: str) -> float:
-    """Return ``value`` as a finite float above zero; errors call it ``kind``."""
+    """Return ``value`` as a finite float above zero; errors call the value ``kind``."""
     numbers = (int, float, Fraction, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, numbers):
         raise InvalidType(f"{name} must be {kind}, got {shorten(value)}")
@@ -100,7 +100,7 @@ def check_bool(name: str, value: Any) -> bool:
 
 
 def check_callable(name: str, value: Any) -> Callable[..., Any]:
-    """Return ``value`` if it can be called, and what it returns need not be awaited."""
+    """Return ``value`` if it can be called, and its result need not be awaited."""
     if not callable(value):
         raise InvalidType(f"{name} must be callable, got {shorten(value)}")
     if any(
@@ -116,7 +116,7 @@ def check_callable(name: str, value: Any) -> Callable[..., Any]:
 
 
 def is_several(value: Any) -> bool:
-    """Whether ``value`` can be iterated; an array without axes is an `Iterable` that cannot."""
+    """Whether ``value`` can be iterated; an array without axes is an `Iterable` but cannot."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 

@@ -1,8 +1,8 @@
-"""Call what only counts or shows, so that its failure ends no run."""
+"""Make calls that only count or show, so that a failed call ends no run."""
 
-# CPython calls a signal handler with the frame that it interrupts, and what the handler raises comes out
-# of that frame. So a traceback tells such an exception from an error of the call: a frame in it holds the
-# frame before it.
+# CPython calls a signal handler with the interrupted frame as an argument, and an exception of the
+# handler propagates out of that frame. So a traceback distinguishes such an exception from an error
+# of the call: a frame of the handler refers to the previous frame.
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ T = TypeVar("T")
 class BestEffort:
     """Makes calls that a run does not depend on.
 
-    If a call fails, its result is left out. The first failure is a `RuntimeWarning`; it is not raised where
-    warnings are errors. An exception of a signal handler is raised, since it concerns the run.
+    The result of a failed call is left out. The first failure is a `RuntimeWarning`, never raised,
+    even where warnings are errors. An exception of a signal handler is raised, since it concerns
+    the run.
 
     Args:
-      what: what is left out, as the warning names it.
+      what: the subject of the warning.
     """
 
     def __init__(self, what: str) -> None:

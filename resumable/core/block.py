@@ -1,16 +1,15 @@
-"""What a block is, and how to cut, join and stack one.
+"""Blocks: runs of consecutive items, and how to cut, join and stack blocks.
 
 A block is a run of consecutive items that moves through the pipeline at once:
 
 * a ``list`` of items, or
 * *columns*: an array whose rows are the items, or a tuple or dict of columns, whose
   items are tuples or dicts of rows. All columns have the same first axis. A column of a dict may
-  also be a list of strings, bytes and None, which `stack` leaves as they are.
+  also be a list of strings, bytes and None, which `stack` leaves unchanged.
 """
 
 # Columns let a batch of array rows be gathered without a Python object for each item. A
-# block never shares memory with the source it was taken from, so a consumer may write
-# into it.
+# block never shares memory with the source of its items, so a consumer may write into the block.
 
 from __future__ import annotations
 
@@ -33,17 +32,17 @@ NO_INDICES: Final[Indices] = np.empty(0, np.int64)
 PYTHON_NUMBERS = frozenset(np.dtype(t) for t in (np.bool_, np.int64, np.float64, np.complex128))
 
 
-# NumPy's own functions lose the mask of such an array; its `tolist` puts None at masked entries.
+# NumPy's own functions lose the mask of a masked array; its `tolist` puts None at masked entries.
 MASKED: Final = np.ma.MaskedArray
-# Beyond this a float64 does not hold every integer.
+# Beyond this limit a float64 does not hold every integer.
 LARGEST_EXACT: Final = 2**53
 WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
-# The dtypes that such integers and floating-point numbers are stacked to.
+# The dtypes to which wide integers and floating-point numbers are stacked together.
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
-# What most blocks and columns are, looked for first.
+# The types of most blocks and columns, looked for first.
 USUAL: Final = frozenset({list, np.ndarray})
 ARRAYS: Final = frozenset({np.ndarray})
-# Rows of these kinds of dtypes, in native byte order, are stacked to the dtype that they had.
+# Rows of these kinds of dtypes, in native byte order, are stacked to an array of the same dtype.
 KEPT_BY_STACKING: Final = frozenset("biufcmM")
 _dtype_number: Final = attrgetter("dtype.num")
 
@@ -54,7 +53,7 @@ def is_columns(block: Block) -> bool:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether ``value`` is a masked array, or a masked entry of one."""
+    """Whether ``value`` is a masked array, or a masked entry of an array."""
     return isinstance(value, MASKED)
 
 
@@ -92,7 +91,7 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 
 def copy_block(block: Block) -> Block:
-    """``block`` with memory of its own; the items of a list stay what they are."""
+    """``block`` with separate memory; items of a list are not copied."""
     if isinstance(block, (list, np.ndarray)):
         return block.copy()
     if isinstance(block, dict):
@@ -137,7 +136,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     if len(filled) == 1:
         return first
     if kinds == ARRAYS:
-        # NumPy compares dtypes and shapes faster than we can; it refuses any that differ.
+        # NumPy compares dtypes and shapes faster than Python code can; blocks that differ are
+        # refused.
         try:
             return np.concatenate(filled, dtype=first.dtype, casting="no")
         except (TypeError, ValueError):
@@ -148,7 +148,7 @@ def concatenate(blocks: Sequence[Block]) -> Block:
 
 
 def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
-    """One block of the items of ``blocks``, each put in its place.
+    """One block of the items of ``blocks``, each item at its place in ``order``.
 
     Args:
       blocks: one or more.
@@ -162,7 +162,7 @@ def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
 
 
 def without_rows(block: Block) -> Block:
-    """The columns ``block`` (not a list) without their rows, with memory of their own."""
+    """The columns ``block`` (not a list) without rows, with separate memory."""
     if isinstance(block, np.ndarray):
         return np.empty((0, *block.shape[1:]), block.dtype)
     if isinstance(block, dict):
@@ -171,7 +171,7 @@ def without_rows(block: Block) -> Block:
 
 
 def same_columns(left: Block, right: Block) -> bool:
-    """Whether both have the same structure, dtypes and row shapes, so that they can be joined."""
+    """Whether both have the same structure, dtypes and row shapes, so that both can be joined."""
     if type(left) is not type(right):
         return False
     if isinstance(left, list):
@@ -181,13 +181,13 @@ def same_columns(left: Block, right: Block) -> bool:
             return False
         return bool(left.shape[1:] == right.shape[1:])
     if isinstance(left, dict):
-        # The order of the keys counts, since the items have it too.
+        # The order of the keys counts, since the items have the same order.
         return list(left) == list(right) and all(same_columns(left[k], right[k]) for k in left)
     return len(left) == len(right) and all(map(same_columns, left, right))
 
 
 def columns_of(items: Sequence[Any], like: Block) -> Block:
-    """``items``, rows of columns like ``like``, as such columns again."""
+    """``items``, rows of columns like ``like``, as columns again."""
     if isinstance(like, np.ndarray):
         return _rows_as_array(items, like)
     if isinstance(like, dict):
@@ -233,7 +233,7 @@ def stack(items: Sequence[Any]) -> Any:
 
 
 def as_batch(block: Block) -> Any:
-    """What `stack` makes of the items of ``block``, whether these are a list or columns.
+    """The items of ``block``, a list or columns, as stacked by `stack`.
 
     Raises:
       MalformedItem: if `stack` refuses the items.
@@ -244,7 +244,7 @@ def as_batch(block: Block) -> Any:
 
 
 def _is_stacked(block: Block) -> bool:
-    """Whether ``block`` is columns that are what `stack` makes of their rows."""
+    """Whether ``block`` is columns and equals the result of `stack` for its rows."""
     if isinstance(block, np.ndarray):
         dtype = block.dtype
         return type(block) is np.ndarray and dtype.kind in KEPT_BY_STACKING and dtype.isnative
@@ -254,7 +254,7 @@ def _is_stacked(block: Block) -> bool:
 
 
 # The usual case, items of one type with the same fields, is recognised and taken apart by built-in
-# functions. In any other case each item is looked at by itself.
+# functions. In any other case each item is checked separately.
 
 
 def _fields_of_plain_dicts(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
@@ -285,7 +285,7 @@ def _fields_of_tuples(items: Sequence[Any]) -> list[tuple[Any, ...]]:
     try:
         if countOf(map(type, items), kind) == len(items):
             return list(zip(*items, strict=True))
-    except ValueError:  # they differ in length
+    except ValueError:  # the tuples differ in length
         pass
     if any(not isinstance(item, tuple) or len(item) != fields for item in items):
         raise MalformedItem(
@@ -340,7 +340,7 @@ def _check_shapes(items: Sequence[Any]) -> None:
 
 
 def fits_float(item: Any) -> bool:
-    """Whether ``item`` has no integer that is too large for a float64 to hold exactly."""
+    """Whether a float64 holds every integer of ``item`` exactly."""
     if _dtype_number(item) not in WIDE_INTEGERS or not item.size:
         return True
     return bool(item.min() >= -LARGEST_EXACT and item.max() <= LARGEST_EXACT)
@@ -361,7 +361,7 @@ def _stack_numbers(items: Sequence[Any]) -> Any:
 
 
 def _stack_large_numbers(items: Sequence[Any], stacked: Any) -> Any:
-    """``items`` as an array if it holds every integer among them exactly, otherwise as a list."""
+    """``items`` as an array if the array holds every integer exactly, otherwise as a list."""
     kinds = set(map(type, items))
     if any(issubclass(kind, MASKED) for kind in kinds):
         raise _masked()
@@ -386,11 +386,11 @@ def _masked() -> MalformedItem:
 
 
 def joined_ranges(starts: Indices, counts: Indices) -> Indices:
-    """The indices ``start``, ``start`` + 1 ... of several ranges, one after another, shape (sum of counts,).
+    """The indices ``start``, ``start`` + 1 ... of several ranges, joined, shape (sum of counts,).
 
     Args:
-      starts: where each range begins, shape (n,).
-      counts: how many indices it has, shape (n,).
+      starts: first index of each range, shape (n,).
+      counts: number of indices in each range, shape (n,).
     """
     ends = np.cumsum(counts)
     offsets: Indices = np.repeat(starts - (ends - counts), counts)

@@ -1,4 +1,4 @@
-"""The functions among the fields of a stage, and what stands for one of them."""
+"""The functions among the fields of a stage, and stand-ins for such functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class StandIn(Generic[F]):
-    """What the library calls in the place of a function of the user, under its name.
+    """Called by the library instead of a function of the user, under the name of that function.
 
     Attributes:
       fn: the function.
@@ -26,7 +26,7 @@ class StandIn(Generic[F]):
 
 
 def callables_in(fields: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The values of ``fields`` that can be called, and those in lists, tuples and dicts there.
+    """The callable values of ``fields``, also within lists, tuples and dicts.
 
     >>> callables_in({"fn": abs, "size": 3, "decode": {"txt": str}, "both": (len, None)})
     {'fn': <built-in function abs>, "decode['txt']": <class 'str'>, 'both[0]': <built-in function len>}

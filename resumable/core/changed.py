@@ -1,4 +1,4 @@
-"""What was changed of a pipeline since a state was saved that it can go on from."""
+"""Changes of a pipeline since a state was saved from which the pipeline can resume."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .transform import PassThrough
 
 
 class ChangedArgument(NamedTuple):
-    """An argument that is another one than in a saved state.
+    """An argument that differs from a saved state.
 
     Attributes:
-      stage: name of the stage whose argument it is.
+      stage: name of the stage with the argument.
       path: of the stage.
       argument: as errors call it.
-      saved: its value in the state: if it says from where on it holds, as users write it; otherwise as the
-        fingerprint has it, None if that leaves it out.
-      new: its value now.
+      saved: the value in the state: a timeline as users write it, any other value as in the
+        fingerprint; None if the fingerprint leaves the value out.
+      new: the present value.
     """
 
     stage: str
@@ -35,25 +35,25 @@ class ChangedArgument(NamedTuple):
 
 
 def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> list[ChangedArgument]:
-    """What differs between the fingerprint ``saved`` and that of ``stage``, the last stage first.
+    """Differences of the fingerprints ``saved`` and of ``stage``, the last stage first.
 
-    Evidence of what data were is left out, and so are fields that say which rank it is.
+    Left out are evidence of the content of data, and fields that identify the rank.
 
     Args:
-      saved: of a state that fits.
+      saved: fingerprint of a state that fits.
       stage: the last stage.
-      relied_on: what the state relies on in all stages, as in `fingerprint`.
+      relied_on: reliance of the state on all stages, as in `fingerprint`.
     """
     return changes_between(saved, fingerprint(stage, relied_on), stage)
 
 
 def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[ChangedArgument]:
-    """The same of two fingerprints, of which ``stage`` says what their fields are.
+    """`changed_arguments` for two fingerprints, whose fields ``stage`` explains.
 
     Args:
-      saved: of a state.
-      present: of a later one, or of ``stage``.
-      stage: that can go on from both.
+      saved: fingerprint of a state.
+      present: fingerprint of a later state, or of ``stage``.
+      stage: a stage that can resume from both.
     """
     if saved == present:
         return []
@@ -65,7 +65,7 @@ def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[Changed
 def _in_epochs(
     theirs: SavedPipeline, ours: SavedPipeline, stage: Stage[Any], path: str
 ) -> list[ChangedArgument]:
-    """What differs between two stages that may be pipelines by epoch."""
+    """Differences between two stages that may be pipelines by epoch."""
     saved, present = theirs.epochs, ours.epochs
     if len(saved) == len(present) == 1:
         return list(_between(theirs, ours, stage, path))
@@ -89,15 +89,15 @@ def _in_epochs(
 def _between(
     theirs: SavedPipeline, ours: SavedPipeline, stage: Stage[Any], path: str
 ) -> Iterator[ChangedArgument]:
-    while isinstance(stage, PassThrough):  # which a fingerprint leaves out
+    while isinstance(stage, PassThrough):  # left out of fingerprints
         stage = stage.upstream
     name = type(stage).__name__
-    if stage._run_changes.may_begin:  # one that does nothing is left out too
+    if stage._run_changes.may_begin:  # left out of fingerprints too while without effect
         theirs, ours = theirs.with_stage(name), ours.with_stage(name)
     if theirs.name != ours.name:
         yield ChangedArgument(ours.name, path, "stage", theirs.name, ours.name)
         return
-    # It may be planned for a later epoch, and have been exchanged since.
+    # The stage may have been planned for a later epoch, and have been exchanged since.
     if name != ours.name:
         return
     saved, present = theirs.fields, ours.fields

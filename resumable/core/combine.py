@@ -31,9 +31,9 @@ T = TypeVar("T")
 FEW_TURNS: Final = 64
 TURNS_AHEAD: Final = 1024
 PLANNED_AT_ONCE: Final = 1 << 16
-"""Turns planned at once: memory grows with the items there are, not with the number asked for."""
-# Follows the last turn of a run and finds no item. So the end of a run differs from the end of the
-# upstream at that turn.
+"""Turns planned at once: memory grows with the remaining items, not with the number asked for."""
+# Follows the last turn of a run and has no item. So the end of a run differs from the end of the
+# upstream at the same turn.
 NO_ITEMS: Final[Iterator[Any]] = iter(())
 UNPLANNED: Final[Any] = iter([NO_ITEMS])
 
@@ -51,7 +51,7 @@ class Combine(Stage[T]):
     Args:
       upstreams: one or more.
       names: one for each upstream, all different, or None. If ``identity`` has this field, as in
-        all stages of the library, a resume refuses other names and another order of them.
+        all stages of the library, a resume refuses other names and another order of names.
     """
 
     @property
@@ -91,7 +91,7 @@ class Combine(Stage[T]):
 
     @property
     def total_length(self) -> Length:
-        """Number of items of all upstreams together; None if that of one is unknown."""
+        """Number of items of all upstreams together; None if any length is unknown."""
         known = [length for length in self.lengths if length is not None]
         return sum(known) if len(known) == len(self.upstreams) else None
 
@@ -101,7 +101,7 @@ class Combine(Stage[T]):
 
 
 def joins_inputs(stage: Stage[Any]) -> bool:
-    """Whether each item of ``stage`` is an item of one of several inputs, which have names or numbers."""
+    """Whether each item of ``stage`` is an item of one of several inputs, with names or numbers."""
     return isinstance(stage, Combine) and stage.unchanged
 
 
@@ -117,12 +117,12 @@ def _checked_names(names: Any, count: int) -> tuple[str, ...]:
 
 
 class CombineIterator(StageIterator[T]):
-    """Motion of a stage with several upstreams and no position of its own.
+    """Motion of a stage with several upstreams and without a separate position.
 
     Args:
-      stage: the stage that it belongs to.
-      epoch: in which the upstreams are started too.
-      reads: the stages whose items it reads, by default the inputs of ``stage``.
+      stage: the stage being iterated.
+      epoch: the epoch in which the upstreams are started too.
+      reads: the stages to read from, by default the inputs of ``stage``.
     """
 
     _stage: Stage[Any]
@@ -161,14 +161,14 @@ class CombineIterator(StageIterator[T]):
             upstream.set_state(state)
 
     def check_list(self, name: str, values: Any) -> None:
-        """Refuse ``values`` unless they are a list with one entry for each upstream."""
+        """Refuse ``values`` unless a list with one entry for each upstream."""
         if not isinstance(values, list) or len(values) != len(self._upstreams):
             raise StateMismatch(
                 f"saved {name} must be a list of {len(self._upstreams)} entries", self._stage
             )
 
     def check_flags(self, name: str, values: Any) -> list[bool]:
-        """A copy of ``values`` if they are one bool for each upstream."""
+        """A copy of ``values``, refused unless a list of one bool for each upstream."""
         self.check_list(name, values)
         if not all(isinstance(value, bool) for value in values):
             raise StateMismatch(f"saved {name} must be bools, got {shorten(values)}", self._stage)
@@ -176,10 +176,10 @@ class CombineIterator(StageIterator[T]):
 
 
 class TurnsIterator(CombineIterator[T]):
-    """Motion of a stage whose upstreams take turns, until they have ended.
+    """Motion of a stage whose upstreams take turns, until the upstreams have ended.
 
-    A subclass plans turns. Items are taken one by one without Python code; the position follows from
-    the number of planned turns that were taken.
+    A subclass plans turns. Items are taken one by one without Python code; the position follows
+    from the number of planned turns already taken.
     """
 
     def __init__(
@@ -216,8 +216,9 @@ class TurnsIterator(CombineIterator[T]):
     def turn_blocks(self, size: int) -> Iterator[Block]:
         """The remaining items in blocks of ``size``, where at least one upstream is a stream.
 
-        If all are, and their items are objects of Python anyway, taking each from its upstream costs less than asking
-        each upstream for its part of every block, and sorting these into one.
+        If all upstreams are streams of Python objects, taking each item from its upstream costs
+        less than asking each upstream for its part of every block, and sorting the parts into one
+        block.
         """
         singly = self._stage.block_layout is LISTS and not any(
             isinstance(upstream, IndexedIterator) for upstream in self._upstreams
@@ -226,7 +227,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _plan(self, count: int) -> Indices:
-        """The upstreams of up to ``count`` of the next turns; none only at the end."""
+        """The upstreams of up to ``count`` of the next turns; empty only at the end."""
 
     @abstractmethod
     def _advance_those(self, numbers: Indices, there: Indices) -> None:
@@ -234,15 +235,15 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _advance_turns(self, count: int) -> None:
-        """Move the position past ``count`` of the turns that were planned last."""
+        """Move the position past ``count`` of the turns in the last plan."""
 
     @abstractmethod
     def _advance_past_end(self, place: int) -> bool:
-        """Note that the upstream of turn ``place`` of these has ended; whether there are more turns."""
+        """Note the end of the upstream of turn ``place`` of the plan; whether turns follow."""
 
     @property
     def being_read(self) -> Sequence[StageIterator[Any]]:
-        """The upstreams that may have raised an error which came out of this iterator."""
+        """The upstreams that may have raised the last error from this iterator."""
         left = self._left()
         if not self._numbers or not 0 < left <= len(self._numbers):
             return self.inputs
@@ -250,11 +251,11 @@ class TurnsIterator(CombineIterator[T]):
 
     @property
     def _taken(self) -> int:
-        """How many of the turns that were planned last have given an item."""
+        """How many turns of the last plan have given an item."""
         return len(self._numbers) + 1 - (self._left() or 1)
 
     def _stop(self) -> None:
-        """Move the position past the turns taken, and forget those planned."""
+        """Move the position past the turns taken, and forget the plan."""
         self._advance_turns(self._taken)
         self._numbers, self._left = [], UNPLANNED.__length_hint__
 
@@ -277,17 +278,17 @@ class TurnsIterator(CombineIterator[T]):
             self._numbers, self._left = [], UNPLANNED.__length_hint__
             if not goes_on:
                 return
-            upstreams[number] = iter(self._upstreams[number].items())  # it may have begun again
+            upstreams[number] = iter(self._upstreams[number].items())  # maybe restarted
             count = min(FEW_TURNS, most)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
-        """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.
+        """The next item of upstream ``numbers[i]`` for each i, unless the upstream has ended.
 
-        An upstream that has no item for its turn is marked as ended only if a later turn has an item. A
-        loop that takes one item at a time notices the same ends, up to its last item.
+        An upstream without an item for its turn is marked as ended only if a later turn has an
+        item. A loop that takes one item at a time notices the same ends, up to its last item.
 
         Args:
-          numbers: of upstreams, shape (n,).
+          numbers: numbers of upstreams, shape (n,).
 
         Returns:
           the items in the order of ``numbers``; and the index in ``numbers`` of each, ascending.
@@ -307,7 +308,7 @@ class TurnsIterator(CombineIterator[T]):
         """Pass over the items that `pull_each` would return.
 
         Args:
-          numbers: of upstreams, shape (n,).
+          numbers: numbers of upstreams, shape (n,).
 
         Returns:
           the index in ``numbers`` of each item, ascending.
@@ -317,15 +318,15 @@ class TurnsIterator(CombineIterator[T]):
     def _moved_each(
         self, numbers: Indices, move: Callable[[StageIterator[Any], int], int]
     ) -> tuple[Indices, Indices]:
-        """Let ``move`` take the items of each upstream in ``numbers`` at once, and mark what ended.
+        """Let ``move`` take the items of each upstream in ``numbers``, and mark ended upstreams.
 
         Args:
-          numbers: of upstreams, shape (n,).
-          move: takes a number of items of an upstream, and returns how many there were.
+          numbers: numbers of upstreams, shape (n,).
+          move: takes up to a number of items of an upstream, and returns how many were found.
 
         Returns:
-          the index in ``numbers`` of each item that was taken, ascending; and the same indices in the
-          order of taking.
+          the index in ``numbers`` of each item taken, ascending; and the same indices in the order
+          of taking.
         """
         order, groups = grouped(numbers)
         places, missing = [], {}

@@ -1,4 +1,4 @@
-"""Compare a pipeline with a saved one."""
+"""Compare a pipeline with a saved pipeline."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from .timeline import UNBOUNDED, Timeline
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
 OF_RANK: Final = RANK | PARTS | ENDS
-"""A field that must be equal for one of these reliances says which items go to which rank."""
+"""A field required for one of these reliances decides which items go to which rank."""
 
 
 def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:
-    """Where ``present`` differs from ``saved``, the last stage first, and all arguments that may change.
+    """Differences of ``present`` from ``saved``, the last stage first, and changeable arguments.
 
     Args:
       saved: the pipeline of a state.
-      present: the pipeline of now.
-      is_own: whether the state is of the rank of a stage, for states that do not name their rank as those of
-        version 0.2.
+      present: the present pipeline.
+      is_own: whether the state is of the rank of a stage, for states without a rank, as version 0.2
+        wrote.
     """
     return list(_in_epochs(saved, present, EpochCount(), is_own))
 
@@ -74,13 +74,13 @@ def _in_epochs(
 @final
 @dataclass(frozen=True)
 class _Comparison:
-    """Two stages at one place, compared with the stages before them.
+    """Two stages at one place, compared together with earlier stages.
 
     Attributes:
       in_state: the saved stage.
-      ours: the stage of now.
+      ours: the present stage.
       path: of the stage.
-      divides: the stage after it that divides its items into partitions, if one does.
+      divides: the later stage that divides the items into partitions, if any.
       is_own: as in `differences`.
     """
 
@@ -134,14 +134,14 @@ class _Comparison:
         return None
 
     def _fields(self, saved: SavedPipeline) -> Mapping[str, Any]:
-        """The saved fields, with the rank if the state is known to be of this one."""
+        """The saved fields, with the rank if the state is known to be of this rank."""
         ours = self.ours
         if not self._names_no_rank(saved.fields) or not self.is_own(ours.stage):
             return saved.fields
         return {**saved.fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
 
     def _names_no_rank(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the saved ``fields`` name no rank although the stage of now has fields that do."""
+        """Whether the saved ``fields`` name no rank, although the present stage has such fields."""
         return bool(self.ours.of_rank) and not any(name in fields for name in self.ours.of_rank)
 
     @property
@@ -149,7 +149,7 @@ class _Comparison:
         return self.ours.stage._run_changes.may_grow(self.ours.stage)
 
     def _continues_names(self, saved: Any) -> bool:
-        """Whether the inputs begin with those of the ``saved`` names, if there were any."""
+        """Whether the inputs begin with the ``saved`` names; True without saved names."""
         names = self.ours.fields["names"][0]
         if saved is None:
             return True
@@ -161,7 +161,7 @@ class _Comparison:
         return described[field].when if field in described else NOTHING
 
     def _of_argument(self, fields: Mapping[str, Any], saved: Timeline) -> Iterator[Difference]:
-        """The argument that says from where on it holds, as it is ``saved``."""
+        """The difference of the argument by position, saved as the timeline ``saved``."""
         stage, present = self.ours.stage, self.ours.present_timeline
         argument = stage._run_changes.argument(stage)
         if argument is None or present is None:
@@ -182,7 +182,7 @@ class _Comparison:
             if field in fields and (reason := current.contradiction(fields[field])):
                 yield self._fixed(self._mismatch(Rule.CONTENT, reason=reason))
         elif when == ENDS:
-            # Version 0.2 did not note it, or ranks ended at one step then.
+            # Version 0.2 did not save the field, or the ranks ended at one step.
             if fields.get(field) is not None:
                 compare = partial(self._unequal, field, fields[field])
                 unequal = compare(current)
@@ -194,11 +194,11 @@ class _Comparison:
         elif when != LATER_EPOCHS or (
             field in fields and not (field in ours.fields and current is MISSING)
         ):
-            # Earlier versions did not note it, or it makes no difference.
+            # Earlier versions did not save the field, or the field makes no difference.
             yield from self._of_value(field, fields)
 
     def _over_epochs(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
-        """A length of an epoch; an earlier version did not note it."""
+        """The difference of a length of an epoch; earlier versions did not save the length."""
         stage, described = self.ours.stage, self.ours.described[field]
         mismatch = None
         if field in fields:
@@ -210,7 +210,7 @@ class _Comparison:
             yield self._fixed(mismatch)
 
     def _of_value(self, field: str, fields: Mapping[str, Any]) -> Iterator[Difference]:
-        """A field that must be equal."""
+        """The difference of a field that must be equal."""
         ours = self.ours
         current, default = ours.fields.get(field, (MISSING, MISSING))
         saved = fields.get(field, default)
@@ -224,7 +224,7 @@ class _Comparison:
             yield self._fixed(mismatch)
 
     def _unequal(self, field: str, saved: Any, current: Any) -> Mismatch | None:
-        """The mismatch of a field whose values differ; None if they are equal."""
+        """The mismatch of a field whose values differ; None if the values are equal."""
         if saved == current or saved == _as_json(current):
             return None
         described = self.ours.described.get(field, IdentityField(NOTHING))
@@ -257,7 +257,7 @@ class _Comparison:
         if own_partitions(stage):
             divides = stage
         elif any(one._deal != stage._deal for one in stage.inputs):
-            divides = None  # what is dealt out stands before the partitions
+            divides = None  # the dealt-out items come before the partitions
         counting = EpochCount(stage, self.path, divides)
         for number, pair in enumerate(zip(saved.inputs, ours.upstreams, strict=False)):
             yield from _in_epochs(
@@ -266,7 +266,7 @@ class _Comparison:
 
 
 def _why_another_stage(saved: str, ours: StageIdentity) -> str:
-    """The likely cause why there was a stage of the name ``saved``, and is ``ours``."""
+    """The likely cause of a stage ``ours`` instead of a stage named ``saved``."""
     if removed := changes_of(saved).if_removed:
         return removed
     cause, instead = "was a stage added, removed or moved?", ours.stage._run_changes.if_added

@@ -1,4 +1,4 @@
-"""Values of a stage that follow from its fields."""
+"""Values derived from the fields of a stage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 else:
 
     class derived(Generic[V]):  # noqa: N801  # it decorates, as `property` does
-        """A value that is computed when it is first asked for, and then kept.
+        """A value that is computed when first asked for, and then kept.
 
-        Unlike `functools.cached_property` before Python 3.12 it takes no lock: two threads could
-        deadlock on such locks, and a forked child could wait for one for ever. So two threads may
-        both compute the value. A stage does not pickle it.
+        Unlike `functools.cached_property` before Python 3.12, no lock is taken: two threads could
+        deadlock on such locks, and a forked child could wait for a lock for ever. So two threads
+        may both compute the value. A stage does not pickle the value.
         """
 
         def __init__(self, compute: Callable[[Any], V]) -> None:

@@ -1,7 +1,8 @@
-"""How a pipeline differs from a saved one, and which of the differences a run may have."""
+"""Differences between a pipeline and a saved pipeline, and which differences a run may have."""
 
-# Some differences are mismatches wherever the run stands. For the others `SavedRun` is asked how much was read: an
-# argument by position may differ for later items, inputs may join, and pipelines of later epochs may be others.
+# Some differences are mismatches at any position of the run. Others depend on the items read, as
+# `SavedRun` knows: an argument by position may differ for later items, inputs may join, and
+# pipelines of later epochs may change.
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ class EpochSpan(NamedTuple):
     """Epochs in which one of several pipelines holds.
 
     Attributes:
-      stage: name of what counts the epochs, as of its `FoundArgument`.
-      path: of that.
+      stage: name of the counter of epochs, as in its `FoundArgument`.
+      path: path of the counter.
       first: the first epoch.
-      following: the one after the last.
+      following: the epoch after the last.
     """
 
     stage: str
@@ -38,10 +39,10 @@ class FoundArgument(NamedTuple):
     """An argument by position of a pipeline that resumes a run.
 
     Attributes:
-      stage: name of the stage whose argument it is.
+      stage: name of the stage with the argument.
       path: of the stage.
-      value: as it was saved and as it is, and from where on it may differ.
-      within: the epochs in which the stage is there, if there are pipelines by epoch, the outermost first.
+      value: the saved and the present value, and the position from which the argument may differ.
+      within: the epochs in which the stage exists, for pipelines by epoch, the outermost first.
     """
 
     stage: str
@@ -52,12 +53,12 @@ class FoundArgument(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference(ABC):
-    """A place at which a pipeline differs from a saved one.
+    """A difference between a pipeline and a saved pipeline.
 
     Attributes:
-      mismatches: what does not hold if both must be equal.
+      mismatches: mismatches if both must be equal.
       stage: of the pipeline.
-      undo: makes of ``stage`` what it was in the run, if it may be another now.
+      undo: turns ``stage`` back into the stage of the run, if the stage may have changed.
     """
 
     mismatches: Sequence[Mismatch]
@@ -65,9 +66,9 @@ class Difference(ABC):
     undo: StageEdit | None = None
 
     def fixed(self, run: SavedRun) -> Mismatch | None:
-        """What does not hold wherever the run stands; None if that depends on the run.
+        """The mismatch at any position of the run; None if a mismatch depends on the position.
 
-        What was different is noted in ``run``.
+        The difference is noted in ``run``.
         """
         if self.undo is not None and (self.mismatches or run.lists_arguments):
             run.undo[id(self.stage)] = self.undo
@@ -75,7 +76,7 @@ class Difference(ABC):
 
     @abstractmethod
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
-        """What does not hold where ``run`` stands, or the argument that says so if the run lists arguments."""
+        """The mismatch at the position of ``run``, or the argument if the run lists arguments."""
 
     def _argument(self, path: str, change: ArgumentChange) -> FoundArgument:
         return FoundArgument(type(self.stage).__name__, path, change)
@@ -84,7 +85,7 @@ class Difference(ABC):
 @final
 @dataclass(frozen=True)
 class FixedDifference(Difference):
-    """A mismatch wherever the run stands."""
+    """A mismatch at any position of the run."""
 
     def fixed(self, run: SavedRun) -> Mismatch | None:
         return self.mismatches[0]
@@ -96,7 +97,7 @@ class FixedDifference(Difference):
 @final
 @dataclass(frozen=True)
 class ReachedField(Difference):
-    """A field whose value depends on what was read: an end that some ranks reach, or the length of an epoch."""
+    """A field that depends on items read: an end reached by some ranks, or an epoch's length."""
 
     field: str = ""
     compare: Callable[[Any], Mismatch | None] = lambda present: None
@@ -114,7 +115,7 @@ class ReachedField(Difference):
 @final
 @dataclass(frozen=True)
 class ArgumentDifference(Difference):
-    """An argument by position, which may differ for items that were not read."""
+    """An argument by position, which may differ for items not yet read."""
 
     path: str = ""
     argument: ByPosition = INPUTS
@@ -143,7 +144,7 @@ class ArgumentDifference(Difference):
 @final
 @dataclass(frozen=True)
 class InputsDifference(Difference):
-    """Inputs that may join those of the run, unless the run has seen the end of these."""
+    """Inputs that may join the inputs of the run, unless the run has seen the end of its inputs."""
 
     path: str = ""
     saved: int = 0
@@ -169,7 +170,7 @@ class InputsDifference(Difference):
             yield replace(self.mismatches[0], reason=refused)
 
     def _ended(self, run: SavedRun) -> str | None:
-        """Why no inputs can follow those of the run any more; None if they can."""
+        """Why no inputs can follow the inputs of the run; None if inputs can follow."""
         if self.undo is None:
             return None
         end = self.undo(self.stage).length

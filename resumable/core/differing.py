@@ -1,4 +1,4 @@
-"""Where the fingerprints of two saved states differ, read from their texts alone."""
+"""Differences between the fingerprints of two saved states, read from the texts alone."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class FingerprintDifference(NamedTuple):
     """The first place at which two fingerprints differ.
 
     Attributes:
-      later: names of the stages after this one, the nearest first.
-      stage: name of the stage; if the names differ, that in the first fingerprint.
+      later: names of the stages after ``stage``, the nearest first.
+      stage: name of the stage; if the names differ, the name in the first fingerprint.
       path: of the stage, as errors show it.
       field: of the stage; empty if the stages themselves differ, or the numbers of their upstreams.
-      values: of the field, in either fingerprint; else the two stages.
+      values: of the field, in either fingerprint; otherwise the two stages.
     """
 
     later: tuple[str, ...]
@@ -32,7 +32,7 @@ class FingerprintDifference(NamedTuple):
         return names_rank(self.stage.partition("@")[0], self.field)
 
     def describe(self, one: str, other: str) -> str:
-        """What differs between the states that are called ``one`` and ``other``."""
+        """The difference in words, between states called ``one`` and ``other``."""
         if self.names_rank:
             held = " or ".join(dict.fromkeys(self.later)) or "a function"
             return (
@@ -44,10 +44,10 @@ class FingerprintDifference(NamedTuple):
 
 
 def difference(one: str, other: str) -> FingerprintDifference | None:
-    """Where two fingerprints differ; None if they are equal, or one cannot be read."""
+    """The first difference of two fingerprints; None if equal, or if either cannot be read."""
     try:
         return _between(SavedPipeline.read(one), SavedPipeline.read(other), "pipeline", ())
-    except (ValueError, RecursionError):  # it may come from anywhere
+    except (ValueError, RecursionError):  # fingerprints may come from anywhere
         return None
 
 

@@ -1,4 +1,4 @@
-"""Say that a run which is started again had come to its end, and so delivers nothing."""
+"""Warn about a restarted run that had already ended, and so delivers nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def warn_of_ended_run(
     """Warn that the run had ended at ``step``. One wording, for the core and for all adapters.
 
     Args:
-      step: of the last item.
-      begin_anew: what to do to begin at the first item, such as "use another folder".
-      go_on: what to do to get more items.
+      step: step of the last item.
+      begin_anew: advice on how to start at the first item, such as "use another folder".
+      go_on: advice on how to get more items.
       stacklevel: as for `warnings.warn`, counted from the caller.
     """
     warnings.warn(
@@ -35,7 +35,7 @@ def warn_of_ended_run(
 
 @contextmanager
 def ended_runs_expected() -> Iterator[None]:
-    """Silence `warn_of_ended_run` for code that resumes a run to see whether it had ended."""
+    """Silence `warn_of_ended_run` for code that resumes a run to check whether it had ended."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ENDED, RuntimeWarning)
         yield

@@ -20,20 +20,20 @@ ENDLESS: Final = math.inf
 @final
 @dataclass(frozen=True)
 class EpochRuns:
-    """Runs of epochs, each with the number of items that every one of its epochs has.
+    """Runs of epochs; all epochs of a run have the same number of items.
 
-    All is arithmetic over the runs, however many epochs they have.
+    Every result is arithmetic over the runs, however many epochs the runs have.
 
     Args:
       firsts: the first epoch of each run, ascending from 0.
       lengths: the number of items of an epoch of each run; `math.inf` if endless, None if unknown.
-      epochs: how many there are; `math.inf` if they go on until one has no items.
+      epochs: number of epochs; `math.inf` for epochs until the first epoch without items.
     """
 
     firsts: Sequence[int]
     lengths: Sequence[Length]
     epochs: float
-    # The number of items before each run, as far as it is known.
+    # The number of items before each run, as far as known.
     _starts: Sequence[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,11 +62,11 @@ class EpochRuns:
 
     @property
     def known(self) -> bool:
-        """Whether all epochs have a length, and a finite one."""
+        """Whether all epochs have a known, finite length."""
         return None not in self.lengths and ENDLESS not in self.lengths
 
     def items_before(self, epoch: float) -> int | float:
-        """The number of items in the epochs before ``epoch``, if these are `known`."""
+        """The number of items in the epochs before ``epoch``, if their lengths are `known`."""
         run = self._run(epoch)
         length = self.lengths[run]
         assert length is not None
@@ -74,23 +74,23 @@ class EpochRuns:
         return self._starts[run] + (length * within if length else 0)
 
     def length_of(self, epoch: int) -> int:
-        """The number of items of ``epoch``, if it is `known`."""
+        """The number of items of ``epoch``, if `known`."""
         return int(self.lengths[self._run(epoch)] or 0)
 
     def epoch_with(self, item: int) -> int:
-        """The epoch in which ``item`` is, one of `total`, if all are `known`."""
+        """The epoch of ``item``, a number below `total`, if all lengths are `known`."""
         run = bisect_right(self._starts, item) - 1
         return self.firsts[run] + (item - self._starts[run]) // self.length_of(self.firsts[run])
 
     def after(self, epoch: int) -> int:
-        """The epoch that comes after ``epoch``, leaving out those of which it is known that they have no items."""
+        """The next epoch after ``epoch``, leaving out epochs known to have no items."""
         following = epoch + 1
         while following < self.epochs and self.lengths[run := self._run(following)] == 0:
             following = self.firsts[run + 1] if run + 1 < len(self.firsts) else int(self.epochs)
         return following
 
     def places(self, indices: Indices) -> tuple[Indices, Indices]:
-        """The epoch of each item, and its index there; all of shape (n,)."""
+        """The epoch of each item, and its index in the epoch; all of shape (n,)."""
         if len(self.firsts) == 1:
             return np.divmod(indices, max(self.length_of(0), 1))
         starts = np.array([min(start, MOST_ITEMS) for start in self._starts], np.int64)

@@ -1,9 +1,9 @@
 """Pipelines that change from some epoch on."""
 
-# All stages but those that count epochs, such as `repeat`, start their inputs in their own epoch. So a
-# stage over inputs that change with the epoch is itself one that changes: in each epoch it is the stage
-# over what they are then. `by_epoch` splits a pipeline in this way, so that what it is in each epoch is
-# a pipeline like any other, and no stage needs to know more than one length of an input.
+# All stages except counters of epochs, such as `repeat`, start their inputs in their own epoch. So
+# a stage over inputs that change with the epoch changes too: in each epoch it equals the stage over
+# the inputs of the epoch. `by_epoch` splits a pipeline accordingly: the pipeline of each epoch is
+# an ordinary pipeline, and no stage needs to know more than one length of an input.
 
 from __future__ import annotations
 
@@ -32,25 +32,24 @@ from .stage_iterator import StageIterator
 T = TypeVar("T")
 
 ENDLESS_EPOCHS: Final = 1 << 32
-"""How many epochs an endless `repeat` counts for, since it may be cut short and repeated in turn."""
+"""Epochs counted for an endless `repeat`, since its items may be cut short and repeated in turn."""
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ByEpoch(Stage[T]):
-    """In each epoch the items of one of several pipelines: the last one that begins by then.
+    """In each epoch the items of one of several pipelines: the last to begin by that epoch.
 
-    Stages that are put behind it stand behind each of the pipelines, except for a `repeat`, which counts
-    the epochs on.
+    Later stages apply to each of the pipelines, except for a `repeat`, which counts the epochs.
 
-    State: that of the pipeline of the epoch. Random access is kept if all have it.
+    State: the state of the pipeline of the epoch. Random access is kept if all pipelines have it.
 
     Args:
       upstreams: the pipelines.
-      starts: the epoch in which each begins, ascending.
+      starts: the first epoch of each pipeline, ascending.
 
     Attributes:
-      length: in the first epoch.
+      length: the length in the first epoch.
 
     >>> pipeline = rs.by_epoch({0: rs.range(3), 2: rs.range(10, 12)})
     >>> list(pipeline.repeat(3))
@@ -67,7 +66,8 @@ class ByEpoch(Stage[T]):
 
     upstreams: tuple[Stage[Any], ...]
     starts: tuple[int, ...]
-    # Before which epoch the last one ends, where this is what a pipeline is in some epochs alone.
+    # The epoch before which the last pipeline ends, for a part of a pipeline limited to some
+    # epochs.
     stop: float = field(default=math.inf, repr=False)
 
     @property
@@ -85,7 +85,7 @@ class ByEpoch(Stage[T]):
         return Same(self, epoch, input_at=lambda _: InputItems(of, epoch))
 
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
-        # Those of each name must be records of one of the pipelines. Another may have fewer.
+        # The records of each name must be in one of the pipelines. Another pipeline may have fewer.
         if not records.may_lack and self._lack(records) is not None:
             for one in records.by_name:
                 if lack := self._lack(one):
@@ -93,7 +93,7 @@ class ByEpoch(Stage[T]):
         return [records.lenient] * len(self.upstreams)
 
     def _lack(self, records: Records) -> InvalidArgument | None:
-        """What is wrong with ``records`` in the first pipeline; None if they are all records of one of them."""
+        """The error for ``records`` in the first pipeline; None if any pipeline has all."""
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
@@ -116,7 +116,7 @@ class ByEpoch(Stage[T]):
 
     @property
     def spans(self) -> list[tuple[int, float]]:
-        """The epoch in which each pipeline begins, and the one in which it no longer holds."""
+        """The first epoch of each pipeline, and the first epoch after it."""
         return list(zip(self.starts, [*self.starts[1:], self.stop], strict=True))
 
     def of(self, epoch: int) -> Stage[T]:
@@ -128,7 +128,7 @@ class ByEpoch(Stage[T]):
         return self.upstreams[bisect_right(self.starts, epoch) - 1]
 
     def within(self, first: int, stop: int) -> Stage[T]:
-        """The same for the epochs from ``first`` to ``stop`` alone; one pipeline if it holds for all of them."""
+        """A copy for the epochs from ``first`` to ``stop``; the pipeline if only one remains."""
         spans = [
             (max(begin, first), upstream)
             for upstream, (begin, end) in zip(self.upstreams, self.spans, strict=True)
@@ -141,7 +141,7 @@ class ByEpoch(Stage[T]):
 
 
 def in_epoch(stage: Stage[Any], epoch: int) -> Stage[Any]:
-    """What ``stage`` is in ``epoch``: a copy whose inputs are those of that epoch."""
+    """A copy of ``stage`` over its inputs in ``epoch``; ``stage`` if no epochs differ."""
     if not stage._changes:
         return stage
     own = stage._in_epoch(epoch)
@@ -152,10 +152,10 @@ def in_epoch(stage: Stage[Any], epoch: int) -> Stage[Any]:
 
 
 def by_epoch(stage: Stage[Any]) -> Stage[Any]:
-    """``stage`` as a `ByEpoch` of what it is in each epoch; itself if it is the same in all of them.
+    """``stage`` as a `ByEpoch` of the pipelines of epochs; a single pipeline if all are equal.
 
     Raises:
-      InvalidArgument: if what it is in some epoch cannot be built.
+      InvalidArgument: if the pipeline of some epoch cannot be built.
     """
     if not stage._changes:
         return stage.upstreams[0] if isinstance(stage, ByEpoch) else stage
@@ -169,7 +169,7 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
 
 
 def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]], stop: float = math.inf) -> Stage[Any]:
-    """The stage that is, from each epoch of ``pairs`` on, the stage next to it; the epochs ascend."""
+    """The stage that equals, from each epoch of ``pairs`` on, the paired stage; epochs ascend."""
     changes = [
         pair
         for number, pair in enumerate(pairs)
@@ -180,7 +180,7 @@ def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]], stop: float = math.inf
 
 
 def of_each_epoch(stage: Stage[Any]) -> list[tuple[tuple[int, float], Stage[Any]]]:
-    """What ``stage`` is in each epoch, with the first epoch of each and the one in which it no longer holds."""
+    """((first epoch, first epoch after), pipeline) for the pipelines of ``stage``."""
     split = by_epoch(stage)
     if isinstance(split, ByEpoch):
         return list(zip(split.spans, split.upstreams, strict=True))
@@ -188,7 +188,7 @@ def of_each_epoch(stage: Stage[Any]) -> list[tuple[tuple[int, float], Stage[Any]
 
 
 def runs_of(stage: Stage[Any], first: int, epochs: float) -> EpochRuns:
-    """The runs of ``epochs`` epochs of ``stage`` from its epoch ``first`` on."""
+    """The runs of ``epochs`` epochs of ``stage``, starting with epoch ``first``."""
     if not isinstance(stage, ByEpoch):
         return EpochRuns([0], [stage.length], epochs)
     spans = zip(stage.spans, stage.upstreams, strict=True)
@@ -197,18 +197,18 @@ def runs_of(stage: Stage[Any], first: int, epochs: float) -> EpochRuns:
         for (begin, end), upstream in spans
         if begin < first + max(epochs, 1) and end > first
     ]
-    if not runs:  # a look ahead asks for the epoch after those that the stage holds in
+    if not runs:  # look-ahead asks for the epoch after the last epoch of the stage
         runs = [(0, stage.upstreams[-1].length)]
     return EpochRuns([begin for begin, _ in runs], [length for _, length in runs], epochs)
 
 
 def checked_pipelines(pipelines: Any) -> Stage[Any]:
-    """The stage of the ``pipelines`` of a user, by the epoch from which on they hold.
+    """The stage of the ``pipelines`` given by a user, keyed by the first epoch of each.
 
     Raises:
-      InvalidArgument: if there is none, the epochs do not ascend from 0, or a function that carries state is called
-        again after epochs in which it is not.
-      InvalidType: if they are no dict, an epoch is no integer, or one is not a pipeline.
+      InvalidArgument: if there is no pipeline, the epochs do not ascend from 0, or a function that
+        carries state is called again after epochs without it.
+      InvalidType: if ``pipelines`` is no dict, an epoch no integer, or a value no pipeline.
     """
     if not isinstance(pipelines, Mapping):
         raise InvalidType(
@@ -228,10 +228,10 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
 
 
 def checked_by_epoch(stage: Stage[Any]) -> Stage[Any]:
-    """`by_epoch` of ``stage``, where a user has written its pipelines.
+    """`by_epoch` of ``stage``, for pipelines written by a user.
 
     Raises:
-      InvalidArgument: if a function that carries state is called again after epochs in which it is not.
+      InvalidArgument: if a function that carries state is called again after epochs without it.
     """
     split = by_epoch(stage)
     if isinstance(split, ByEpoch):
@@ -242,7 +242,8 @@ def checked_by_epoch(stage: Stage[Any]) -> Stage[Any]:
 def _check_states_of_functions(stage: ByEpoch[Any]) -> None:
     """Refuse to leave out a function that carries state in the epochs between others.
 
-    A state has what the pipeline of its epoch saves, so in these epochs it would not have that of the function.
+    A state contains only the state of its epoch's pipeline, so the function's state would be lost
+    in between.
     """
     last_calling = dict[int, int]()  # the number of the last pipeline, by the `id` of the function
     for number, upstream in enumerate(stage.upstreams):

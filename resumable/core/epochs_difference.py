@@ -1,7 +1,8 @@
-"""How the pipelines of epochs differ from those of a saved run."""
+"""How the pipelines of epochs differ from the pipelines of a saved run."""
 
-# An input whose epochs are counted, by a repeat or by the loop over the pipeline, may be another pipeline in the epochs
-# that were not begun. So each such input is compared epoch by epoch, also where it is one pipeline for all of them.
+# Where epochs of an input are counted, by a repeat or by the loop over the pipeline, the input may
+# change in epochs that were not begun. So each such input is compared epoch by epoch, even if the
+# same pipeline serves all epochs.
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ from .timeline import UNBOUNDED, changed_from
 
 
 class EpochCount(NamedTuple):
-    """What counts epochs: a stage, or the loop over the whole pipeline.
+    """A counter of epochs: a stage, or the loop over the whole pipeline.
 
     Attributes:
-      stage: None for the loop.
+      stage: the stage; None for the loop.
       path: of the stage, or of the pipeline.
-      divides: the stage after it that divides its items into partitions, if one does.
+      divides: the stage after ``stage`` that divides the items into partitions, if any.
     """
 
     stage: Stage[Any] | None = None
@@ -41,7 +42,7 @@ class EpochCount(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of what counts, as of its `FoundArgument`."""
+        """The name of the counter, as in its `FoundArgument`."""
         return BY_EPOCH if self.stage is None else type(self.stage).__name__
 
     @property
@@ -51,7 +52,7 @@ class EpochCount(NamedTuple):
 
     @property
     def where(self) -> str | None:
-        """Before which stages a `by_epoch` may stand whose epochs these are; None for the loop."""
+        """Words for the places where a `by_epoch` of these epochs may be; None for the loop."""
         if self.repeat is None:
             return None
         return f"before {self.repeat}" + (f", or before {self.divides}" if self.divides else "")
@@ -62,8 +63,8 @@ class PipelinesOfEpochs(NamedTuple):
 
     Attributes:
       first: the first epoch.
-      following: the one after the last.
-      differences: between the saved pipeline of these epochs and the present one.
+      following: the epoch after the last.
+      differences: between the saved pipeline of these epochs and the present pipeline.
     """
 
     first: int
@@ -72,25 +73,26 @@ class PipelinesOfEpochs(NamedTuple):
 
     @property
     def mismatches(self) -> list[Mismatch]:
-        """What does not hold if both must be equal."""
+        """Mismatches if both pipelines must be equal."""
         return [mismatch for one in self.differences for mismatch in one.mismatches]
 
     @property
     def of_another_rank(self) -> Mismatch | None:
-        """What does not hold if the two only belong to different ranks; None otherwise.
+        """The first mismatch if the two pipelines differ only in their rank; None otherwise.
 
-        What is planned for later epochs may change, but a plan that has not changed is one for these ranks.
+        Plans for later epochs may change, but an unchanged plan still belongs to the ranks of the
+        run.
         """
         found = self.mismatches
         return found[0] if found and all(one.of_rank for one in found) else None
 
 
 class Problem(NamedTuple):
-    """What does not hold of the pipelines by epoch.
+    """A mismatch of the pipelines by epoch.
 
     Attributes:
-      epoch: the first one in which it does not.
-      mismatch: in that epoch.
+      epoch: the first epoch with a mismatch.
+      mismatch: the mismatch in ``epoch``.
     """
 
     epoch: int
@@ -100,13 +102,13 @@ class Problem(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class EpochsDifference(Difference):
-    """Pipelines by epoch, which may be others in the epochs that were not begun.
+    """Pipelines by epoch, which may change in epochs that were not begun.
 
     Attributes:
       path: of the pipelines.
-      counting: what counts the epochs.
-      trees: what is saved and what is there now.
-      spans: the epochs in which neither changes.
+      counting: the counter of the epochs.
+      trees: the saved and the present identity.
+      spans: runs of epochs without a change in either identity.
     """
 
     path: str
@@ -116,17 +118,17 @@ class EpochsDifference(Difference):
 
     @property
     def saved(self) -> list[tuple[int, SavedPipeline]]:
-        """The saved pipelines, each next to its first epoch."""
+        """(first epoch, saved pipeline) pairs."""
         return self.trees[0].epochs
 
     @property
     def present(self) -> list[tuple[int, StageIdentity]]:
-        """The pipelines of now."""
+        """(first epoch, present pipeline) pairs."""
         return self.trees[1].epochs
 
     @property
     def is_of_all_epochs(self) -> bool:
-        """Whether there is one pipeline for all epochs, saved and now."""
+        """Whether one pipeline serves all epochs, saved and present."""
         return len(self.saved) == len(self.present) == 1
 
     @cached_property
@@ -140,7 +142,7 @@ class EpochsDifference(Difference):
 
     @property
     def as_they_were(self) -> list[tuple[int, Stage[Any]]]:
-        """(first epoch, stage) pairs of the saved pipelines; a removed one is represented by the present one."""
+        """(first epoch, stage) pairs of the saved pipelines; present stages replace removed ones."""
         return [
             (first, in_epoch(self.present, first).stage if stage is None else stage)
             for first, stage in self.known
@@ -159,7 +161,7 @@ class EpochsDifference(Difference):
     def _first_problem(
         self, begun: float, mismatch_of: Callable[[PipelinesOfEpochs], Mismatch | None]
     ) -> tuple[Mismatch | None, Problem | None]:
-        """(mismatch that refuses the whole run, None), or (None, first problem before epoch ``begun``)."""
+        """(mismatch for the whole run, None), or (None, first problem before epoch ``begun``)."""
         for span in self.spans:
             other_rank = span.of_another_rank
             mismatch = other_rank if span.first >= begun else mismatch_of(span)
@@ -175,7 +177,7 @@ class EpochsDifference(Difference):
         """Note in ``run`` the saved input of the stage, and its first mismatch."""
         counts = self.counting.stage
         inputs = EarlierInput(self.as_they_were, self._knows_first(problem))
-        # A pipeline that is there once now may have been several pipelines by epoch.
+        # A single present pipeline may have been several pipelines by epoch in the run.
         if inputs.is_known or id(counts) not in run.inputs:
             run.inputs[id(counts)] = inputs
         if problem:
@@ -186,7 +188,7 @@ class EpochsDifference(Difference):
             run.problems.append(replace(problem.mismatch, try_before=where))
 
     def in_run(self, run: SavedRun) -> Iterator[Mismatch | FoundArgument]:
-        # One pipeline for all epochs must agree in all of them, however many were begun.
+        # A single pipeline must agree in all epochs, however many were begun.
         begun = UNBOUNDED if self.is_of_all_epochs else run.epochs_begun(self.counting.stage)
         arguments: list[FoundArgument] = []
 
@@ -244,7 +246,7 @@ class EpochsDifference(Difference):
         )
 
     def _knows_first(self, problem: Problem | None) -> bool:
-        """Whether it is known what the pipeline of the first epoch was."""
+        """Whether the pipeline of the first epoch is known."""
         return problem is None or problem.epoch > 0 or self.known[0][1] is not None
 
     @property
@@ -255,7 +257,7 @@ class EpochsDifference(Difference):
         return self.counting.repeat is not None or not all(map(follows_from_repeats, written))
 
     def with_present_from(self, begun: int, stage: Stage[Any]) -> Stage[Any]:
-        """A copy of ``stage``, which counts epochs, over the pipelines of now from epoch ``begun`` on.
+        """A copy of the epoch counter ``stage`` over the present pipelines from ``begun`` on.
 
         The earlier pipelines are copies, because stages are looked up by identity.
         """
@@ -265,7 +267,7 @@ class EpochsDifference(Difference):
         return split if self.counting.stage is None else with_inputs(stage, (split,))
 
     def _another_form(self) -> Iterator[Mismatch]:
-        """That the items of later epochs have another form than those of earlier ones."""
+        """A mismatch if items of later epochs have another form than items of earlier epochs."""
         before = [stage.block_layout for _, stage in self.known if stage is not None]
         now = common_layout([one.stage.block_layout for _, one in self.present])
         of_loop = self.counting.stage is None

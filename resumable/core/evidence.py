@@ -1,8 +1,9 @@
-"""What is known of the content of data, as a field of a stage's identity."""
+"""Evidence of the content of data, as a field of a stage's identity."""
 
-# A digest can only be compared with one that was made in the same way. A state of an earlier version has
-# none, and data that were copied elsewhere may be known there by something else. So evidence has a kind,
-# and what only one side knows is no reason to refuse a state: the rest of the identity decides.
+# A digest can only be compared with a digest made in the same way. A state of an earlier version
+# has no digests, and data copied elsewhere may be known there by other evidence. So evidence has a
+# kind, and evidence on only one side is no reason to refuse a state: the rest of the identity
+# decides.
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DIGEST: Final = 6
 """Bytes of the digest over all parts of the data."""
 
 MOST_MARKS: Final = 16
-"""Digests of a byte each that tell which part has changed; many parts share one."""
+"""Digests of a byte each that show which part has changed; many parts share a digest."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Evidence:
         return {self.kind: self._text()} if self.kind else {}
 
     def contradiction(self, saved: Any) -> str | None:
-        """How ``saved``, the evidence of a state as JSON, contradicts these data; None if it does not."""
+        """How ``saved``, evidence in a state as JSON, contradicts the data; None if it does not."""
         if not isinstance(saved, dict):
             return f"the saved evidence of its content must be a dict, got {shorten(saved)}"
         now = self._text()
@@ -61,7 +62,7 @@ class Evidence:
         return _digest(self.digests, DIGEST) + "".join(marks)
 
     def _changed(self, before: str, now: str) -> str:
-        """The subject of the message: which parts have changed, as far as that can be told."""
+        """The subject of the message: the changed parts, as far as known."""
         begin = 2 * DIGEST
         for number, part in enumerate(_parts(len(self.digests))):
             place = begin + 2 * number
@@ -87,7 +88,7 @@ def _time_of_change(path: str) -> float:
 
 
 def _parts(length: int) -> list[slice]:
-    """The parts that share a mark, as many as possible up to `MOST_MARKS`, of nearly equal length."""
+    """The parts that share a mark, as many as possible up to `MOST_MARKS`, nearly equally long."""
     marks = min(length, MOST_MARKS)
     ends = [length * number // marks for number in range(marks + 1)] if marks else [0]
     return [slice(start, stop) for start, stop in pairwise(ends)]

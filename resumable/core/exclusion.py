@@ -1,15 +1,16 @@
-"""What is left out of the items of a stage, which follows from its relation."""
+"""The items left out of a stage, derived from the relation of the stage."""
 
-# One function for each class of relations. Where a class has none, an item may be made of several records, or
-# which they are is known only after reading. What would follow and is refused all the same:
+# One function for each class of relations. Without a function for the class, an item may be made of
+# several records, or the records are known only after reading. Refused although derivable:
 #
-# - `shard` (`by_ranks`): its ranks would have different numbers of steps.
+# - `shard` (`by_ranks`): ranks would have different numbers of steps.
 # - `enumerate` (`numbered`): the numbers beside the items would have gaps.
-# - `cache` (`kept`): it keeps the items of its first epoch under their numbers.
-# - `exclude` that leaves out records (not `keeps_all`): one stage says all of them, and from which item on.
+# - `cache` (`kept`): the cache keeps the items of its first epoch under their numbers.
+# - `exclude` that leaves out records (not `keeps_all`): one stage lists all records, each with
+#   the item from which it is left out.
 # - all items of an epoch of `repeat`, unless other partitions have some.
 #
-# Stages are not imported here, since some use these functions.
+# Stages are not imported here, since some stages use these functions.
 
 from __future__ import annotations
 
@@ -31,10 +32,11 @@ from .relation import Aligned, Kept, Permuted, Relation, Repeated, Routed, Same,
 def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
     """The items of ``epoch`` of ``stage`` that are made of ``records`` of the sources.
 
-    None if an item may be made of several records, if that is not known, or if not every epoch has equally many.
+    None if an item may be made of several records, if the items are unknown, or if epochs differ in
+    their number.
 
     Raises:
-      InvalidArgument: if a source has no such records, or none would remain of an epoch that is repeated.
+      InvalidArgument: if a source has no such records, or no item of a repeated epoch would remain.
     """
     # In a loop, since a chain may be longer than a recursion.
     moved: list[Any] = []
@@ -60,10 +62,12 @@ def left_out_of(stage: Any, epoch: int, records: Records) -> LeftOut | None:
 
 
 def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> Any:
-    """A copy of ``stage``, a stream, without ``records`` in ``epoch``, by the item from which on they are left out.
+    """A copy of ``stage``, a stream, without ``records`` in ``epoch``.
 
-    As `Stage._without_records`, which tells it of a source. None if an item may be made of several records or depend
-    on its number, or if that is not known.
+    Each key of ``records`` is the item from which the records are left out.
+
+    Sources define the copy in `_without_records`. None if an item may be made of several records or
+    depend on its number, or if the records of items are unknown.
     """
     relation = stage.relation(epoch)
     if relation is None:
@@ -74,12 +78,12 @@ def stream_without(stage: Any, epoch: int, records: Mapping[int, Records]) -> An
     source, its_epoch = relation.inputs(0)
     remaining = stream_without(source, its_epoch, of_input)
     if remaining is None or isinstance(relation, Kept) or len(stage.inputs) > 1:
-        return remaining  # the items and states of the stage are its input's
+        return remaining  # the items and states of the stage equal those of the input
     return stage._with_inputs((remaining,))
 
 
 def check_records(stage: Any, epoch: int, records: Records) -> None:
-    """Refuse ``records`` that the sources of ``stage`` do not have.
+    """Refuse ``records`` missing in the sources of ``stage``.
 
     Raises:
       InvalidArgument: if there are no such records.
@@ -106,7 +110,7 @@ def _is_by_item(relation: Any) -> bool:
     make = None if isinstance(relation, Kept) else relation.make
     if make is None:
         return not relation.in_order or relation.stage.unchanged
-    # A stage that numbers the items for a function may stand before it.
+    # A stage that numbers the items for a function may be placed before this stage.
     return not relation.in_order and relation.inputs(0).stage is relation.stage.inputs[0]
 
 
@@ -121,7 +125,7 @@ def _of_some(relation: Sliced, before: LeftOut) -> LeftOut | None:
     stop = min(relation.stop, upstream.length)
     if relation.by_ranks or relation.items is not None or not before.can_be_listed(stop):
         return None
-    # Where the order changes from epoch to epoch, other records are among them in the next.
+    # Where the order changes from epoch to epoch, the next epoch has other records among the items.
     alike = before.alike and (not before.total or upstream.indexed(0).every_epoch)
     return AtPlaces.of(relation.outputs_of(0, before.up_to(countable(stop))), alike=alike)
 
@@ -138,7 +142,7 @@ def _of_order(relation: Permuted, before: LeftOut) -> LeftOut | None:
 
 
 def _of_rows(relation: Aligned, records: Records) -> LeftOut | None:
-    """Of rows that are left out if their records have the same number in all inputs."""
+    """The left-out rows, if their records have the same number in all inputs."""
     lengths = set(relation.lengths)
     inputs = map(relation.inputs, range(len(relation.stage.inputs)))
     known = _known([left_out_of(*each, records) for each in inputs]) if len(lengths) == 1 else None
@@ -164,7 +168,7 @@ def _of_turns(relation: Routed, records: Records) -> LeftOut | None:
 
 
 def _are_alike(relation: Routed, inputs: Sequence[LeftOut]) -> bool:
-    """Whether all epochs have the same items of each of ``inputs`` of which some are left out."""
+    """Whether each of ``inputs`` with left-out items gives the same items in all epochs."""
     stage = relation.stage
     if stage.length == math.inf or not any(one.total for one in inputs):
         return True
@@ -180,7 +184,7 @@ def _of_epochs(relation: Repeated, records: Records) -> LeftOut | None:
     runs, split = relation.runs, relation.split
     if not runs.known:
         return None
-    if split._changes:  # one pipeline by epoch, each of which has some of them
+    if split._changes:  # each pipeline by epoch has some of the records
         records = split._records_of_inputs(records)[0]
 
     def in_run(number: int) -> LeftOut | None:
@@ -198,7 +202,7 @@ def _of_epochs(relation: Repeated, records: Records) -> LeftOut | None:
 
 
 def _check_partition(relation: Repeated, length: int) -> None:
-    """Refuse to leave out all items of an epoch, unless other partitions have some and this one ends.
+    """Refuse to leave out a whole epoch, unless other partitions have items and this one ends.
 
     Raises:
       InvalidArgument: if ``length`` are all items of the source.

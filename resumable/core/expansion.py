@@ -22,11 +22,11 @@ OUTPUTS: Final = (
 )
 PLAIN: Final = frozenset({list, tuple})
 OF_PLAIN: Final[frozenset[type]] = frozenset({type(iter([])), type(iter(()))})
-"""Checked first: an expansion may have few items, so the cost of starting one matters."""
+"""Checked first: an expansion may have few items, so the cost of starting an iterator matters."""
 
 
 def inner_stage(made: Any) -> Stage[Any] | None:
-    """The stage that ``made`` is or wraps, if it is a pipeline."""
+    """The stage ``made``, or the stage of the pipeline ``made``; None for other values."""
     stage = getattr(made, "stage", made)
     return as_stage(stage) if isinstance(stage, Stage) else None
 
@@ -35,8 +35,8 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
     """Iterate over ``made``, an iterable or a pipeline, from item ``offset`` on.
 
     Raises:
-      InvalidType: if it is neither.
-      StateMismatch: if it has fewer than ``offset`` items.
+      InvalidType: if ``made`` is neither.
+      StateMismatch: if ``made`` has fewer than ``offset`` items.
     """
     if not offset and type(made) in PLAIN:
         return iter(made)
@@ -55,14 +55,14 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
 
 
 def items_of(expansion: Iterator[Any]) -> Iterator[Any]:
-    """The items of an iterator that `expand` returned, in the fastest way."""
+    """The items of an iterator returned by `expand`, in the fastest way."""
     if type(expansion) not in OF_PLAIN and isinstance(expansion, StageIterator):
         return iter(expansion.items())
     return expansion
 
 
 def close_expansion(items: Iterator[Any]) -> None:
-    """Close an iterator that `expand` returned: the threads of a pipeline, or a generator."""
+    """Close an iterator returned by `expand`: the threads of a pipeline, or a generator."""
     if type(items) not in OF_PLAIN and isinstance(items, (StageIterator, Generator)):
         items.close()
 
@@ -95,7 +95,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         return Items(chain.from_iterable(self._expansions()))
 
     def _expansions(self) -> Iterator[Iterator[T]]:
-        """The rest of the current expansion, then those of all further items."""
+        """The rest of the current expansion, then the expansions of all further items."""
         point, fn = self._point, self._fn
         if point.outputs is not None:
             yield from self._rest(point.outputs)
@@ -119,7 +119,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         point.end()
 
     def _rest(self, outputs: Iterator[T]) -> Iterator[Iterator[T]]:
-        """What is left of the current expansion; then it is closed and left."""
+        """The rest of the current expansion; afterwards the expansion is closed and left."""
         if self._point.rows is None:
             yield self._point.offset.counting(items_of(outputs))
             close_expansion(outputs)

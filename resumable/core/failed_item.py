@@ -1,8 +1,9 @@
-"""Say which item a function of the user failed on, in a note of its error."""
+"""Name the item for which a user function failed, in a note on the error."""
 
-# Nothing is counted for this while items come. Where a function is called for a whole block, the place
-# of the error in the block is seen at once. Where items come one by one, no line of Python runs between
-# two functions; the frames of the error then tell which one it was, and that iterator knows its item.
+# Nothing is counted for the note while items flow. Where a function is called for a whole block,
+# the place of the error in the block is seen at once. Where items flow one by one, no line of
+# Python runs between two functions; the frames of the error then identify the function, and its
+# iterator knows the item.
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ from .stage_iterator import StageIterator, item_in_work
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
 RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
-"""What the library raises by itself, as when a file is gone. No function without a frame is blamed for it."""
+"""Errors of the library itself, as for a missing file. No function without a frame is blamed."""
 
 
 @final
 class ItemNote(str):
-    """A note that names an item; an error has one at most."""
+    """A note that names an item; at most one per error."""
 
     __slots__ = ()
 
@@ -41,13 +42,13 @@ class ItemNote(str):
 def described_item(
     stage: Stage[Any], number: int | None, origin: SourceItem | None, key: Any = None
 ) -> str:
-    """The words for an item that ``stage`` was given; numbers count from 0.
+    """The words for an item given to ``stage``; numbers count from 0.
 
     Args:
-      stage: whose function gets the item.
-      number: of the item in the order in which they come to ``stage``, if known.
-      origin: where it comes from, if known.
-      key: its ``__key__``, if it has one.
+      stage: the stage whose function gets the item.
+      number: of the item, in the order of arrival at ``stage``, if known.
+      origin: where the item comes from, if known.
+      key: the ``__key__`` of the item, if any.
     """
     if number is None and origin is not None:
         number = origin.place
@@ -66,14 +67,14 @@ def note_item(
     origin: SourceItem | None,
     item: Any = None,
 ) -> None:
-    """Add a note to ``error`` that names the item, unless it has one.
+    """Add a note to ``error`` that names the item, unless ``error`` already has such a note.
 
     Args:
-      error: what the function of ``stage`` raised.
+      error: raised by the function of ``stage``.
       stage: the stage.
       number: of the item, as for `described_item`.
       origin: of the item, as for `described_item`.
-      item: itself, where it is at hand.
+      item: the item, if at hand.
     """
     notes = getattr(error, "__notes__", [])
     if any(isinstance(note, ItemNote) for note in notes):
@@ -89,14 +90,14 @@ def note_item(
 
 
 def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) -> list[Any]:
-    """The results of ``fn`` for ``items``; an error names the item if ``caller`` has just got them."""
+    """The results of ``fn`` for ``items``; an error names the item if ``caller`` just pulled it."""
     made: list[Any] = []
     try:
         made.extend(map(fn, items))
         if len(made) != len(items):  # `map` ends at a StopIteration out of `fn`
             raise RuntimeError("a user function raised StopIteration")
     except Exception as error:
-        # A signal handler may also raise after the last one was made.
+        # A signal handler may also raise after the last item was made.
         if caller is not None and len(made) < len(items):
             (upstream,) = caller.inputs
             origin = upstream.origin(len(items) - len(made))
@@ -106,7 +107,7 @@ def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) ->
 
 
 def each(fn: Callable[[Any], Any]) -> Joined:
-    """The result of ``fn`` for each item, or for the items of all inputs, as the ``make`` of a relation."""
+    """``fn`` applied to each item, or to the items of all inputs, as the ``make`` of a relation."""
 
     def blocks(block: Block, *more: Block) -> Block:
         if not more:
@@ -118,11 +119,11 @@ def each(fn: Callable[[Any], Any]) -> Joined:
 
 
 def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:
-    """Add a note that names the item for which a function raised ``error``, if it was one.
+    """If a function of the user raised ``error``, add a note naming the item.
 
     Args:
-      error: came out of ``root``.
-      root: the last iterator of a pipeline, as the error has left it.
+      error: raised out of ``root``.
+      root: the last iterator of a pipeline, as left by the error.
     """
     if not isinstance(error, Exception):
         return
@@ -137,7 +138,7 @@ def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:
 
 
 class _Caller(NamedTuple):
-    """A stage that calls a function, and its iterator if it has one of its own."""
+    """A stage that calls a function, and the iterator of the stage, if any."""
 
     stage: Stage[Any]
     iterator: StageIterator[Any] | None
@@ -151,7 +152,7 @@ def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
     """The stages that may have called a function for the next item of ``root``."""
     moving = {id(one._stage): one for one in _being_read(root) if one._stage}
     for one in moving.values():
-        # What is looked up by index has no iterators for the stages before it.
+        # A stage looked up by index has no iterators for earlier stages.
         for stage, _ in [(one._stage, "")] if one.inputs else walk(one._stage):
             if _function_of(stage) is not None:
                 yield _Caller(stage, moving.get(id(stage)))
@@ -164,7 +165,7 @@ def _being_read(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
 
 
 def _callers_of(error: BaseException, callers: list[_Caller]) -> list[_Caller]:
-    """Those of ``callers`` that may have called what raised ``error``."""
+    """The possible ``callers`` of the function that raised ``error``."""
     codes = [frame.f_code for frame in _frames(error)]
     found = next((code for code in codes if any(one.code is code for one in callers)), None)
     if found is not None:
@@ -180,7 +181,7 @@ def _function_of(stage: Stage[Any]) -> Any:
 
 
 def called_code(stage: Stage[Any]) -> CodeType | None:
-    """What a frame of the function of ``stage`` runs; None if there is none, or it is not written in Python."""
+    """The code of the function of ``stage``, as in frames; None if not written in Python."""
     fn = _function_of(stage)
     while isinstance(fn, (partial, StandIn)):
         fn = fn.func if isinstance(fn, partial) else fn.fn
@@ -203,7 +204,7 @@ def _frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def _arguments(error: BaseException) -> Iterator[Any]:
-    """What the functions outside this library were called with, the outermost one first."""
+    """The arguments of the functions outside this library, the outermost function first."""
     for frame in _frames(error):
         code = frame.f_code
         if not _is_ours(code):
@@ -211,7 +212,7 @@ def _arguments(error: BaseException) -> Iterator[Any]:
 
 
 def key_in(item: Any) -> Any:
-    """The ``__key__`` of an item; for a tuple, that of its last item."""
+    """The ``__key__`` of an item; for a tuple, the key of its last item."""
     if isinstance(item, tuple) and item:
         item = item[-1]
     return item.get(KEY) if isinstance(item, Mapping) else None

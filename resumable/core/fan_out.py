@@ -1,4 +1,4 @@
-"""Random access to items of which a fixed number is made of each upstream item."""
+"""Random access to items where each upstream item makes a fixed number of items."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class FansOut(Transform[T]):
-    """A stage that makes ``size`` items of each of upstream's, one after another; None if that differs.
+    """A stage that makes ``size`` items of each upstream item; None if the number varies.
 
-    A subclass has the field, and says in `_expansion` how they are made.
+    A subclass has the field, and returns a function that makes the items from `_expansion`.
     """
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
@@ -35,11 +35,11 @@ class FansOut(Transform[T]):
 
     @abstractmethod
     def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
-        """What returns a block of the ``size`` items made of one, the same in every call."""
+        """A function from an upstream item to a block of ``size`` items, the same in every call."""
 
     @property
     def _in_rows(self) -> bool:
-        """Whether the items made of one are those that it was made of, in their order."""
+        """Whether the items made of an upstream item are the items it was made of, in order."""
         return False
 
     def relation(self, epoch: int) -> Relation:
@@ -50,10 +50,10 @@ class FansOut(Transform[T]):
 
 
 def expanded_length(upstream: Length, size: int | None) -> Length:
-    """How many items there are, if ``size`` are made of each of ``upstream``.
+    """Number of items, if ``size`` items are made of each of ``upstream`` items.
 
     Raises:
-      InvalidArgument: if they are more than 2**62.
+      InvalidArgument: if the number exceeds 2**62.
     """
     if size is None or upstream is None or upstream == math.inf:
         return None if size is None else upstream
@@ -65,6 +65,6 @@ def expanded_length(upstream: Length, size: int | None) -> Length:
 
 
 def check_fan_out(size: int, found: int) -> None:
-    """Refuse an item of which other than ``size`` items are made."""
+    """Refuse an item that makes ``found`` items instead of ``size``."""
     if found != size:
         raise MalformedItem(f"each item must make size={size} items, got one that makes {found}")

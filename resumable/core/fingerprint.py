@@ -1,4 +1,4 @@
-"""The fingerprint of a pipeline: what of it must be equal where a run is resumed."""
+"""The fingerprint of a pipeline: the parts that must be equal where a run is resumed."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from .timeline import Timeline
 from .transform import PassThrough
 
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
-"""Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone say which rank it is."""
+"""Fields for one of these are equal on all ranks; `RANK` or `PARTS` alone identify the rank."""
 
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
-    """What identifies a pipeline: its stages with the identity fields that differ from defaults.
+    """The identity of a pipeline: its stages with the identity fields that differ from defaults.
 
-    A field that equals its default is left out, so a field added later keeps old states readable. A field
-    that is `Evidence` counts only where the state has evidence of the same kind.
+    A field equal to its default is left out, so a field added later keeps old states readable. A
+    field of `Evidence` counts only where the state has evidence of the same kind.
 
     Args:
       stage: the last stage.
-      relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
+      relied_on: reliance of the state on all stages, as in `Stage.relies_on`.
     """
     return identified(stage, relied_on).as_text()
 
 
 def shared_fingerprint(stage: Stage[Any], *, of_rank: bool = False) -> str:
-    """What identifies a pipeline on all ranks, and the items of each step by number.
+    """The identity of a pipeline on all ranks, and of the items of each step by number.
 
-    Fields for `RANK` or `PARTS` alone say which rank it is; they are left out unless ``of_rank``. All
-    evidence is left out, since it may differ between ranks.
+    Fields for `RANK` or `PARTS` alone identify the rank and are left out unless ``of_rank``. All
+    evidence is left out, since evidence may differ between ranks.
     """
     considered = ANYTHING if of_rank else SHARED
     return _without_evidence(identified(stage, ITEMS | EPOCHS, considered)).as_text()
@@ -63,26 +63,26 @@ def holds_items_of_rank(stage: Stage[Any]) -> bool:
 
 
 def _reliance(stage: Stage[Any]) -> Reliance:
-    """What the state of ``stage`` relies on, including the state of a user function in it.
+    """The reliance of the state of ``stage``, including the state of its user function.
 
-    Such a function has seen items of its rank and of the partitions of that rank. `ENDS` is added to any
-    reliance: if ranks end at different steps, a state tells how far its own rank was.
+    A function with state has seen items of its rank and of the rank's partitions. `ENDS` is added
+    to any reliance: if ranks end at different steps, a state records how far its own rank was.
     """
     held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
 
 
 class StageIdentity(NamedTuple):
-    """What identifies a stage and the stages before it.
+    """The identity of a stage and of the stages before it.
 
     Attributes:
       name: name of the stage.
-      version: version of the shape of its state.
+      version: version of the shape of the state.
       fields: value and default of each field that must be equal.
       described: all of `Stage.identity`.
       upstreams: identities of the upstreams.
-      stage: that is identified.
-      relied_on: what later stages rely on.
+      stage: the identified stage.
+      relied_on: reliance of later stages.
     """
 
     name: str
@@ -106,19 +106,19 @@ class StageIdentity(NamedTuple):
 
     @property
     def epochs(self) -> list[tuple[int, StageIdentity]]:
-        """The pipeline of each epoch, next to the first epoch of each; itself if it is the same in all."""
+        """(first epoch, pipeline) pairs; only ``self`` if all epochs have the same pipeline."""
         if not isinstance(self.stage, ByEpoch):
             return [(0, self)]
         return list(zip([0, *self.stage.starts[1:]], self.upstreams, strict=True))
 
     def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
-        """What ``fields`` say of the argument that may change in a run; None if they cannot be read."""
+        """The timeline in ``fields`` of the changeable argument; None if unreadable."""
         argument = self.stage._run_changes.argument(self.stage)
         return None if argument is None else argument.timeline(fields)
 
     @property
     def present_timeline(self) -> Timeline | None:
-        """What the stage says of that argument."""
+        """`timeline` of the present fields."""
         return self.timeline({name: value for name, (value, _) in self.fields.items()})
 
     def as_text(self) -> str:
@@ -126,7 +126,7 @@ class StageIdentity(NamedTuple):
         return json.dumps(self._node(), separators=(",", ":"), default=Evidence.as_json)
 
     def as_saved(self) -> SavedPipeline:
-        """The pipeline as a state would have it."""
+        """The pipeline in the form of a state."""
         return SavedPipeline.read(self.as_text())
 
     def _node(self) -> list[Any]:
@@ -143,12 +143,12 @@ def identified(
 ) -> StageIdentity:
     """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``.
 
-    A `PassThrough` has no identity. Fields that must be equal for nothing in ``considered`` are left out.
+    A `PassThrough` has no identity. Fields with no reliance in ``considered`` are left out.
     """
     if isinstance(stage, PassThrough):
         return identified(stage.upstream, relied_on, considered)
     if relied_on >= ITEMS:
-        relied_on -= OVER_EPOCHS  # which asks for less
+        relied_on -= OVER_EPOCHS  # implied by `ITEMS`
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     described = stage._identity_fields
     # Sorted, because fingerprints are first compared as text.

@@ -1,4 +1,4 @@
-"""What stages of 0.3 say by ``flow``, which is read until 0.5."""
+"""The deprecated ``flow`` of stages written for 0.3, read until 0.5."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .relation import Grouped, Held, Kept, Permuted, Relation, Repeated, Routed,
 
 
 class Flow(Enum):
-    """Deprecated: what a stage does to items, as `unchanged`, `alone` and the class of its relation."""
+    """Deprecated: the effect of a stage on items (`unchanged`, `alone`, class of the relation)."""
 
     ANY = (False, False, None)
     SAME = (True, True, Same)
@@ -33,7 +33,7 @@ class Flow(Enum):
 
     @property
     def advice(self) -> str:
-        """What to write in the class instead."""
+        """The replacement to write in the class."""
         unchanged, alone, kind = self.value
         if kind is None:
             return "leave it out"
@@ -45,7 +45,7 @@ class Flow(Enum):
 
 
 def read_flow(kind: type[Any], default: Any) -> None:
-    """Let a class that has ``flow`` of its own say the same by `unchanged`, `alone` and `relation`."""
+    """Give a class with its own ``flow`` the equivalent `unchanged`, `alone` and `relation`."""
     flow = vars(kind).get("flow")
     if flow is None:
         return
@@ -54,5 +54,5 @@ def read_flow(kind: type[Any], default: Any) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=4)
     kind.unchanged = property(lambda stage: stage.flow.value[0])
     kind.alone = property(lambda stage: stage.flow.value[1])
-    if kind.relation is default:  # and not that of a base, such as `PassThrough`
+    if kind.relation is default:  # not the relation of a base, such as `PassThrough`
         kind.relation = lambda stage, epoch: stage.flow.relation(stage, epoch)

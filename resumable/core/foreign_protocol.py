@@ -8,7 +8,7 @@ from ..state.value import TakenState, freeze, take_state
 
 
 class Protocol(NamedTuple):
-    """The names of a pair of methods: one reads a position, the other restores it."""
+    """The names of a pair of methods: ``get`` reads a position, ``set`` restores it."""
 
     get: str
     set: str
@@ -33,7 +33,7 @@ PROTOCOLS: Final = (
 
 
 def protocol_of(target: Any) -> Protocol | None:
-    """The first protocol that ``target`` follows."""
+    """The first matching protocol of ``target``; None without a match."""
     for protocol in PROTOCOLS:
         if callable(getattr(target, protocol.get, None)) and callable(
             getattr(target, protocol.set, None)
@@ -43,5 +43,5 @@ def protocol_of(target: Any) -> Protocol | None:
 
 
 def taken_from(target: Any, protocol: Protocol) -> TakenState:
-    """A copy of the position of ``target``, or the error that taking it raised."""
+    """A copy of the position of ``target``, or the error raised by taking the position."""
     return take_state(lambda: freeze(protocol.read(target)))

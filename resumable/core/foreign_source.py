@@ -1,4 +1,4 @@
-"""Sources that read a foreign object, and the policy for a position that cannot be restored."""
+"""Sources that read a foreign object, and the policy for positions not restorable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stage import Stage
 T = TypeVar("T")
 
 POLICIES: Final = ("fail", "warn", "ignore")
-"""What a save does about a position that cannot be restored."""
+"""Reactions of a save to a position that cannot be restored."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,25 +27,25 @@ class ExternalSource(RecordSource[T]):
     @property
     @abstractmethod
     def inexact_policy(self) -> str | None:
-        """One of ``POLICIES`` if the object's position cannot be restored; None if it can be."""
+        """An entry of ``POLICIES`` if the position cannot be restored; None if it can be."""
 
     @property
     def reads_once(self) -> bool:
-        """Whether its position cannot be restored because items cannot be read again."""
+        """Whether the position cannot be restored because items cannot be read again."""
         return self.inexact_policy is not None
 
     @property
     def keeps_position(self) -> bool:
-        """Whether the object itself knows how far it was read, so that two readers would disturb each other."""
+        """Whether the object stores the position, so that two readers would disturb each other."""
         return True
 
     def _apart(self) -> ExternalSource[T]:
-        """The same source over a copy of its object, so that two readers do not disturb each other."""
+        """The same source over a copy of the object, for a second reader."""
         return copy.deepcopy(self)
 
     @property
     def inexact_reason(self) -> str:
-        """Why the position cannot be restored, and last what to do instead."""
+        """Why the position cannot be restored, and last an alternative."""
         return "its position cannot be restored; use a source whose position can be"
 
 
@@ -62,7 +62,7 @@ def inexactness(stage: ExternalSource[Any], path: str) -> str:
 
 
 def apply_policy(message: str, policy: str, stacklevel: int) -> None:
-    """Raise ``message``, warn with it, or do nothing, as ``policy`` says.
+    """Raise ``message``, warn, or do nothing, depending on ``policy``.
 
     Raises:
       ExternalStateError: if ``policy`` is ``"fail"``.

@@ -1,7 +1,7 @@
-"""What the iterators of this process will need of files, from the orders that they go through."""
+"""The future needs of this process's iterators for parts of files, from the orders of items."""
 
-# An order is a pure function of the position, so what comes next can be asked for without reading
-# anything. A cache on a disk keeps what is needed soonest, and fetches what is needed next.
+# An order is a pure function of the position, so the next items are known without reading anything.
+# A cache on a disk keeps the parts needed soonest, and fetches the parts needed next.
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class PartUses(NamedTuple):
 
     Attributes:
       cache: keeps the parts.
-      files: which they are of.
+      files: the files of the parts.
       file_of: the place in ``files`` of the file of each use, shape (n,).
       parts: the number of the part in its file, shape (n,).
-      sizes: bytes that the use needs of the part, shape (n,).
-      at: when it is used, in items from now, shape (n,).
+      sizes: bytes of the part needed by the use, shape (n,).
+      at: time of the use, in items from now, shape (n,).
     """
 
     cache: Any
@@ -34,11 +34,11 @@ class PartUses(NamedTuple):
 
 
 Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
-"""Tells what the items at some indices, shape (n,), need; they are used at the times of the second argument."""
+"""Returns the needs of items at indices, shape (n,), used at the times in the second argument."""
 
 
 def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
-    """Those of ``uses`` by the items from ``start`` to ``stop``, counted from now."""
+    """The ``uses`` by the items from ``start`` to ``stop``, counted from now."""
     soon = (uses.at >= start) & (uses.at < stop)
     return uses._replace(
         file_of=uses.file_of[soon], parts=uses.parts[soon], sizes=uses.sizes[soon], at=uses.at[soon]
@@ -46,26 +46,29 @@ def uses_between(uses: PartUses, start: int, stop: int) -> PartUses:
 
 
 class Foresees(Protocol):
-    """An iterator whose order is known. One that reads bytes in order may count units of them as items."""
+    """An iterator with a known order. Items may also be units of bytes, when read in order."""
 
     def horizon(self, most: int) -> int:
-        """How many of its next items need about ``most`` items of the sources, or parts of files; at least 1."""
+        """Number of next items that need about ``most`` source items or file parts; at least 1."""
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """What its items from ``start`` to ``stop`` need, counted from the next one, up to the end of the next epoch."""
+        """Needs of the items from ``start`` to ``stop``, to the end of the next epoch at most.
+
+        Items are counted from the next item.
+        """
 
     @property
     def position(self) -> int:
-        """How many items of the epoch are behind it."""
+        """Number of items of the epoch already delivered."""
 
     @property
     def left(self) -> int:
-        """How many items of the epoch are still to come."""
+        """Number of items of the epoch still to come."""
 
 
 foreseeing: WeakSet[Any] = WeakSet()
-"""What is in use that reads from a cache, each a `Foresees`."""
+"""Objects in use that read from a cache, each a `Foresees`."""
 
 if hasattr(os, "register_at_fork"):
-    # The iterators that a fork inherits go on in its parent.
+    # The iterators inherited by a fork continue in the parent.
     os.register_at_fork(after_in_child=foreseeing.clear)

@@ -1,4 +1,4 @@
-"""Functions that carry state of their own, which is saved with the stage that calls them."""
+"""Functions with state, saved by the stage that calls the function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Taken(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsFunction(Transform[T]):
-    """A stage with one upstream that calls a function, and saves its state if it has one.
+    """A stage with one upstream that calls a function, and saves the state of the function, if any.
 
     A subclass has the function as a field, and implements `start_calling`.
     """
@@ -43,7 +43,7 @@ class CallsFunction(Transform[T]):
     calls: ClassVar[str] = "fn"
     """The name of the field with the function."""
 
-    # The state of the function as it was when the pipeline was built, if it carries one.
+    # The state of the function when the pipeline was built, if the function carries state.
     first_state: _Taken | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -58,12 +58,12 @@ class CallsFunction(Transform[T]):
 
     @property
     def function(self) -> Any:
-        """The function that the stage calls."""
+        """The function called by the stage."""
         return getattr(self, self.calls)
 
     @abstractmethod
     def start_calling(self, epoch: int) -> StageIterator[T]:
-        """What `start` returns for a function without state."""
+        """The iterator for a function without state."""
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = self.start_calling(epoch)
@@ -89,11 +89,11 @@ class CallsFunction(Transform[T]):
 
 
 def check_stateless(name: str, fn: Callable[..., Any]) -> None:
-    """Refuse a function that carries state, for a stage that calls it again on a resume.
+    """Refuse a function that carries state, for a stage that calls the function again on a resume.
 
     Raises:
-      InvalidArgument: if it carries state.
-      InvalidType: if it cannot be called.
+      InvalidArgument: if ``fn`` carries state.
+      InvalidType: if ``fn`` cannot be called.
     """
     check_callable(name, fn)
     protocol = _protocol_of_function(fn)
@@ -105,10 +105,10 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
 
 
 def _protocol_of_function(fn: Any) -> Protocol | None:
-    """How the state of ``fn`` is saved, if it has any.
+    """How to save the state of ``fn``; None without state.
 
-    Every ``torch.nn.Module`` has a `state_dict`. Without parameters and buffers, as in most transforms of
-    images, that is an empty `OrderedDict`, and stays so.
+    Every ``torch.nn.Module`` has a `state_dict`. Without parameters and buffers, as in most
+    transforms of images, the `state_dict` is an empty `OrderedDict`, and stays empty.
     """
     protocol = protocol_of(fn)
     if protocol is not None and protocol.get == "state_dict":
@@ -120,24 +120,24 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """If ``iterator`` has made no item, set the functions that it calls to the start of its epoch."""
+    """If ``iterator`` has made no item, reset its functions to the start of the epoch."""
     if (
         type(iterator) is _FunctionStateIterator
-    ):  # which costs less than `isinstance`, and an epoch may be short
+    ):  # costs less than `isinstance`, and an epoch may be short
         iterator.restore_function()
     for upstream in iterator.inputs:
         restore_functions(upstream)
 
 
 def calling_with_state(stage: Stage[Any]) -> Iterator[CallsFunction[Any]]:
-    """The stages of a pipeline that call a function with a state of its own."""
+    """The stages of a pipeline that call a function with state."""
     for found, _ in walk(stage):
         if isinstance(found, CallsFunction) and found.carries_state:
             yield found
 
 
 def with_function(stage: S, function: Any, **changes: Any) -> S:
-    """``stage`` with ``function`` in place of its own, in the same state at first, and other ``changes``."""
+    """``stage`` with ``function``, the first state of the former function, and ``changes``."""
     made = replace(stage, **{stage.calls: function, **changes})
     object.__setattr__(made, "first_state", stage.first_state)
     return made
@@ -145,7 +145,7 @@ def with_function(stage: S, function: Any, **changes: Any) -> S:
 
 @contextmanager
 def functions_kept(stage: Stage[Any]) -> Iterator[None]:
-    """Afterwards set the functions that ``stage`` calls to what they were before, if their states can be taken."""
+    """On exit, reset the functions of ``stage`` to earlier states, where states can be taken."""
     kept = list[tuple[Any, Protocol, State]]()
     for found in calling_with_state(stage):
         protocol = protocol_of(found.function)
@@ -169,10 +169,10 @@ def split_carried(saved: State) -> tuple[State, Any]:
 
 @final
 class _FunctionStateIterator(StageIterator[T]):
-    """Wraps another iterator and saves the state of the function that it calls.
+    """Wraps another iterator and saves the state of the function called by that iterator.
 
-    Epoch 0 starts with the function as it was when the pipeline was built.
-    In later epochs the function continues with the state that it has.
+    Epoch 0 starts with the state of the function when the pipeline was built. In later epochs the
+    function continues with its current state.
     """
 
     _stage: CallsFunction[T]
@@ -184,7 +184,7 @@ class _FunctionStateIterator(StageIterator[T]):
         found = protocol_of(self._function)
         assert found is not None
         self._protocol: Protocol = found
-        # The state to which the function is set before the first item.
+        # The state to set before the first item.
         self._pending: _Taken | None = stage.first_state if epoch == 0 else None
 
     @property

@@ -1,7 +1,8 @@
-"""The version that a user gives to a function, so that a state of another one is refused."""
+"""Versions given to functions by users; states with another version are refused."""
 
-# The library cannot know what a function does. If a function that drops or makes items is edited in
-# mid-run, the state after it (a group, a window, a rank's share) still holds items of the old one.
+# The library cannot know what a function does. If a function that drops or makes items is edited
+# mid-run, the state of later stages (a group, a window, a rank's share) still holds items of the
+# old function.
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionVersion(Transform[T]):
-    """A stage whose function has a version, if the user gave it one.
+    """A stage whose function may be given a version by the user.
 
     Args:
       fn_version: must be equal at save and resume, or missing at both.
@@ -41,7 +42,7 @@ class FunctionVersion(Transform[T]):
 
 
 def check_version(value: Any) -> None:
-    """Refuse what is no version.
+    """Refuse a value that is no version.
 
     Raises:
       InvalidType: if ``value`` is neither a string nor an integer, nor None.

@@ -1,4 +1,4 @@
-"""A pipeline's graph: its stages in order, and copies of it with some stages exchanged."""
+"""A pipeline's graph: its stages in order, and copies with some stages exchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Variation(NamedTuple):
 
 
 def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:
-    """Every stage of the graph, the last one first, with its path as errors show it."""
+    """Every stage of the graph, the last stage first, with its path as shown in errors."""
     yield stage, path
     for number, upstream in enumerate(stage.inputs):
         inner = below(path, stage.inputs, number) if stage._in_path else path
@@ -32,7 +32,7 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
 
 
 def why_first_epoch_only(stage: Stage[Any]) -> str | None:
-    """Why a pipeline has no other epoch than the first; None if it has."""
+    """Why a pipeline has no epoch after the first; None if it has."""
     reasons = (found._first_epoch_only for found, _ in walk(stage))
     return next(filter(None, reasons), None)
 
@@ -77,7 +77,7 @@ def with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]
 
 
 def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
-    """``stage`` with other values in the fields that ``tuning`` names."""
+    """``stage`` with the fields of ``tuning`` replaced."""
     return rebuilt(
         stage,
         lambda number, found: (
@@ -87,7 +87,7 @@ def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
 
 
 def without_threads(stage: Stage[Any]) -> Stage[Any]:
-    """The same pipeline without threads and workers; its states are the same."""
+    """The same pipeline without threads and workers; states are the same."""
     return tuned(stage, tuning_without_threads(stage))
 
 
@@ -102,7 +102,7 @@ def has_threads(stage: Stage[Any]) -> bool:
 
 
 def variations(stage: Stage[Any]) -> list[Variation]:
-    """The pipeline as it is, then without threads and workers, then with more of them."""
+    """The unchanged pipeline, then without threads and workers, then with more workers."""
     found = [Variation("as it is", {})]
     for place in range(2):
         tuning = _variants(stage, place)

@@ -20,14 +20,14 @@ class HomeProcess:
         self.number = os.getpid()
 
     def is_this_one(self) -> bool:
-        """Whether the caller is in that process."""
+        """Whether the caller is in the process that made this object."""
         return os.getpid() == self.number
 
     def check_workers_of(self, stage: object) -> None:
-        """Refuse to go on in a forked process, which does not have the workers of ``stage``.
+        """Refuse to continue in a forked process, where the workers of ``stage`` do not exist.
 
         Raises:
-          WorkerError: if the caller is in one.
+          WorkerError: if the caller is in a forked process.
         """
         if not self.is_this_one():
             raise WorkerError(

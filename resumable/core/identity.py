@@ -11,14 +11,14 @@ from .reliance import ALWAYS, ANYTHING, Reliance
 
 @dataclass(frozen=True)
 class IdentityField:
-    """When a field must be equal at save and resume, and what the error says if it is not.
+    """When a field must be equal at save and resume, and the words of the error otherwise.
 
     Args:
-      when: `ALWAYS`, or if a later stage relies on one of these.
-      shown_as: what the error calls the field; by default its name.
+      when: `ALWAYS`, or the reliances of later stages for which the field must be equal.
+      shown_as: name of the field in errors; by default the name of the attribute.
       hint: the likely cause.
-      names_rank: whether it says which rank has saved a state.
-      whole_run: whether it is fixed for all epochs of a run.
+      names_rank: whether the field names the rank that saved a state.
+      whole_run: whether the field is fixed for all epochs of a run.
     """
 
     when: Reliance
@@ -29,12 +29,12 @@ class IdentityField:
 
     @property
     def is_valid(self) -> bool:
-        """Whether `when` is one of the times that there are, or several."""
+        """Whether `when` is a non-empty set of known reliances."""
         return isinstance(self.when, frozenset) and frozenset() < self.when <= ANYTHING
 
     @classmethod
     def of(cls, entry: Reliance | IdentityField) -> IdentityField:
-        """``entry`` of an `identity`, which may be no more than the time when the field must be equal."""
+        """``entry`` of an `identity`, which may be just the reliances that require equality."""
         return entry if isinstance(entry, IdentityField) else cls(entry)
 
 

@@ -22,31 +22,31 @@ Route: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 FIRST_BLOCK: Final = 512
 LARGEST_BLOCK: Final = 65536
 EPOCHS_AHEAD: Final = 32
-"""How many epochs of a `repeat` are planned ahead. Whoever reads a strided part of short epochs may need
-one item of each."""
+"""Epochs of a `repeat` planned ahead. A strided part of short epochs may need one item of each."""
 
 
 @final
 class Indexed(Generic[T]):
     """Random access to the items of one epoch.
 
-    Stages that make their items from the items of other stages use `reordered`, `joined` or `chosen`,
-    so that the orders before them are computed for many indices at once.
+    Stages that make items from the items of other stages use `reordered`, `joined` or `chosen`, so
+    that the orders of earlier stages are computed for many indices at once.
 
     Args:
       gather: returns the items at ``indices``, an int64 array within the length, as a new block.
-      item: returns the item at one index; by default a `gather` of one.
-      arithmetic_range: returns the items from a start to a stop, if they are pure arithmetic and so may
-        be computed ahead.
-      prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function yet; by
-        default items that use ``gather`` and ``item``.
+      item: returns the item at one index; by default a `gather` of one index.
+      arithmetic_range: returns the items from a start to a stop, if items are pure arithmetic and
+        so may be computed ahead.
+      prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function
+        yet; by default items that use ``gather`` and ``item``.
       gather_range: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
-      indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
-        has an order of its own to be set up, so this bounds how many indices are planned ahead.
-      plans_far: whether many indices are to be planned from the first item on, since what is read for
+      indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each
+        epoch has a separate order to be set up, so this number limits how many indices are planned
+        ahead.
+      plans_far: whether many indices are to be planned from the first item on, since data read for
         one item may serve others.
-      needs: tells which parts of files in a cache the items need; None if they need none.
+      needs: returns the needed parts of files in a cache; None if the items need no parts.
       items_each: about how many items of the sources are read for each item, at least 1.
     """
 
@@ -95,7 +95,7 @@ class Indexed(Generic[T]):
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, pure=arithmetic_range is not None
         )
-        # For items that are only reordered: where they are, and the map to their indices there.
+        # For reordered items only: the base with the items, and the map to indices of the base.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
 
@@ -112,9 +112,9 @@ class Indexed(Generic[T]):
 
         Args:
           base: holds the items.
-          index_map: turns indices of the result into those of ``base``, both of shape (n,).
+          index_map: turns indices of the result into indices of ``base``, both of shape (n,).
           every_epoch: whether the items, in this order, are the same in every epoch.
-          stride: how far apart in ``base`` neighbours lie; 0 if they may lie anywhere.
+          stride: distance of neighbours in ``base``; 0 if arbitrary.
         """
         indexed = cls(
             lambda indices: base.gather(index_map(indices)),
@@ -138,7 +138,7 @@ class Indexed(Generic[T]):
         *,
         every_epoch: bool = False,
     ) -> Indexed[T]:
-        """Items made from those at the same index of all ``inputs``.
+        """Items made from the items at the same index of all ``inputs``.
 
         Args:
           inputs: one or more.
@@ -173,12 +173,12 @@ class Indexed(Generic[T]):
         indices_per_epoch: float = math.inf,
         items_each: int = 1,
     ) -> Indexed[T]:
-        """Items that are each taken from one of several inputs.
+        """Items each taken from one of several inputs.
 
         Args:
           input_at: returns the input with a number.
-          route: returns for indices of shape (n,) the number of the input of each item, and its
-            index there; both of shape (n,).
+          route: returns for indices of shape (n,) the number of the input of each item, and the
+            item's index in the input; both of shape (n,).
           indices_per_epoch: as of the result.
           items_each: as of the result.
         """
@@ -208,20 +208,20 @@ class Indexed(Generic[T]):
         )
 
     def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
-        """What is needed by other indices, which ``index_map`` turns into ours, both of shape (n,)."""
+        """The needs at other indices; ``index_map`` maps to indices here, both of shape (n,)."""
         needs = self.needs
         return needs and (lambda indices, at: needs(index_map(indices), at))
 
     def most_ahead(self, indices: int) -> int:
-        """How many of up to ``indices`` consecutive ones are planned at once, at least 1."""
+        """How many of up to ``indices`` consecutive indices to plan at once, at least 1."""
         return max(int(min(indices, EPOCHS_AHEAD * self.indices_per_epoch)), 1)
 
     def items_within(self, most: int) -> int:
-        """For how many items about ``most`` items of the sources are read, at least 1."""
+        """Number of items that read about ``most`` items of the sources, at least 1."""
         return max(most // self.items_each, 1)
 
     def flattened(self) -> tuple[Indexed[T], list[Callable[[Indices], Indices]]]:
-        """The base that holds the items, and the maps from our indices to its; shape is kept."""
+        """The base that holds the items, and the maps to indices of the base; shape is kept."""
         indexed, maps = self, []
         while indexed.base is not None and indexed.index_map is not None:
             maps.append(indexed.index_map)
@@ -230,7 +230,7 @@ class Indexed(Generic[T]):
 
 
 def _needs_of_all(needs: Sequence[Needs]) -> Needs | None:
-    """What items made from several need."""
+    """The needs of items made from several inputs."""
     if len(needs) <= 1:
         return needs[0] if needs else None
     return lambda indices, at: chain.from_iterable(each(indices, at) for each in needs)
@@ -241,4 +241,4 @@ def _one_by(gather: Callable[[Indices], Block]) -> Callable[[int], Any]:
 
 
 OWN_INDICES: Indexed[int] = Indexed(np.copy, int, range)
-"""Items that are their indices."""
+"""Items that equal their indices."""

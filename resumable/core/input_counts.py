@@ -1,7 +1,7 @@
-"""How many items each input of a mixture has given, by the state of a pipeline."""
+"""Items given by each input of a mixture, derived from the state of a pipeline."""
 
-# How many items a stage has read and how many its inputs have given are two numbers: an end that was seen
-# is read, and not given. So a number that may count an end is cut at the length of the input.
+# Items read by a stage and items given by its inputs are two numbers: the end of an input is read,
+# and not given. So a number that may count an end is limited to the length of the input.
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .stage_iterator import StageIterator
 from .timeline import UNBOUNDED
 
 PLAIN: Final = (Same, Grouped, Aligned)
-"""What so many further items are made of does not depend on those before."""
+"""Relations whose further items do not depend on earlier items."""
 OF_ALL: Final = (Same, Permuted, Repeated)
 
 
 class InputCount(NamedTuple):
-    """What one input of a mixture has given.
+    """The items given by one input of a mixture.
 
     Attributes:
-      items: in the epoch of the mixture.
-      length: items in a pass over the input; None if it is unknown or endless.
-      of_rank: whether they are those of this rank alone, and not of all ranks.
+      items: number of items in the epoch of the mixture.
+      length: items in a pass over the input; None if unknown or endless.
+      of_rank: whether only items of this rank are counted, and not of all ranks.
     """
 
     items: int
@@ -40,26 +40,26 @@ Counts: TypeAlias = "Iterator[tuple[str, InputCount]]"
 
 
 def input_counts(root: StageIterator[Any]) -> dict[str, InputCount]:
-    """What the inputs of `mix`, `concatenate` and `interleave` have given, by name or number.
+    """The items given by inputs of `mix`, `concatenate` and `interleave`, by name or number.
 
-    Of a mixture that is an input of another one, or of another stage with several inputs, names are joined
-    by a slash. An input is left out if its number does not follow from the state.
+    If a mixture is an input of another mixture, or of another stage with several inputs, names are
+    joined by a slash. An input is left out if its number does not follow from the state.
 
     Args:
-      root: an iterator without threads that stands at a state.
+      root: an iterator without threads, positioned at a state.
     """
     return dict(_by_motion(root, 0, ""))
 
 
 def passes_over(counts: Mapping[str, InputCount]) -> dict[str, float]:
-    """How often each input was gone through, where its length is known."""
+    """How often each input was gone through, where the length is known."""
     return {name: one.items / one.length for name, one in counts.items() if one.length}
 
 
 def _by_motion(
     iterator: StageIterator[Any], ahead: float, prefix: str, of_rank: bool = True
 ) -> Counts:
-    """The counts where ``iterator`` has handed out ``ahead`` items more than its state says."""
+    """The counts where ``iterator`` has handed out ``ahead`` items more than in its state."""
     stage, again = iterator._stage, iterator._items_held
     if not isinstance(stage, Stage) or again is None or ahead == UNBOUNDED:
         return
@@ -101,7 +101,7 @@ def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank:
 
 
 def _added(parts: Sequence[Mapping[str, InputCount]]) -> Counts:
-    """The sums over copies, of the inputs that are known in each of them."""
+    """The sums over copies, of the inputs known in every copy."""
     for name in parts[0]:
         found = [part[name] for part in parts if name in part]
         if len(found) == len(parts):
@@ -117,14 +117,14 @@ def _named(stage: Stage[Any], given: Sequence[float | None], prefix: str, of_ran
 
 
 def _pass_length(stage: Stage[Any]) -> int | None:
-    """The number of items in an epoch of what ``stage`` repeats; None if it is unknown."""
+    """The number of items in an epoch of the stage repeated by ``stage``; None if unknown."""
     while len(stage.inputs) == 1 and isinstance(stage.relation(0), OF_ALL):
         (stage,) = stage.inputs
     return None if stage._changes or stage.length in (None, math.inf) else int(stage.length)
 
 
 def _is_part(relation: Relation) -> bool:
-    """Whether other partitions have the rest of the items of its input."""
+    """Whether other partitions have the rest of the items of the input."""
     return isinstance(relation, Sliced) and relation.step > 1 and not relation.by_ranks
 
 
@@ -134,5 +134,5 @@ def _names(stage: Stage[Any]) -> Sequence[str]:
 
 
 def _part(stage: Stage[Any], place: int) -> str:
-    """The name of an input and a slash, if ``stage`` has several."""
+    """The name of an input and a slash, if ``stage`` has several inputs."""
     return f"{_names(stage)[place]}/" if len(stage.inputs) > 1 else ""

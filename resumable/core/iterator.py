@@ -1,18 +1,19 @@
 """The outermost iterator: atomic restore, and exact positions whatever user code raises."""
 
-# An exception out of a user function leaves the stages before it ahead of the stages after it.
-# No stage undoes that by itself. This iterator keeps a recent good state and the number of items
-# handed out since. After an exception these two are its position: `get_state` returns them
-# without running anything. The next call starts the pipeline anew from the good state, draws as
-# many items again, and so tries the same item again. A state taken just before the exception
-# equals one taken after it, because each state that is taken becomes the good state.
+# After an exception in a user function, earlier stages have moved further than later stages, and no
+# stage undoes the difference. This iterator keeps a recent good state and counts the items handed
+# out since. After an exception, state and count together are the position: `get_state` returns both
+# without running anything. The next call restarts the pipeline from the good state, draws as many
+# items again, and so retries the failed item. A state taken just before the exception equals a
+# state taken after it, because every state taken becomes the good state.
 #
-# The exception may also come from a signal handler. CPython runs one when a function is entered,
-# when a call has returned, and when a loop goes back, but not between consecutive assignments.
-# So a call that moves first takes the next items out of `_items`, leaving `IN_USE` there. It puts
-# them back and sets the new count in consecutive assignments. A second thread that enters
-# meanwhile finds `IN_USE` and gets an error. Restoring and recovering prepare a new `_RunningRoot`, and
-# replace the old one, its count and its items in consecutive assignments.
+# The exception may also come from a signal handler. CPython runs handlers when a function is
+# entered, when a call has returned, and when a loop goes back, but not between consecutive
+# assignments. So a call that moves the iterator first takes the next items out of `_items` and
+# leaves `IN_USE`. The call restores the items and sets the new count in consecutive assignments. A
+# second thread entering meanwhile finds `IN_USE` and gets an error. Restoring and recovering
+# prepare a new `_RunningRoot`, then replace the old root, count and items in consecutive
+# assignments.
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ LONGEST_INTERVAL = 1 << 16
 
 NOTHING_COUNTED = RunCounters()
 
-# Public, but only for those who write stages and adapters; completion does not offer them to users.
+# Public, but only for authors of stages and adapters; completion does not offer these names to
+# users.
 FOR_AUTHORS = frozenset(
     [
         "count_from",
@@ -80,8 +82,9 @@ FOR_AUTHORS = frozenset(
     ]
 )
 
-# The next items, each with its step. While none can be taken, one of the three below stands in their
-# place: items must be prepared first, a call is in progress, or a call failed.
+# The next items, each with its step. While no item can be taken, `_items` is one of these markers:
+# `UNPREPARED` (items must be prepared first), `IN_USE` (a call is in progress), `BROKEN` (a call
+# failed).
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
 UNPREPARED: Numbered = iter(())
 IN_USE: Numbered = iter(())
@@ -94,13 +97,14 @@ class _RunningRoot(Generic[T]):
 
     Attributes:
       root: the iterator of the last stage.
-      epoch: the epoch in which it was started.
-      good: the last state taken of the root, None before the first, and the step it was taken at.
+      epoch: the epoch in which ``root`` was started.
+      good: the last state taken of the root (None before the first), and the step of that state.
       due: the step of the next snapshot.
-      source: the remaining items of the root; None before they are asked for, and after a `pull`.
+      source: the remaining items of the root; None before a loop asks for items, and after a
+        `pull`.
       prepared: the step up to which items of ``source`` were prepared.
-      known_epoch: the step of the last good state and the epoch reached at it; None where states do not
-        tell it.
+      known_epoch: the step of the last good state and the epoch reached at that step; None where
+        states do not record the epoch.
     """
 
     def __init__(
@@ -125,7 +129,7 @@ class _RunningRoot(Generic[T]):
         started = perf_counter()
         if self.known_epoch is not None and self.known_epoch[0] != step:
             self.known_epoch = step, self.root.epoch
-        # A state that cannot be taken is an error only where the user asks for one.
+        # A failure to take the state is an error only where the user asks for a state.
         positions = take_state(self.root.get_state)
         if not isinstance(positions, Exception):
             self.good = positions, step
@@ -151,31 +155,31 @@ class PipelineIterator(StageIterator[T]):
     >>> next(iterator), next(iterator), iterator.step
     (0, 1, 2)
 
-    A loop over it begins at its position. After a ``break`` or an interrupt, a new loop continues
-    with the item after the last one handed out.
+    A loop over the iterator begins at the current position. After a ``break`` or an interrupt, a
+    new loop continues with the item after the last item handed out.
 
-    It belongs to one thread at a time: while an item is being computed, calls from another thread
-    and from functions of the pipeline are refused.
+    An iterator belongs to one thread at a time: while an item is being computed, calls from another
+    thread and from functions of the pipeline are refused.
 
-    State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
-    positions of the stages, and ``ahead``, the number of items handed out since these
-    positions: 0, except after an exception. Behind a stage that resumes before them (`SavedState`), it also has
-    ``epoch_reached``, the epoch of the last item. Taking it is O(number of stages). A ``position`` counts
-    the items that a stage has handed out in its epoch, singly or in batches; that of a `shard`
-    counts the items of all ranks.
+    State: ``fingerprint`` (identifies the pipeline), ``epoch``, ``step``, the nested positions of
+    the stages, and ``ahead``, the number of items handed out since these positions: 0, except after
+    an exception. After a stage that resumes before its items (`SavedState`), the state also has
+    ``epoch_reached``, the epoch of the last item. Taking a state is O(number of stages). A
+    ``position`` counts the items a stage has handed out in its epoch, singly or in batches; the
+    position of a `shard` counts the items of all ranks.
 
     Args:
-      pipeline: whose items these are.
+      pipeline: the pipeline to iterate.
       epoch: number of the first epoch.
-      state: where to begin instead; what `get_state` returned.
+      state: resume here instead of at the start of ``epoch``; a return value of `get_state`.
 
     Raises:
       StateMismatch: if ``state`` belongs to another pipeline, or is not a state.
 
     Attributes:
-      step: number of items handed out since the very first start, across resumes. After a resume from the
-        joined states of several ranks, it counts on from the step of the rank that was furthest; it never
-        counts the items of all ranks.
+      step: number of items handed out since the very first start, across resumes. After a resume
+        from the joined states of several ranks, ``step`` continues from the step of the furthest
+        rank; the items of all ranks are never counted together.
     """
 
     _stage: Stage[T]
@@ -190,14 +194,14 @@ class PipelineIterator(StageIterator[T]):
         self._closed = False
         begins = self._at_start(epoch) if state is None else self._at_state(state)
         self._fingerprint, self._running, self.step, self._items = begins
-        # What `stats` counts: from which step on items are counted, what was counted before, and what the
-        # process had counted when this iterator was made.
+        # For `stats`: the step from which items are counted, the counts from before this iterator,
+        # and the counts of the process when this iterator was made.
         self._items_from = self.step
         self._counted_before = NOTHING_COUNTED
         self._process_before = process_counts.start_run()
         self._stopwatch: Stopwatch | None = None
         self._best_effort = BestEffort("stats are")
-        self._tokens: dict[str, int] = {}  # as far as this iterator was told of them
+        self._tokens: dict[str, int] = {}  # added by `count_tokens` of this iterator
 
     def __next__(self) -> T:
         while True:
@@ -224,24 +228,25 @@ class PipelineIterator(StageIterator[T]):
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end.
 
-        It is columns if the items are rows of arrays, as in `from_arrays`, `range`, and stages that
-        only choose or reorder such items; otherwise it is a list. Prefetches, workers and resumes do
-        not change its form.
+        The block is columns if the items are rows of arrays, as in `from_arrays`, `range`, and
+        stages that only choose or reorder items; otherwise a list. Prefetches, workers and resumes
+        do not change the form of the block.
         """
         return self._moved(partial(_pulled_as, self._stage.block_layout), count, block_length)
 
     def pull_as_moved(self, count: int) -> Block:
-        """As `pull`, in the form in which the items come, for a caller that makes its own arrays of any."""
+        """Like `pull`, but in the form the items arrive in, for a caller that accepts any form."""
         return self._moved(_pulled, count, block_length)
 
     def skip(self, count: int) -> int:
-        """Pass over up to ``count`` items; returns how many, fewer only at the end.
+        """Pass over up to ``count`` items; return how many, fewer only at the end.
 
-        O(1) where items are looked up by index. Elsewhere functions of the pipeline are called where
-        later items depend on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or
-        where they carry state. They are also called before stages that take items to pass over them:
-        ``interleave``, ``unbatch``, ``map_batches``, ``bucket``, ``pack``, ``shuffle`` in a window, ``mix`` and
-        ``shard`` over a stream, and a ``prefetch`` whose thread runs, as it does from the first item on.
+        O(1) where items are looked up by index. Elsewhere, functions of the pipeline are still
+        called where later items depend on the calls: by ``filter``, ``flat_map``, ``scan``, maps
+        that drop items, and functions that carry state. Functions are also called before stages
+        that take items to pass over them: ``interleave``, ``unbatch``, ``map_batches``,
+        ``bucket``, ``pack``, ``shuffle`` in a window, ``mix`` and ``shard`` over a stream, and a
+        ``prefetch`` with a running thread, as from the first item on.
         """
         passed = self._moved(_skipped, count, int)
         self._running.due = self.step  # so that a recovery does not pass over these items again
@@ -251,28 +256,28 @@ class PipelineIterator(StageIterator[T]):
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any item, the epoch of the start.
 
-        It changes with the first item of the next epoch, not after the last item of this one. The
-        same is true after a resume.
+        The epoch changes with the first item of the next epoch, not after the last item of the
+        current epoch. The same is true after a resume.
         """
         here = self._running
         known = here.known_epoch
-        # After a resume the root may stand before the last item. After an error it may stand after it,
-        # as far as its workers were.
+        # After a resume the root may be positioned before the last item. After an error the root
+        # may be positioned after the last item, as far as the workers got.
         if known is not None and (known[0] == self.step or self._items is BROKEN):
             return known[1]
         return here.root.epoch
 
     @property
     def skipped(self) -> dict[str, int]:
-        """How many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path."""
+        """Items dropped in this epoch, by the path of each stage with ``on_error="skip"``."""
         return self._best_effort(lambda: skipped_items(self._stage, self._running.root), {})
 
     @property
     def digests(self) -> list[int]:
-        """For each source being read, a number that depends on its last items; 0 if unknown.
+        """For each source being read, a number computed from its last items; 0 if unknown.
 
-        At the same step they are equal in every iterator, unless a source delivers another order.
-        For a source before a prefetch the last items are those that the thread has read.
+        At the same step the digests are equal in every iterator, unless a source delivers another
+        order. For a source before a prefetch, the last items are the items read by the thread.
         """
         root = self._running.root
         return [one.digest for one in iterators(root) if isinstance(one, SourceIterator)]
@@ -305,15 +310,16 @@ class PipelineIterator(StageIterator[T]):
         return self._described(positions, step, 0)
 
     def state_after(self, count: int) -> tuple[State, int] | None:
-        """The state after up to ``count`` more items, and how many those are; nothing moves.
+        """The state after up to ``count`` more items, and the number of these items; nothing moves.
 
         O(1) where the last stage looks items up by index (`shuffle`, `skip`, `mix`, sources), also
-        through `map`. None for other stages, and behind one that resumes before its items (`SavedState`), as
-        `window` does: their state is known only by moving there. None after an error too.
+        through `map`. None for other stages, and after a stage that resumes before its items
+        (`SavedState`), such as `window`: such states are known only by moving. None after an error
+        too.
 
         Raises:
           InvalidArgument: if ``count`` is below 0, or an item is being computed.
-          InvalidType: if it is not an integer.
+          InvalidType: if ``count`` is not an integer.
         """
         count = check_int("count", count, minimum=0)
         items, step = self._items, self.step
@@ -325,15 +331,15 @@ class PipelineIterator(StageIterator[T]):
             return None
         positions, moved = found
         if moved and self._resumes_before:
-            return None  # the state tells the epoch of the item there
+            return None  # the state records the epoch of its last item, unknown without moving
         return self._described(positions, step + moved, 0), moved
 
     def set_state(self, state: State) -> None:
         """Continue at ``state``, whatever this iterator did before.
 
         Raises:
-          StateMismatch: if ``state`` does not fit, naming the stage and both values; this iterator
-            then stays where it was.
+          StateMismatch: if ``state`` does not fit, naming the stage and both values; the position
+            of this iterator is then unchanged.
           IteratorClosed: if this iterator was closed.
           InvalidArgument: if an item is being computed.
         """
@@ -353,16 +359,18 @@ class PipelineIterator(StageIterator[T]):
 
     @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
-        """`get_state` by the names of torch, for `torch.distributed.checkpoint` and whatever else knows them.
+        """`get_state` by the names of torch, for `torch.distributed.checkpoint` and similar tools.
 
-        Ranks that save it together keep the values of equal keys once. So there is the one key
-        ``"resumable"`` where all ranks have the same state. Where they own partitions, each partition has a key, such as
-        ``"partition/00007"``, and any number of ranks finds what it needs. Where the state is of
-        this rank alone, its key says so, as ``"rank/00003-of-00064"``. Each value is what `resumable.loads` reads.
+        Ranks saving together store the values of equal keys once. So the only key is
+        ``"resumable"`` where all ranks have the same state. Where ranks own partitions, each
+        partition has a key, such as ``"partition/00007"``, and any number of ranks finds the
+        partitions it needs. Where the state belongs to this rank alone, the key says so, as
+        ``"rank/00003-of-00064"``. `resumable.loads` reads each value.
 
         Raises:
-          ExternalStateError: as `get_state`; also if Accelerate would keep the state of rank 0 alone where those of
-            ranks differ, and if Lightning asks, which is a batch ahead.
+          ExternalStateError: as `get_state`; also if Accelerate would keep the state of rank 0
+            alone where the states of ranks differ, and if Lightning asks, because Lightning is a
+            batch ahead.
           UnencodableState: as `get_state`.
           InvalidArgument: as `get_state`.
 
@@ -380,13 +388,14 @@ class PipelineIterator(StageIterator[T]):
         """Continue at ``state_dict``, whatever this iterator did before.
 
         Args:
-          state_dict: that of an iterator, a `resumable_torch.ResumableDataLoader`, or of several ranks together. It
-            may have more partitions or ranks than are needed.
+          state_dict: from an iterator, from a `resumable_torch.ResumableDataLoader`, or from
+            several ranks together. Additional partitions and ranks are allowed.
 
         Raises:
-          StateMismatch: if it does not fit, also if a partition of this rank is missing, or if partitions are not
-            of one step. This iterator then stays where it was. Only a rank that has ended may be some steps
-            behind; this is checked where no stage upon the partitions has several inputs.
+          StateMismatch: if ``state_dict`` does not fit, if a partition of this rank is missing, or
+            if partitions are not of one step; the position of this iterator is then unchanged. Only
+            a finished rank may be some steps behind; the check is made where no stage after the
+            partitions has several inputs.
           IteratorClosed: if this iterator was closed.
           InvalidArgument: if an item is being computed.
         """
@@ -396,11 +405,11 @@ class PipelineIterator(StageIterator[T]):
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
         """Time the calls of `next`, `pull` and `skip` from now on, for `stats`.
 
-        An iterator that does not measure has no code for it in its item loop. One that does reads the clock
-        twice a call, at 0.3 to 0.5 microseconds. Memory is constant. It may be called again, and then does nothing.
+        Without `measure`, the item loop has no code for timing. With it, the clock is read twice a
+        call, at 0.3 to 0.5 microseconds. Memory is constant. Further calls do nothing.
 
         Args:
-          clock: seconds, never going back; replaced in tests.
+          clock: returns seconds and never goes back; replaced in tests.
 
         Raises:
           InvalidArgument: if an item is being computed.
@@ -414,46 +423,51 @@ class PipelineIterator(StageIterator[T]):
             raise _entered_twice()
         self._stopwatch = Stopwatch(clock, self._counted_before)
         if items is not BROKEN:
-            # Items that were prepared are prepared again, with timing; none of them has been taken.
+            # Prepared items are prepared again, with timing; none of the prepared items has been
+            # taken.
             self._running.prepared = min(self._running.prepared, self.step)
             self._items = UNPREPARED
 
     def stats(self) -> dict[str, Any]:
-        """How the run is doing, as a new dict of numbers; what is not known is left out.
+        """How the run is doing, as a new dict of numbers; unknown numbers are left out.
 
-        It may be called at any time, also from another thread, and takes up to 0.3 ms. It raises nothing: if
-        a number cannot be counted, it is left out, with one `RuntimeWarning`. The keys:
+        `stats` may be called at any time, also from another thread, and takes up to 0.3 ms. Nothing
+        is raised: a number that cannot be counted is left out, with one `RuntimeWarning`. The keys:
 
         - ``steps``: `step`, the items handed out since the very first start of the run.
-        - ``items``: those that this iterator has handed out, a batch being one item. In a loop of a
-          `Checkpointer` with ``stats=True``, also those before a resume, as for all counts below. After a change of
-          the number of ranks, ``steps`` counts on from the furthest rank, and ``items`` is what this one and those
-          that it follows have had.
-        - ``wait_seconds``, ``loop_seconds``: how long the caller was blocked in `next`, and how long it was
-          elsewhere between the first call and now; from `measure` on.
-        - ``wait_share``: the first of these as a part of both. It is the only number that says whether the loop
-          waits for its input: stages overlap with the loop and with each other.
-        - ``wait_p50``, ``wait_p95``, ``wait_p99``: so many percent of the calls took at most so many seconds,
-          within 3.2 %.
-        - ``inputs``: how many items each input of a `mix`, `concatenate` or `interleave` has given in its epoch, by
-          name or number; those of all ranks behind a `shard`, and those of this rank's partitions in a
-          `partition`. A mixture within another one has the name of that input and a slash before its names. An
-          input is left out if its number does not follow from the state: before a ``shuffle``, a ``window`` and a
-          ``cache``, before ``pack``, ``bucket`` and ``flat_map`` if the length of the mixture is unknown, and where
+        - ``items``: items handed out by this iterator, a batch being one item. In a loop of a
+          `Checkpointer` with ``stats=True``, items before a resume are included, as in all counts
+          below. After a change of the number of ranks, ``steps`` continues from the furthest rank,
+          and ``items`` counts the items of this rank and of its predecessors.
+        - ``wait_seconds``, ``loop_seconds``: how long the caller was blocked in `next`, and how
+          long the caller was elsewhere between the first call and now; from `measure` on.
+        - ``wait_share``: ``wait_seconds`` as a share of both. Only this number says whether the
+          loop waits for its input: stages overlap with the loop and with each other.
+        - ``wait_p50``, ``wait_p95``, ``wait_p99``: 50, 95 and 99 percent of the calls took at most
+          so many seconds, within 3.2 %.
+        - ``inputs``: items given by each input of a `mix`, `concatenate` or `interleave` in its
+          epoch, by name or number; after a `shard`, the items of all ranks; in a `partition`, the
+          items of this rank's partitions. Names of a mixture within another mixture are prefixed
+          with the name of that input and a slash. An input is left out if its number does not
+          follow from the state: before a ``shuffle``, a ``window`` and a ``cache``, before
+          ``pack``, ``bucket`` and ``flat_map`` if the length of the mixture is unknown, and where
           items of a mixture are dealt out to partitions.
-        - ``passes``: how often each of these inputs was gone through in that epoch, such as 1.37, if its
-          length is known.
-        - ``tokens``: the tokens of each input that `count_tokens` was told of.
-        - ``skipped``: how many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path.
-        - ``bytes_read``, ``requests``: bytes from remote file systems, and requests to these, of this
-          process. Local files are mapped, and worker processes count for themselves; neither is included.
-        - ``worker_restarts``: how often processes of workers were started again because one had died.
-        - ``cache_hits``, ``cache_misses``: parts of remote files that an `rs.FileCache` had, or had not.
+        - ``passes``: how often each of these inputs was read through in the same epoch, such as
+          1.37, if the length of the input is known.
+        - ``tokens``: tokens of each input, as passed to `count_tokens`.
+        - ``skipped``: items dropped in this epoch, by the path of each stage with
+          ``on_error="skip"``.
+        - ``bytes_read``, ``requests``: bytes from remote file systems and requests to remote file
+          systems, of this process. Not included are local files, which are mapped, and worker
+          processes, which count for themselves.
+        - ``worker_restarts``: how often worker processes were restarted because one had died.
+        - ``cache_hits``, ``cache_misses``: parts of remote files found, or not found, in an
+          `rs.FileCache`.
 
-        The last four groups count the whole process from when the iterator was made; the first iterator after an
-        index was built also counts what that has read. After an error or an
-        interrupt, and in another thread than the loop's, ``inputs`` and ``skipped`` may be those of an item shortly
-        before.
+        The last four groups count the whole process since the iterator was made; the first iterator
+        after an index was built also counts the reads for building the index. After an error or an
+        interrupt, and when called in another thread than the loop, ``inputs`` and ``skipped`` may
+        belong to an item shortly before.
 
         >>> mixed = iter(rs.mix({"web": rs.range(90), "math": rs.range(30)}, weights=[3, 1]))
         >>> items = [next(mixed) for _ in range(8)]
@@ -464,7 +478,7 @@ class PipelineIterator(StageIterator[T]):
         return self._stats()[0]
 
     def noted_stats(self) -> dict[str, Any]:
-        """`stats`, with ``of_rank``: the length of each input whose count is this rank's own, by name."""
+        """`stats`, with ``of_rank``: lengths of the inputs counted for this rank alone, by name."""
         stats, inputs = self._stats()
         return stats | {
             "of_rank": {name: one.length for name, one in inputs.items() if one.of_rank}
@@ -483,16 +497,17 @@ class PipelineIterator(StageIterator[T]):
     def count_tokens(self, tokens: Mapping[str, int]) -> None:
         """Add to the ``tokens`` of each input in `stats`.
 
-        Only the caller knows what a token is, and from which input it came, so this is called in the loop, with
-        the tokens of the item in work. In a loop of a `Checkpointer` with ``stats=True`` they are saved
-        with the step, and ``resumable top`` adds those of all ranks.
+        Only the caller knows the tokens of an item and the input the item came from, so the loop
+        calls `count_tokens` with the tokens of the item in work. In a loop of a `Checkpointer` with
+        ``stats=True`` the tokens are saved with the step, and ``resumable top`` adds up all ranks.
 
         Args:
-          tokens: how many more there are of each input, by its name; each at least 0.
+          tokens: further tokens of each input, by the name of the input; each number at least 0.
 
         Raises:
-          InvalidType: if ``tokens`` is no dict, a name no string, or a number no integer; then nothing is added.
-          InvalidArgument: if a number is below 0; then nothing is added.
+          InvalidType: if ``tokens`` is no dict, a name no string, or a number no integer; nothing
+            is added.
+          InvalidArgument: if a number is below 0; nothing is added.
 
         >>> iterator = iter(rs.range(9))
         >>> iterator.count_tokens({"web": 300, "math": 100})
@@ -513,7 +528,7 @@ class PipelineIterator(StageIterator[T]):
             self._tokens[name] = self._tokens.get(name, 0) + count
 
     def counters(self) -> RunCounters:
-        """What `stats` has from elsewhere than from a state, for `count_from` of an iterator that goes on."""
+        """The numbers in `stats` from outside the state, for `count_from` after a resume."""
         before = self._counted_before
         counts = counts_since(self._process_before, before.counts)
         counts["items"] = before.counts.get("items", 0) + self.step - self._items_from
@@ -524,11 +539,11 @@ class PipelineIterator(StageIterator[T]):
         return self._stopwatch.counters(counts)
 
     def count_from(self, counters: RunCounters) -> None:
-        """Add ``counters`` to those of this iterator; before `measure`."""
+        """Add ``counters`` to the counters of this iterator; call before `measure`."""
         self._counted_before = counters
 
     def _counted_in_state(self) -> tuple[Mapping[str, InputCount], Mapping[str, int]]:
-        """What the inputs of mixtures have given, and the dropped items, where the last item was handed out."""
+        """(items given by inputs of mixtures, dropped items), at the last item handed out."""
         here, items, step = self._running, self._items, self.step
         positions: Any = here.good[0]
         if items is not IN_USE and items is not BROKEN:
@@ -537,7 +552,7 @@ class PipelineIterator(StageIterator[T]):
                 positions = taken
         if positions is None:
             return {}, {}
-        plain = without_threads(self._stage)  # in which nothing runs ahead of the loop
+        plain = without_threads(self._stage)  # no stage of the copy runs ahead of the loop
         with closing(plain.start(here.epoch)) as root:
             root.set_state(positions)
             nothing: Mapping[Any, Any] = {}
@@ -549,8 +564,8 @@ class PipelineIterator(StageIterator[T]):
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable.
 
-        From another thread it also ends a wait for an item. A loop there may still get a few items
-        that were ready.
+        A call from another thread also ends a wait for an item. A loop in the waiting thread may
+        still get a few items, already prepared.
         """
         self._closed = True
         if self._items is not IN_USE and self._items is not BROKEN:
@@ -588,13 +603,13 @@ class PipelineIterator(StageIterator[T]):
         return state
 
     def _fingerprint_with(self, ahead: int) -> str:
-        """That of a state from which a resume draws ``ahead`` items again, so their groups must be equal."""
+        """Fingerprint of a state before ``ahead`` items drawn again, so groups must be equal."""
         return self._pipeline.fingerprint(relied_on_by(ahead, self._running.epoch))
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
     ) -> R:
-        """Move the root by ``move`` and return the result, in which ``length`` counts the items."""
+        """Move the root by ``move`` and return the result, whose items ``length`` counts."""
         count = check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
         items = self._items
         self._items = IN_USE
@@ -617,26 +632,26 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._explain(error)
             raise
-        here.source = None  # it is valid only until the next `pull`
+        here.source = None  # valid only until the next `pull`
         self.step += moved
         self._items = UNPREPARED
         return result
 
     def _prepare(self, items: Numbered) -> None:
-        """Prepare the next items when ``items`` has no more.
+        """Prepare the next items after ``items`` is exhausted.
 
         Raises:
           StopIteration: at the end of the epoch.
         """
         here = self._made_ready(items)
         if here.source is None:
-            self._items = BROKEN  # in case this is interrupted
+            self._items = BROKEN  # in case of an interrupt here
             # The source must not refer to this object: a cycle would keep the threads of a dropped
             # iterator running.
             here.source = iter(here.root.items())
         elif self.step < here.prepared:
             # Before Python 3.11, an interrupt during an exception may bypass the handler in
-            # `__next__`, which does this too.
+            # `__next__`, which does the same.
             self._items = items
             if self._stopwatch is not None:
                 self._stopwatch.end_call()
@@ -651,10 +666,10 @@ class PipelineIterator(StageIterator[T]):
         self._items = prepared
 
     def _made_ready(self, items: Numbered) -> _RunningRoot[T]:
-        """The running root for a call that begins, recovered if a call failed, with a new snapshot if one is due.
+        """The running root for a new call: recovered after a failed call, with a snapshot if due.
 
         Args:
-          items: what stood in ``_items`` before `IN_USE`.
+          items: the value of ``_items`` before `IN_USE`.
         """
         if items is IN_USE:
             raise _entered_twice()
@@ -689,7 +704,7 @@ class PipelineIterator(StageIterator[T]):
         self._running = _RunningRoot(root, before.epoch, before.good, self.step, before.known_epoch)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
-        """Refuse a call that began at ``step`` if the iterator has been moved since."""
+        """Refuse a call begun at ``step`` if the iterator has moved since."""
         if self._items is not items or self.step != step:
             raise _entered_twice() from None
 
@@ -703,17 +718,17 @@ class PipelineIterator(StageIterator[T]):
         return positions, self.step - step
 
     def _at_start(self, epoch: int) -> _Beginning[T]:
-        """The beginning of ``epoch``."""
+        """The start of ``epoch``."""
         root = self._stage.start(epoch)
         known_epoch = (0, root.epoch) if self._resumes_before else None
         running = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
         return self._pipeline.fingerprint(relied_on_by(0, epoch)), running, 0, UNPREPARED
 
     def _at_state(self, state: State) -> _Beginning[T]:
-        """Where ``state`` was saved.
+        """The position of ``state``.
 
         Raises:
-          StateMismatch: if it does not fit; nothing is left running.
+          StateMismatch: if ``state`` does not fit; nothing is left running.
         """
         saved = saved_position(self._stage, state)
         _, epoch, step, ahead, positions, reached = saved
@@ -726,12 +741,12 @@ class PipelineIterator(StageIterator[T]):
             reached = root.epoch
         known_epoch = None if reached is None else (step, reached)
         running = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)
-        # A state of a later epoch relies on more.
+        # A state of a later epoch relies on more fields.
         identified = self._pipeline.fingerprint(relied_on_by(0, epoch))
         return identified, running, step, BROKEN if ahead else UNPREPARED
 
     def _started(self, epoch: int, positions: Any) -> StageIterator[T]:
-        """A new root at ``positions``; nothing is left running if they are refused."""
+        """A new root at ``positions``; nothing is left running if ``positions`` are refused."""
         root = self._stage.start(epoch)
         try:
             root.set_state(positions)
@@ -742,14 +757,14 @@ class PipelineIterator(StageIterator[T]):
         return root
 
     def _explain(self, error: BaseException) -> None:
-        """Say in ``error``, which a call that moves has raised, where it comes from."""
+        """Add the stage and the item to ``error``, raised by a call that moves the iterator."""
         if self._stopwatch is not None:
             self._stopwatch.end_call()
         self._name_stage(error)
         note_failed_item(error, self._running.root)
 
     def _name_stage(self, error: BaseException) -> None:
-        """Add to a mismatch the name and the path of the stage that raised it."""
+        """Add the name and the path of the mismatching stage to ``error``."""
         if isinstance(error, StateMismatch) and not error.located:
             for stage, path in walk(self._stage):
                 if stage is error.stage:

@@ -1,9 +1,10 @@
-"""The form of a block of a stage's items where a function is given one: a list, or which columns."""
+"""The form of a block of a stage's items when passed to a function: a list, or certain columns."""
 
-# Items move in the form that costs least: as columns through a shuffle, as a list out of a thread, as both
-# where two inputs meet. So the form of a pulled block depends on prefetches, workers, and where a run was
-# resumed. What a function is called with, and what a batch is, must not depend on them. So each stage has a
-# `Layout`. A block is brought into it only when a function is given the block, or a batch is made of it.
+# Items move in the cheapest form: as columns through a shuffle, as a list out of a thread, as both
+# where two inputs meet. So the form of a pulled block depends on prefetches, workers, and the place
+# of a resume. Arguments of functions and forms of batches must not depend on these. So each stage
+# has a `Layout`. A block is converted only when the block is passed to a function, or made into a
+# batch.
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from .block import (
 
 
 class Layout(ABC):
-    """The form of a block of the items of a stage, and of a batch of them.
+    """The form of a block of the items of a stage, and of a batch of the items.
 
-    Both depend on the items alone, and not on the block in which they were moved. Moved columns that
-    have the form already are not copied.
+    Both depend on the items alone, and not on the block in which the items were moved. Moved
+    columns already in the right form are not copied.
     """
 
     @abstractmethod
@@ -39,15 +40,15 @@ class Layout(ABC):
 
     @abstractmethod
     def batch(self, moved: Block) -> Any:
-        """The items of ``moved``, at least one, as `batch` stacks them.
+        """The items of ``moved``, at least one, as stacked by `batch`.
 
         Raises:
-          MalformedItem: if they cannot be stacked.
+          MalformedItem: if the items cannot be stacked.
         """
 
     @abstractmethod
     def batches(self, moved: Iterator[Block]) -> Iterator[Any]:
-        """The batch of each of ``moved``, without a call of Python for most of them."""
+        """The batch of each of ``moved``, for most blocks without a call of Python."""
 
 
 class _Stacking(Layout):
@@ -77,10 +78,10 @@ class _Stacked(_Stacking):
 
 @final
 class ColumnsLike(Layout):
-    """Columns with the structure, the dtypes and the row shapes of others.
+    """Columns with the structure, the dtypes and the row shapes of other columns.
 
     Args:
-      columns: an array of shape (n, ...), or a dict or tuple of columns. They are not kept.
+      columns: an array of shape (n, ...), or a dict or tuple of columns. The columns are not kept.
     """
 
     def __init__(self, columns: Block) -> None:
@@ -98,10 +99,10 @@ class ColumnsLike(Layout):
 
 @final
 class BatchesOf(_Lists):
-    """Lists of batches that the library has stacked, so that the layout of their rows is known.
+    """Lists of batches stacked by the library, so that the layout of the rows is known.
 
     Args:
-      rows: the layout of the items that were stacked.
+      rows: the layout of the stacked items.
     """
 
     def __init__(self, rows: Layout) -> None:
@@ -109,15 +110,15 @@ class BatchesOf(_Lists):
 
 
 LISTS: Final[Layout] = _Lists()
-"""A block is a list of items; a batch is what stacking makes of them."""
+"""A block is a list of items; a batch is the stack of the items."""
 STACKED: Final[Layout] = _Stacked()
-"""A block is the batch of its items: columns, of which some may be lists. Items that cannot be stacked stay a list."""
+"""A block is the batch of its items: columns, some maybe lists; a list if stacking fails."""
 INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
 """A block and a batch are an int64 array of shape (n,)."""
 
 
 def common_layout(layouts: Sequence[Layout]) -> Layout:
-    """The layout that all ``layouts`` (one or more) share; `LISTS` if they differ."""
+    """The common layout of ``layouts`` (one or more); `LISTS` if layouts differ."""
     first = layouts[0]
     others = [one for one in layouts if one is not first]
     return first if all(_alike(one, first) for one in others) else LISTS
@@ -132,17 +133,17 @@ def _alike(one: Layout, other: Layout) -> bool:
 
 
 def stacked_layout(rows: Layout) -> Layout:
-    """The layout of batches that are stacked out of items with the layout ``rows``."""
+    """The layout of batches stacked from items with the layout ``rows``."""
     return LISTS if isinstance(rows, _Lists) else BatchesOf(rows)
 
 
 def rows_layout(batches: Layout) -> Layout:
-    """The layout of the rows of batches that have the layout ``batches``."""
+    """The layout of the rows of batches with the layout ``batches``."""
     return batches.rows if isinstance(batches, BatchesOf) else LISTS
 
 
 def joined_layout(layouts: dict[Any, Layout] | list[Layout]) -> Layout:
-    """The layout of items that are dicts or tuples of one item of each of ``layouts``."""
+    """The layout of dicts or tuples with one item of each of ``layouts``."""
     parts = list(layouts.values() if isinstance(layouts, dict) else layouts)
     if any(isinstance(part, _Lists) for part in parts):
         return LISTS

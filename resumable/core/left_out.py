@@ -1,7 +1,7 @@
-"""Which items of an order are left out, and which remain."""
+"""The items left out of an order, and the remaining items."""
 
-# An order may be endless, such as a mix of repeated corpora. So a `LeftOut` tells how many items before an index
-# are left out, rather than listing all of them.
+# An order may be endless, such as a mix of repeated corpora. So a `LeftOut` returns how many items
+# before an index are left out, rather than listing all left-out items.
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from .block import NO_INDICES, Indices
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 KEPT_EPOCHS: Final = 8
-"""Epochs of which it is kept at a time what is left out."""
+"""Number of epochs whose left-out items are kept at a time."""
 MOST_LISTED: Final = 1 << 25
-"""The most left-out items that are listed: a list of so many takes 256 MiB."""
+"""The most left-out items to list: a list of so many items takes 256 MiB."""
 LOOKED_AT_ONCE: Final = 1 << 16
-"""The most consecutive items that are looked at together to see which of them remain."""
+"""The most consecutive items examined together for remaining items."""
 FEWEST_AT_ONCE: Final = 64
 GUESSES: Final = 8
-"""How often a guessed index is improved before it is searched for. This suffices where few items are left out."""
+"""Improvements of a guessed index before a search; enough where few items are left out."""
 
 
 class LeftOut(ABC):
     """The items of an order that are left out.
 
     Attributes:
-      total: how many; infinite if they do not end.
-      alike: whether there are as many in every epoch.
+      total: number of left-out items; infinite if endless.
+      alike: whether every epoch has the same number.
     """
 
     total: int | float
     alike: bool = True
 
     def can_be_listed(self, stop: float = math.inf) -> bool:
-        """Whether those before ``stop`` are few enough to be listed by `up_to`."""
+        """Whether the left-out items before ``stop`` are few enough for `up_to`."""
         if self.total <= MOST_LISTED:
             return True
         return stop < math.inf and self.before(int(stop)) <= MOST_LISTED
 
     @abstractmethod
     def before(self, index: int) -> int:
-        """How many of the items before ``index`` are left out."""
+        """Number of left-out items before ``index``."""
 
     @abstractmethod
     def among(self, indices: Indices) -> Mask:
@@ -56,14 +56,14 @@ class LeftOut(ABC):
 
     @abstractmethod
     def up_to(self, stop: int) -> Indices:
-        """The indices before ``stop`` of the items that are left out, ascending; shape (n,)."""
+        """The indices before ``stop`` of the left-out items, ascending; shape (n,)."""
 
     def kept_before(self, index: int) -> int:
-        """How many of the items before ``index`` remain."""
+        """Number of remaining items before ``index``."""
         return index - self.before(index) if index else 0
 
     def remaining(self, places: Indices) -> Indices:
-        """The index of each of ``places`` among the items that remain; both of shape (n,)."""
+        """The index of each of ``places`` among the remaining items; both of shape (n,)."""
         order = np.argsort(places, kind="stable")
         ascending = places[order]
         found = np.empty_like(places)
@@ -89,7 +89,7 @@ class LeftOut(ABC):
 
     def _index_of(self, place: int) -> int:
         """`remaining` for one place."""
-        # Invariant: `index` is at most the index that is looked for.
+        # Invariant: `index` is at most the index searched for.
         index = place
         for _ in range(GUESSES):
             guess = place + self.before(index + 1)
@@ -99,7 +99,8 @@ class LeftOut(ABC):
         step = 1
         while self.kept_before(index + step) <= place:
             index, step = index + step, 2 * step
-        # Invariant: at most `place` of the items before `index` remain, and more of those before `index + step`.
+        # Invariant: at most `place` of the items before `index` remain, and more of the items
+        # before `index + step`.
         while step > 1:
             half = step // 2
             if self.kept_before(index + half) <= place:
@@ -111,12 +112,12 @@ class LeftOut(ABC):
 
 @final
 class AtPlaces(LeftOut):
-    """Items that are left out at some indices.
+    """Items left out at some indices.
 
     Args:
-      count: how many.
-      places: returns their indices, in any order, shape (count,); it is called once, when they are needed.
-      alike: whether there are as many in every epoch.
+      count: number of left-out items.
+      places: returns the indices, in any order, shape (count,); called once, when needed.
+      alike: whether every epoch has the same number.
     """
 
     NOTHING: ClassVar[AtPlaces]
@@ -133,12 +134,12 @@ class AtPlaces(LeftOut):
 
     @cached_property
     def places(self) -> Indices:
-        """Their indices, ascending; shape (total,)."""
+        """The indices of the left-out items, ascending; shape (total,)."""
         return np.sort(self._unordered()) if self.total else NO_INDICES
 
     @cached_property
     def _before_gaps(self) -> Indices:
-        """How many items remain before each one that is left out, ascending."""
+        """Number of remaining items before each left-out item, ascending; shape (total,)."""
         return self.places - np.arange(len(self.places))
 
     def before(self, index: int) -> int:
@@ -169,7 +170,7 @@ AtPlaces.NOTHING = AtPlaces.of(NO_INDICES)
 
 
 def _follow_each_other(numbers: Indices) -> bool:
-    """Whether each of ``numbers``, shape (n,), is one more than the one before; False if there are none."""
+    """Whether ``numbers``, shape (n,), ascend by 1; False if empty."""
     if not len(numbers) or int(numbers[-1]) - int(numbers[0]) != len(numbers) - 1:
         return False
     return not np.any(np.diff(numbers) != 1)
@@ -181,7 +182,7 @@ def _counts_up_to(ascending: Indices, numbers: Indices) -> Indices:
     if not _follow_each_other(numbers):
         counts: Indices = np.searchsorted(ascending, numbers, side="right")
         return counts
-    # For consecutive numbers it takes a tenth of the time to count those that lie between them.
+    # For consecutive numbers, counting the entries between them takes a tenth of the time.
     before, until = np.searchsorted(ascending, [first, last], side="right").tolist()
     added = np.bincount(ascending[before:until] - first, minlength=len(numbers))
     added[0] += before

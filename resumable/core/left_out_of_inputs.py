@@ -1,4 +1,4 @@
-"""What is left out of orders that are made of several: of inputs that take turns, or of epochs."""
+"""The items left out of composed orders: of inputs that take turns, or of epochs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .orders import TurnOrder
 
 @final
 class OfInputs(LeftOut):
-    """Items of several inputs, each of which has items that are left out.
+    """Items of several inputs with left-out items.
 
     Args:
-      inputs: the items of each that are left out.
+      inputs: the left-out items of each input.
       length: number of items.
       turns: returns the input of each item.
       alike: whether all epochs have the same items of each input.
@@ -39,7 +39,7 @@ class OfInputs(LeftOut):
         self._length = length
         self._turns = turns
         self.total = 0
-        # One that has none in this epoch may have some in another.
+        # An input without left-out items in this epoch may have some in another epoch.
         self.alike = alike and all(one.alike for one in inputs)
         if self._having:
             self.total = math.inf if length == math.inf else self.before(int(length))
@@ -70,12 +70,12 @@ class OfInputs(LeftOut):
 
 @final
 class LeftOutInEpochs(LeftOut):
-    """Items of several epochs, in each of which some are left out.
+    """Items of several epochs with left-out items.
 
     Args:
       runs: where the epochs lie among all items.
-      kept: how many items remain in an epoch of each run.
-      in_epoch: returns what is left out in an epoch, counted from that of the first item.
+      kept: number of remaining items in an epoch of each run.
+      in_epoch: returns the left-out items of an epoch, counted from the epoch of the first item.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LeftOutInEpochs(LeftOut):
         self._kept = EpochRuns(runs.firsts, kept, runs.epochs)
         self._in_epoch = lru_cache(KEPT_EPOCHS)(in_epoch)
         self.total = 0
-        self._spans = list[tuple[int, float]]()  # of epochs in which some are left out
+        self._spans = list[tuple[int, float]]()  # of epochs with left-out items
         stops = [*runs.firsts[1:], runs.epochs]
         for first, stop, remaining in zip(runs.firsts, stops, kept, strict=True):
             if left_out := runs.length_of(first) - remaining:
@@ -134,7 +134,7 @@ class LeftOutInEpochs(LeftOut):
 
 
 def _each(epochs: Indices) -> Iterator[tuple[int, Mask | slice]]:
-    """The different ones of ``epochs``, shape (n,), and where each of them is."""
+    """The distinct values of ``epochs``, shape (n,), each with its places."""
     if len(epochs) and (epochs[0] == epochs).all():
         yield int(epochs[0]), slice(None)
         return

@@ -1,4 +1,4 @@
-"""What the library's stages say of themselves, found by the names that fingerprints have."""
+"""Facts about the library's stages, found by the names in fingerprints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .stage import Stage
 
 
 def library_stage(name: str) -> type[Stage[Any]] | None:
-    """The loaded stage of the library with this name; None if there is none. Those of users may share a name."""
+    """The loaded stage of the library named ``name``, or None. Stages of users may share a name."""
     waiting: list[type[Any]] = [Stage]
     while waiting:
         kind = waiting.pop()
@@ -20,13 +20,13 @@ def library_stage(name: str) -> type[Stage[Any]] | None:
 
 
 def changes_of(name: str) -> RunChanges:
-    """What may change in a run of the stages with this name."""
+    """The permitted changes in a run of the stages named ``name``."""
     kind = library_stage(name)
     return NO_CHANGES if kind is None else kind._run_changes
 
 
 def names_rank(name: str, field: str) -> bool:
-    """Whether a field of the stages with this name says which rank saved a state."""
+    """Whether a field of the stages named ``name`` identifies the rank that saved a state."""
     kind = library_stage(name)
     if kind is None:
         return False

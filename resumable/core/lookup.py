@@ -1,11 +1,11 @@
 """Motion over a random-access stage: one integer position."""
 
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
-# permutation costs about 12 ns an index in blocks of 65,536 and fifty times that in blocks of
-# 256. Items run ahead only where computing them has no effects: numbers that are pure arithmetic, and
-# the pages of files. No function of the user is called before its item is asked for. A stage that
-# makes its items from the items of other stages prepares a `PreparedItems`, so that their indices run
-# ahead too.
+# permutation costs about 12 ns an index in blocks of 65,536 and fifty times as much in blocks of
+# 256. Items run ahead only where computing an item has no effects: numbers that are pure
+# arithmetic, and the pages of files. No function of the user is called before its item is asked
+# for. A stage whose items are made of items of other stages prepares a `PreparedItems`, so that the
+# indices of the other stages run ahead too.
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LookedUp(Stage[T]):
-    """A stage that is iterated by looking its items up by index, wherever it has random access.
+    """A stage iterated by looking up items by index, wherever the stage has random access.
 
-    The stages before it then do not move and save nothing. A subclass that also takes streams
-    overrides `start`.
+    Earlier stages then do not move and save nothing. A subclass that also takes streams overrides
+    `start`.
     """
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
@@ -72,10 +72,10 @@ class LookedUp(Stage[T]):
 
 
 def check_no_threads(stage: Stage[Any], advice: str) -> None:
-    """Refuse a stage that looks items up by index over one that runs ahead.
+    """Refuse a stage that looks items up by index over a stage that runs ahead.
 
     Raises:
-      InvalidArgument: naming both, with ``advice``.
+      InvalidArgument: naming both stages, with ``advice``.
     """
     waiting = list(stage.inputs)
     while waiting:
@@ -86,12 +86,12 @@ def check_no_threads(stage: Stage[Any], advice: str) -> None:
                 "before it would run without its threads or processes, got "
                 f"{upstream!r}; {advice}"
             )
-        if not isinstance(upstream, LookedUp):  # it has checked the stages before it
+        if not isinstance(upstream, LookedUp):  # a `LookedUp` has checked the stages before it
             waiting += upstream.inputs
 
 
 def looks_up(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` looks its items up by index, so that those before it save nothing."""
+    """Whether ``stage`` looks items up by index, so that earlier stages save nothing."""
     return isinstance(stage, LookedUp) and stage.random_access
 
 
@@ -103,7 +103,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     def __init__(self, stage: Stage[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        # `_base` holds the items; the maps lead from our indices to its indices.
+        # `_base` holds the items; the maps lead from indices of this stage to indices of `_base`.
         indexed = by_index(stage, epoch)
         self._indexed = indexed
         self._base, self._maps = indexed.flattened()
@@ -112,19 +112,22 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))
-        # It knows what of the files is in memory, unlike those of another start.
+        # This `needs` knows which data of the files is in memory; the `needs` of another start does
+        # not.
         self._needs = indexed.needs
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
         self._last_block_short = False  # the last block of `blocks` will have fewer items
-        # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
-        # its prepared items there if it prepares some.
+        # The indices of `_base` for the positions [_block_start, _block_start + len(_block)) of
+        # this iterator, and the prepared items of `_base` at the positions, if `_base` prepares
+        # items.
         self._block = NO_INDICES
         self._block_start = 0
         self._prepared: PreparedItems[T] | None = None
-        # The epoch of the items from a place up to another, as far as it was asked for.
+        # (place, stop, epoch): the items from place to stop have the epoch, as far as it was asked
+        # for.
         self._of_epoch = 0, 0, epoch
         # Last, since another thread may ask at once.
         if self._needs is not None:
@@ -199,7 +202,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._at_end = True
 
     def ahead(self, offsets: Indices) -> PreparedItems[T]:
-        """The items ``offsets`` places after the next one, shape (n,); nothing moves."""
+        """The items ``offsets`` places after the next item, shape (n,); nothing moves."""
         indices = offsets + self.position
         for index_map in self._maps:
             indices = index_map(indices)
@@ -207,7 +210,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     @property
     def left(self) -> int:
-        """How many items are still to come."""
+        """Number of items still to come."""
         return self._length - self.position
 
     def state_at(self, offset: int) -> tuple[State, int]:
@@ -222,7 +225,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         return record_at(stage, self._epoch, self.position - back)
 
     def _reached(self) -> Iterator[Reach]:
-        # Whoever was at the end may have seen it.
+        # An iterator at the end may have seen the end.
         return reached_by_index(self._stage, self.position + (self.position == self._length))
 
     def get_state(self) -> State:
@@ -237,7 +240,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     @property
     def at_end(self) -> bool:
-        """Whether the end was reached: by `items` and `blocks`, or by a last block that is short."""
+        """Whether the end was reached: by `items` and `blocks`, or by a short last block."""
         return self._at_end or (self._last_block_short and self.position == self._length)
 
     @property
@@ -247,7 +250,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last item; before any, the first one."""
+        """The epoch of the last item; before any item, the first epoch."""
         position = self.position
         return self.epoch_at(position - 1) if position else self.first_epoch
 
@@ -276,11 +279,14 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         return found.epoch
 
     def horizon(self, most: int) -> int:
-        """How many of the next items need about ``most`` items of the sources, at least 1."""
+        """Number of next items that need about ``most`` items of the sources, at least 1."""
         return self._indexed.items_within(most)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """What the items from ``start`` to ``stop`` need of files, counted from the next one, up to the end of the next epoch."""
+        """Needs of the items from ``start`` to ``stop``, to the end of the next epoch at most.
+
+        Items are counted from the next item.
+        """
         length, position = self._length, self.position
         begin, end = position + start, min(position + stop, 2 * length)
         while begin < end and length:
@@ -311,9 +317,9 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def _cursors(self) -> Iterator[Iterator[Any]]:
         """Iterators with one entry for each item, for `items` to chain.
 
-        An entry is an index of `_base`. If `_base` prepares items, it is an iterator that gives the
-        item next. If computing items has no effects, it is the item itself. `chain` needs no Python
-        code for an item, and the number of entries left gives the position.
+        An entry is an index of `_base`. If `_base` prepares items, the entry is an iterator whose
+        next item is wanted. If computing items has no effects, the entry is the item itself.
+        `chain` needs no Python code for an item, and the number of entries left gives the position.
         """
         size = self._first_block
         while self._end < self._length:
@@ -325,7 +331,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._at_end = True
 
     def _run(self, count: int) -> Iterable[Any]:
-        """The next ``count`` entries for `_cursors`; all the rest where a range has them."""
+        """The next ``count`` entries for `_cursors`; all remaining entries of a range."""
         base = self._base
         if self._plain:
             return (base.arithmetic_range or range)(self._end, self._length)
@@ -354,7 +360,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
 
 
 def looked_up_for(iterator: StageIterator[Any]) -> IndexedIterator[Any] | None:
-    """What looks up one item for each of ``iterator``, which may be this itself; None if nothing does."""
+    """The iterator that looks up one item for each of ``iterator``, maybe itself; None if none."""
     if iterator.state_at(0) is None:
         return None
     while not isinstance(iterator, IndexedIterator):

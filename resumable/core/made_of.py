@@ -1,6 +1,6 @@
-"""Where the item at an index comes from: its epoch, and the record of its source."""
+"""The epoch of the item at an index, and the record of its source."""
 
-# No iterator keeps such numbers: an order is arithmetic, so they are computed when they are asked for.
+# No iterator keeps epochs or records: an order is arithmetic, so both are computed when asked for.
 # Stages are not imported here, since iterators use these functions.
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class EpochAt(NamedTuple):
     """The epoch of an item.
 
     Attributes:
-      epoch: its number.
+      epoch: number of the epoch.
       ascending: whether no later item belongs to an earlier epoch.
     """
 
@@ -26,14 +26,14 @@ class EpochAt(NamedTuple):
 
 
 def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
-    """The epoch of the item at ``index``, or of the last of its inputs; None if all items are in one epoch.
+    """The epoch of the item at ``index``, or of its last input; None if all items are in one epoch.
 
-    If a repeat stands within a repeat, the inner one decides.
+    For a repeat within a repeat, the inner repeat decides.
 
     Args:
       stage: has random access.
-      epoch: of ``stage``.
-      index: of the item.
+      epoch: epoch of ``stage``.
+      index: index of the item.
     """
     found, ascending = None, True
     while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:
@@ -50,7 +50,7 @@ def epoch_at(stage: Any, epoch: int, index: int) -> EpochAt | None:
 
 
 def first_epoch(stage: Any, epoch: int) -> int | None:
-    """The first epoch of the inputs of the items, at least one; None if all items are in one epoch."""
+    """The first epoch of the inputs of at least one item; None if all items are in one epoch."""
     found = None
     while (relation := stage.relation(epoch)) is not None and relation.has_epoch_of_input:
         if isinstance(relation, Repeated):
@@ -62,14 +62,14 @@ def first_epoch(stage: Any, epoch: int) -> int | None:
 
 
 def record_at(stage: Any, epoch: int, index: int) -> SourceItem | None:
-    """The record that the item at ``index`` is made of; None if it is made of several, or that is unknown.
+    """The record that the item at ``index`` is made of; None if unknown or several.
 
-    After stages that join inputs it is the item of the last of these.
+    After stages that join inputs: the item of the last joining stage.
 
     Args:
       stage: has random access.
-      epoch: of ``stage``.
-      index: of the item.
+      epoch: epoch of ``stage``.
+      index: index of the item.
     """
     place = index
     while (relation := stage.relation(epoch)) is not None:

@@ -1,7 +1,8 @@
-"""Merge the states that the ranks of a run saved at one step into the state of the whole."""
+"""Merge the states saved by the ranks of a run at one step into the state of the whole run."""
 
-# Ranks that own partitions have different states, each with the states of its own partitions. All other
-# states are equal on all ranks at one step. For example, a `shard` saves a position in the order of all ranks.
+# Ranks that own partitions have different states, each with the states of the rank's own
+# partitions. All other states are equal on all ranks at one step. For example, a `shard` saves a
+# position in the order of all ranks.
 
 from __future__ import annotations
 
@@ -25,25 +26,27 @@ from ..state.value import LARGEST_COUNT, State, freeze, unpack_count
 from .differing import difference
 
 BEFORE: Final = 30
-"""How much is shown of fingerprints, before and after the place where they differ."""
+"""Number of characters shown of fingerprints, before and after the first difference."""
 
 
 def merge_states(states: Iterable[State]) -> State:
     """The state of a whole run, merged from the states that its ranks saved at the same step.
 
-    The result resumes the pipeline with any number of ranks. It is linear in the size of the states.
-    If some ranks are missing, it has only the partitions of the others. Its ``step`` is the one of the
-    furthest rank. Only a rank whose partitions have ended may have a smaller one.
+    The merged state resumes the pipeline with any number of ranks. Its size is linear in the size
+    of the states. If ranks are missing, only the partitions of the given ranks are included.
+    ``step`` is the step of the furthest rank. Only a rank whose partitions have ended may have a
+    smaller step.
 
     Args:
       states: of the same pipeline, at least one; in any order.
 
     Raises:
-      InvalidArgument: if there is none.
-      InvalidType: if ``states`` are not several states.
-      StateMismatch: if they belong to different pipelines, epochs or steps, if one was saved after an
-        error, or if they differ where no partitions are, naming the place and both values: the ranks
-        were then not at the same step, or a stage after the partitions keeps items of its rank.
+      InvalidArgument: if ``states`` is empty.
+      InvalidType: if ``states`` is not a list of states.
+      StateMismatch: if the states belong to different pipelines, epochs or steps, if a state was
+        saved after an error, or if states differ outside partitions, naming the place and both
+        values: the ranks were then not at the same step, or a stage after the partitions keeps
+        items of its rank.
 
     >>> numbers = rs.range(9).partition(4, lambda part: part.filter(lambda n: n % 3))
     >>> iterators = [iter(numbers.shard(rank, 2)) for rank in range(2)]
@@ -63,10 +66,10 @@ def merge_states(states: Iterable[State]) -> State:
 
 
 def merge_owner_states(states: Iterable[State]) -> State:
-    """What `merge_states` returns, for states of owners of partitions, whose steps may differ.
+    """`merge_states` for states of owners of partitions, whose steps may differ.
 
-    Owners need not be at the same step. A state taken after the last item of an owner may not say yet
-    that its partitions have ended.
+    Owners need not be at the same step. A state taken after the last item of an owner may not show
+    yet that the owner's partitions have ended.
 
     Raises:
       InvalidArgument, InvalidType, StateMismatch: as `merge_states`, but not for different steps.
@@ -75,11 +78,11 @@ def merge_owner_states(states: Iterable[State]) -> State:
 
 
 def _checked_states(states: Iterable[State]) -> list[State]:
-    """Copies of ``states`` if they may be those of pipelines.
+    """Copies of ``states`` if each may be a state of a pipeline.
 
     Raises:
-      InvalidType: if they are not several.
-      StateMismatch: if one is no state.
+      InvalidType: if ``states`` is not a list of states.
+      StateMismatch: if an entry is no state.
     """
     if isinstance(states, Mapping) or not isinstance(states, Iterable):
         raise InvalidType(
@@ -89,18 +92,18 @@ def _checked_states(states: Iterable[State]) -> list[State]:
 
 
 def _merge(states: list[State]) -> State:
-    """The states as one, if they are of one pipeline and epoch; the largest of their steps is its step."""
+    """One state for ``states`` of one pipeline and epoch, with the largest of the steps."""
     if not states:
         raise InvalidArgument("states must be those of one rank or more, got none")
     first = states[0]
     for number, other in enumerate(states):
-        if other["epoch"] != first["epoch"]:  # which may be in the fingerprint too
+        if other["epoch"] != first["epoch"]:  # the fingerprint may contain the epoch too
             raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
         if other["fingerprint"] != first["fingerprint"]:
             raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))
     places = {(state["ahead"], state["step"]) for state in states}
     if len(places) > 1 and any(ahead for ahead, _ in places):
-        # Its items would have to be drawn again by the rank that saved it.
+        # Only the rank that saved the state could draw its items again.
         raise StateMismatch(
             "a state that was saved after an error cannot be joined with others; go on for one "
             "item before the state is taken"
@@ -120,7 +123,7 @@ def _merge(states: list[State]) -> State:
 
 
 def _has_ended(value: Any) -> bool:
-    """Whether somewhere in ``value`` all partitions of a rank have ended."""
+    """Whether all partitions of a rank have ended, anywhere in ``value``."""
     ends = (found["ended"] for found in states_of_partitions(value))
     return any(
         isinstance(each, list) and each and all(one is True for one in each) for each in ends
@@ -128,7 +131,7 @@ def _has_ended(value: Any) -> bool:
 
 
 def _checked(state: Any) -> State:
-    """A copy of ``state`` if it may be that of a pipeline."""
+    """A copy of ``state`` if it may be a state of a pipeline."""
     try:
         state = freeze(state)
     except UnencodableState as error:
@@ -204,7 +207,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismatch:
-    """The error for two states, each given with its number, that differ in their fingerprints."""
+    """The error for two (number, fingerprint) pairs of states with different fingerprints."""
     if found := difference(one[1], other[1]):
         told = found.describe(f"state {one[0]}", f"state {other[0]}")
         cause = "" if found.names_rank else "; are they of different pipelines?"
@@ -218,7 +221,7 @@ def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismat
 
 
 def _different(path: str, one: tuple[int, Any], other: tuple[int, Any]) -> StateMismatch:
-    """The error for a place at which two states, each given with its number, differ."""
+    """The error for two (number, value) pairs of states that differ at ``path``."""
     shown = " and ".join(f"{shorten(value)} in state {number}" for number, value in (one, other))
     return StateMismatch(
         f"the states of the ranks differ: {path} is {shown}; were they saved at different steps, or "

@@ -1,4 +1,4 @@
-"""A place at which a pipeline does not fit a saved run, and its text in errors."""
+"""A mismatch between a pipeline and a saved run, and its text in errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LONGEST_VALUE: Final = 200
 
 
 class Rule(Enum):
-    """What does not hold where a pipeline does not fit a saved run."""
+    """The rule broken where a pipeline does not fit a saved run."""
 
     READABLE = auto()
-    """The fingerprint is one of this library's."""
+    """The fingerprint was written by this library."""
     STAGE = auto()
     """The same stage stands at each place."""
     VERSION = auto()
@@ -26,7 +26,7 @@ class Rule(Enum):
     FIELD = auto()
     """An argument is equal."""
     CONTENT = auto()
-    """Data are the same, and the state is of this rank; ``reason`` says how they differ."""
+    """Data are the same, and the state is of this rank; ``reason`` gives the difference."""
     INPUTS = auto()
     """A stage has as many inputs."""
     ARGUMENT = auto()
@@ -38,21 +38,21 @@ class Rule(Enum):
 @final
 @dataclass(frozen=True)
 class Mismatch:
-    """A place at which a pipeline does not fit a saved run.
+    """A place where a pipeline does not fit a saved run.
 
     Attributes:
-      rule: what does not hold.
+      rule: the broken rule.
       path: of the stage.
       stage: the name of the stage.
       argument: as users write it, for `Rule.FIELD`.
       saved: the saved value; the number of inputs, the name or the version of the stage.
       present: the value in the pipeline.
       reason: the likely cause.
-      of_rank: whether the value says which items belong to which rank.
+      of_rank: whether the value decides which items belong to which rank.
       whole_run: whether the value is fixed for all epochs of a run.
       change: how the argument may change, for `Rule.ARGUMENT` and `Rule.EPOCHS`.
       within: why the pipelines of an epoch differ, for `Rule.EPOCHS`.
-      try_before: before which stages a `by_epoch` would say more; None where none may stand.
+      try_before: the stages before which a `by_epoch` would give more details; None if not allowed.
     """
 
     rule: Rule
@@ -70,7 +70,7 @@ class Mismatch:
 
     @property
     def says_where(self) -> bool:
-        """Whether it says from which position on the pipeline may differ."""
+        """Whether the text gives the position from which the pipeline may differ."""
         return self.rule is Rule.EPOCHS or (
             self.rule is Rule.ARGUMENT and self.change is not None and not self.change.is_fixed
         )
@@ -166,6 +166,6 @@ _TEXTS: Final[dict[Rule, Callable[[Mismatch], str]]] = {
 
 
 def cut(value: Any, shown: Callable[[Any], str] = str) -> str:
-    """``value`` of a saved state as text for a message, cut if it is long."""
+    """``value`` of a saved state as text for a message, cut if long."""
     text = shown(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."

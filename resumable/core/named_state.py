@@ -1,4 +1,4 @@
-"""The state of an iterator by the keys under which ranks save it together."""
+"""The state of an iterator by the keys under which ranks save states together."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from .stage import Stage
 
 
 def named_by(stage: Stage[Any], state: State) -> dict[str, bytes]:
-    """``state`` of an iterator over ``stage``: for all ranks, for each partition, or for this rank."""
+    """``state`` of an iterator over ``stage``: for all ranks, each partition, or this rank."""
     own = _key_of_rank(stage)
     return named(state) if own is None else {own: dumps_frozen(state)}
 
 
 def state_for(stage: Stage[Any] | None, state_dict: Any) -> State:
-    """The state that an iterator over ``stage`` goes on at.
+    """The state at which an iterator over ``stage`` resumes.
 
     Args:
-      stage: the last stage; None if it is not known. Then the steps of partitions are not compared.
-      state_dict: what ranks have saved together, or one of them; it may have more than is needed.
+      stage: the last stage; None if unknown. Then the steps of partitions are not compared.
+      state_dict: saved by all ranks together, or by a rank; additional keys are allowed.
 
     Raises:
-      StateMismatch: if it has no states, not that of this rank, or partitions of different pipelines or steps.
+      StateMismatch: if ``state_dict`` has no states, or not the state of this rank, or has
+        partitions of different pipelines or steps.
     """
     states = states_in(state_dict)
     if KEY in states:

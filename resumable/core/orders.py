@@ -1,4 +1,4 @@
-"""Lengths, and what a relation asks of the order of a stage."""
+"""Lengths, and the protocols that a relation requires of the order of a stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Length: TypeAlias = int | float | None
 
 
 def countable(length: int | float) -> int:
-    """``length``, where an endless epoch counts as one of 2**62 items."""
+    """``length``, where an endless epoch counts as 2**62 items."""
     return int(min(length, MOST_ITEMS))
 
 
@@ -43,25 +43,25 @@ class Order(Protocol):
 
 
 class Remains(Protocol):
-    """The items that remain where others are left out."""
+    """The items that remain after others are left out."""
 
     length: int | float
 
     def index_of(self, place: int) -> int:
-        """The index among all items of one that remains."""
+        """The index among all items of the remaining item ``place``."""
 
     def indices_of(self, places: Indices) -> Indices:
-        """`index_of` for several; both of shape (n,)."""
+        """`index_of` for several places; both of shape (n,)."""
 
 
 class TurnOrder(Protocol):
     """The input of each output."""
 
     def items_of(self, outputs: Indices) -> tuple[Indices, Indices]:
-        """The input of each output, and its index there; all of shape (n,)."""
+        """The input of each output, and the item's index in the input; all of shape (n,)."""
 
     def turns_before(self, count: int) -> Sequence[int | float]:
-        """How many items of each input come before output ``count``; one more than all if its end was seen."""
+        """Items of each input before output ``count``; all items plus 1 if the end was seen."""
 
     def turn_of(self, number: int, item: int) -> int:
-        """The output that ``item`` of input ``number`` is."""
+        """The output made from ``item`` of input ``number``."""

@@ -1,4 +1,4 @@
-"""Where an item came from: a record of a source, or what is made of several."""
+"""The origin of an item: a record of a source, or the origins of its parts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, final
 
 Name: TypeAlias = str | int
-"""What an input is called: its name, or its number where the inputs have no names."""
+"""How to refer to an input: by name, or by number where the inputs have no names."""
 
 
 class ItemOrigin(ABC):
     """Where an item came from.
 
-    `Origin` says it of an item that is one record of a source. The other classes say it of items that are
-    made of others: `BatchOrigin` (batches, windows), `ZipOrigin` (``zip``), `PackedOrigin`, `PartOrigin` (one of several items
-    made of one) and `UnknownOrigin`.
+    `Origin` describes an item that is one record of a source. Other classes describe items made of
+    several: `BatchOrigin` (batches, windows), `ZipOrigin` (``zip``), `PackedOrigin`, `PartOrigin`
+    (one of several items made from the same item) and `UnknownOrigin`.
     """
 
     @abstractmethod
     def records(self) -> Iterator[Origin]:
-        """The records that the item was made of, as far as they are known, in their order."""
+        """The known records that the item was made of, in order."""
 
     @abstractmethod
     def mapped(self, change: Callable[[Origin], Origin]) -> ItemOrigin:
-        """The same with ``change`` made to each record."""
+        """A copy with ``change`` applied to each record."""
 
     @abstractmethod
     def to_json(self) -> Any:
-        """The same in dicts, lists, strings and numbers."""
+        """The origin as dicts, lists, strings and numbers."""
 
 
 @final
@@ -39,12 +39,13 @@ class Origin(ItemOrigin):
 
     Attributes:
       source: the kind of the source, such as ``"Jsonl"``.
-      record: its number in its file, or in the source if that has no files, from 0. A whole file is record 0.
-      file: the path of its file, or its URL.
-      offset: where it begins in its file, in bytes of the decompressed content; None where the format
-        has no such place, or the source does not know it.
-      inputs: through which inputs of ``mix``, ``concatenate`` and ``interleave`` it came, the last of these
-        stages first: their names, or their numbers.
+      record: number of the record in its file, or in a source without files, from 0. A whole file
+        is record 0.
+      file: path or URL of the file.
+      offset: first byte of the record in the decompressed content of the file; None if the format
+        has no such place, or the source does not know the offset.
+      inputs: names or numbers of the inputs of ``mix``, ``concatenate`` and ``interleave`` passed
+        on the way, the last of these stages first.
     """
 
     source: str
@@ -60,7 +61,7 @@ class Origin(ItemOrigin):
         return change(self)
 
     def through(self, name: Name) -> Origin:
-        """The same, behind a stage to which it came through input ``name``."""
+        """The origin after a stage that the record entered through input ``name``."""
         return replace(self, inputs=(name, *self.inputs))
 
     def to_json(self) -> dict[str, Any]:
@@ -77,9 +78,9 @@ class Origin(ItemOrigin):
 @final
 @dataclass(frozen=True)
 class BatchOrigin(ItemOrigin):
-    """The origins of the items of a batch or a window, in the order in which they were read: ``origin[row]``.
+    """The origins of the items of a batch or a window, in the order of reading: ``origin[row]``.
 
-    A function that collates the batch, or a later ``map``, may order its rows in another way.
+    A function that collates the batch, or a later ``map``, may order the rows differently.
     """
 
     rows: tuple[ItemOrigin, ...]
@@ -128,12 +129,13 @@ class ZipOrigin(ItemOrigin):
 @final
 @dataclass(frozen=True)
 class PartOrigin(ItemOrigin):
-    """One of several items that a stage made of one, or of a group.
+    """One of several items that a stage made from one item, or from a group.
 
     Attributes:
-      whole: the origin of what it was made of.
-      part: its number among the items made of that, from 0; None if that is not known.
-      within: its own origin there, if it is an item of a pipeline that ``flat_map`` or ``interleave`` opened.
+      whole: the origin of the item or group.
+      part: number of the item among the items made from ``whole``, from 0; None if unknown.
+      within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave``, if
+        any.
     """
 
     whole: ItemOrigin
@@ -154,11 +156,11 @@ class PartOrigin(ItemOrigin):
 
 
 class TokenSpan(NamedTuple):
-    """Which tokens of a document stand where in a row.
+    """Tokens of a document, and their place in a row.
 
     Attributes:
-      begin: the first of them, counted in the document from 0, after ``drop`` and ``bos``.
-      end: the one behind the last.
+      begin: the first token, counted in the document from 0, after ``drop`` and ``bos``.
+      end: one past the last token.
       place: where the segment begins in the row.
     """
 
@@ -170,11 +172,11 @@ class TokenSpan(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Segment:
-    """A document, or a part of one, in a packed row.
+    """A document, or a part of a document, in a packed row.
 
     Attributes:
-      document: its origin.
-      spans: which of its tokens stand where, by field; under None if fields share their length.
+      document: origin of the document.
+      spans: tokens and their places in the row, by field; under None if fields share their length.
     """
 
     document: ItemOrigin
@@ -184,7 +186,7 @@ class Segment:
 @final
 @dataclass(frozen=True)
 class PackedOrigin(ItemOrigin):
-    """The origins of the segments of a row of ``pack``, in their order: ``origin[segment - 1].document``."""
+    """The origins of the segments of a ``pack`` row, in order: ``origin[segment - 1].document``."""
 
     segments: tuple[Segment, ...]
 
@@ -219,11 +221,11 @@ class PackedOrigin(ItemOrigin):
 @final
 @dataclass(frozen=True)
 class UnknownOrigin(ItemOrigin):
-    """An origin that is not known, or not all of it.
+    """An origin that is unknown, or only partly known.
 
     Attributes:
-      why: what cannot be known.
-      parts: the origins that are known: of what was read for the item.
+      why: the reason.
+      parts: the known origins of items read for the item.
     """
 
     why: str

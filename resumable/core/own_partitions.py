@@ -1,7 +1,7 @@
-"""Which partitions a rank owns, and whether states of these were saved at one step."""
+"""The partitions owned by a rank, and whether states of partitions were saved at one step."""
 
-# A rank that has ended may have fewer steps than others. The state after its last item does not say
-# that its partitions have ended. So a partition that is behind is asked for one more item.
+# A finished rank may have fewer steps than other ranks. The state after the last item does not
+# record the end of the partitions. So a partition with fewer steps is asked for one more item.
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .stage import OwnsPartitions, Stage, own_partitions
 
 
 def all_own_partitions(stage: Stage[Any]) -> set[int]:
-    """The numbers of the partitions that this rank owns, if ranks own some of it, so that their states differ."""
+    """The numbers of the partitions owned by this rank; empty if ``stage`` has no partitions."""
     return {number for found, _ in walk(stage) for number in own_partitions(found)}
 
 
 def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
-    """Refuse ``states``, each of one partition, if some are behind others and have not ended.
+    """Refuse ``states``, each of one partition, if a partition has fewer steps and has not ended.
 
-    Only the partitions that ``stage`` owns are checked, and none where a stage upon them holds
-    something of several, or has several inputs.
+    Only partitions owned by ``stage`` are checked, and no partitions below a stage that holds items
+    of several partitions, or has several inputs.
 
     Raises:
       StateMismatch: naming a partition and both steps.
@@ -47,14 +47,14 @@ def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
 
 
 def _number(state: Any) -> int | None:
-    """The number of the partition whose state this is; None if it is below several inputs."""
+    """The number of the partition of ``state``; None if the partition is below several inputs."""
     while isinstance(state, dict) and PARTITIONS not in state:
         state = state.get("upstream")
     return state[PARTITIONS][0] if isinstance(state, dict) else None
 
 
 def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
-    """``stage`` over one of the partitions that it owns; None if there is no such thing."""
+    """``stage`` over its own partition ``number``; None if impossible."""
     if isinstance(stage, OwnsPartitions) and stage.own_partitions:
         return stage.over_partition(number) if number in stage.own_partitions else None
     if len(stage.inputs) != 1 or not (stage.alone or _holds_nothing(stage)):
@@ -65,15 +65,15 @@ def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
 
 
 def _holds_nothing(stage: Stage[Any]) -> bool:
-    """Whether it keeps nothing of the partitions between two of its items, such as `batch`."""
+    """Whether ``stage``, such as `batch`, keeps nothing of partitions between two items."""
     return not stage.relies_on & (ITEMS | PARTS | RANK)
 
 
 def has_more(stage: Stage[Any], state: State) -> bool:
-    """Whether ``stage`` has an item after ``state``, which is of a `PipelineIterator` over it.
+    """Whether ``stage`` has an item after ``state``, a state of its `PipelineIterator`.
 
     Raises:
-      StateMismatch: if it is of another pipeline.
+      StateMismatch: if ``state`` is of another pipeline.
     """
     stage = without_threads(stage)
     saved = saved_position(stage, state)

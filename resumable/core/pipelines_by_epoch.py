@@ -1,4 +1,4 @@
-"""The pipelines of `by_epoch` as a saved run has them, and as users write them."""
+"""The pipelines of `by_epoch`, as saved in a run and as written by users."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LONGEST_PIPELINE: Final = 100
 
 
 def follows_from_repeats(pipeline: SavedPipeline) -> bool:
-    """Whether ``pipeline`` is a `ByEpoch` only because a `repeat` within it has one.
+    """Whether ``pipeline`` is a `ByEpoch` only because a `repeat` within it contains a `ByEpoch`.
 
-    A repeat that ends in the midst of a change, or that has no end, is another pipeline in its next epoch, and so are
-    the stages after it. Nobody has written that.
+    An endless repeat, or a repeat that ends in the midst of a change, differs in the next epoch,
+    and so do later stages. No user wrote such a `ByEpoch`.
     """
     epochs = [one for _, one in pipeline.epochs]
     if len(epochs) == 1 or not any(map(holds_by_epoch, epochs)):
@@ -51,7 +51,7 @@ def pipeline_shown(pipeline: SavedPipeline | str) -> str:
 
 
 def _cut_between_words(text: str, most: int) -> str:
-    """``text`` in at most ``most`` characters; one long word is cut all the same."""
+    """``text`` in at most ``most`` characters; a single long word is cut too."""
     if len(text) <= most:
         return text
     cut = text[: most - 3]
@@ -63,7 +63,7 @@ def _sources_shown(pipeline: SavedPipeline) -> Iterator[str]:
         shown = (
             f"{show_name(field)}={_value(value)}"
             for field, value in pipeline.fields.items()
-            if field != CONTENTS  # digests, which say nothing to people
+            if field != CONTENTS  # digests, meaningless to people
         )
         yield f"{show_name(pipeline.name)}({', '.join(shown)})"
     for upstream in pipeline.inputs:
@@ -71,13 +71,13 @@ def _sources_shown(pipeline: SavedPipeline) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    """``value`` as text; one that quotes something is not quoted once more."""
+    """``value`` as text; text with quotes is not quoted again."""
     is_plain = isinstance(value, str) and value.isprintable() and "'" in value
     return f"<{value}>" if is_plain else repr(value)
 
 
 def show_name(name: str) -> str:
-    """A name from a file, without anything that a terminal would take for a command."""
+    """A name from a file, without characters that a terminal would take for a command."""
     return name if name.isidentifier() and name.isascii() else repr(name)
 
 

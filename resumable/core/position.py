@@ -1,7 +1,7 @@
-"""The number of the next item, which moves on without Python code an item."""
+"""The number of the next item, which advances without Python code per item."""
 
-# `compress` takes an item, then a tick, and passes the item on; the ticks left tell how many items have
-# passed. Since the item comes first, neither an exception nor the end is counted.
+# `compress` takes an item, then a tick, and passes the item on; the remaining ticks give the number
+# of items passed. Since the item is taken first, neither an exception nor the end is counted.
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any, Final, TypeVar, final
 T = TypeVar("T")
 
 MOST_TICKS: Final = sys.maxsize
-# How many ticks are left is asked of a bound method: `operator.length_hint` takes four times as long.
+# The remaining ticks are read from a bound method: `operator.length_hint` takes four times as long.
 NO_TICKS: Final[Any] = repeat(True, 0).__length_hint__
 
 
 @final
 class Position:
-    """The number of the next item, which is how many came before it.
+    """The number of the next item, equal to the number of earlier items.
 
     Attributes:
       end: the number when no tick is left.
-      left: returns how many are left.
+      left: returns the number of remaining ticks.
     """
 
     __slots__ = ("_step", "end", "left")
@@ -34,7 +34,7 @@ class Position:
 
     @property
     def number(self) -> int:
-        """How many items came before the next."""
+        """Number of items before the next item."""
         number: int = self.end - self._step * self.left()
         return number
 
@@ -59,7 +59,7 @@ class Position:
 
 
 class CountsItems:
-    """Motion that knows how many items came before the next from a `Position`."""
+    """Motion with a `Position` that counts the items before the next item."""
 
     _place: Position
 

@@ -1,11 +1,11 @@
-"""The items at many indices that are known ahead, taken in blocks or one by one."""
+"""The items at many indices known ahead, taken in blocks or one by one."""
 
 # A vectorised order costs less per index when more indices are computed at once, and a Python call
 # for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
-# items is prepared for all of them. This takes a few MB, mostly for Python integers. `gather` computes
-# a part of the items when it is called, `items` computes each when it is taken. Items run ahead only
-# where computing them has no effects: numbers that are `pure`, and items of files whose pages hold many
-# (`formats/ahead.py`). No function of the user is called ahead.
+# items is prepared for all of them. The preparation takes a few MB, mostly for Python integers.
+# `gather` computes a part of the items when called, `items` computes each item when taken. Items
+# run ahead only where computing an item has no effects: numbers that are `pure`, and items of files
+# whose pages hold many items (`formats/ahead.py`). No function of the user is called ahead.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class PreparedItems(ABC, Generic[T]):
-    """The items at some indices; an item is known by the place of its index among these.
+    """The items at some indices; an item is known by the place of its index among the indices.
 
     Attributes:
       pure: whether items are numbers that may be computed ahead.
@@ -35,25 +35,25 @@ class PreparedItems(ABC, Generic[T]):
 
     @abstractmethod
     def gather(self, places: range) -> Block:
-        """The items at ``places``, a range of step 1, as a block of its own."""
+        """The items at ``places``, a range of step 1, as a new block."""
 
     @abstractmethod
     def items(self, places: range) -> Iterator[T]:
-        """The items at ``places`` one by one, each computed when it is taken."""
+        """The items at ``places`` one by one, each computed when taken."""
 
     def turns(self, places: range) -> Iterator[Iterator[T]]:
-        """For each of ``places`` an iterator that gives its item next, with a ``length_hint``."""
+        """For each of ``places`` an iterator positioned at its item, with a ``length_hint``."""
         return repeat(self.items(places), len(places))
 
 
 @final
 @dataclass(eq=False)
 class PlainItems(PreparedItems[T]):
-    """Items that are looked up by their indices.
+    """Items looked up by their indices.
 
     Args:
       gather_at: makes a block of the items at some indices.
-      item_at: makes the item at one.
+      item_at: makes the item at one index.
       indices: of the items, shape (places,), int64.
       pure: whether items are numbers that may be computed ahead.
     """
@@ -75,7 +75,7 @@ class PlainItems(PreparedItems[T]):
 @final
 @dataclass(eq=False)
 class Computed(PreparedItems[T]):
-    """Numbers that are computed already: a list, or an array of shape (places,)."""
+    """Numbers already computed: a list, or an array of shape (places,)."""
 
     numbers: list[T] | npt.NDArray[Any]
 
@@ -96,7 +96,8 @@ class JoinedItems(PreparedItems[T]):
 
     Args:
       make_block: makes a block from one block of each input.
-      make_items: makes an iterator from one iterator of each input; no item is computed before it is taken.
+      make_items: makes an iterator from one iterator of each input; no item is computed before it
+        is taken.
       inputs: one or more, of equal length.
     """
 
@@ -114,12 +115,13 @@ class JoinedItems(PreparedItems[T]):
 @final
 @dataclass(eq=False)
 class ChosenItems(PreparedItems[T]):
-    """Items that are each taken from one of several inputs.
+    """Items each taken from one of several inputs.
 
     Args:
       inputs: one or more.
-      numbers: which of ``inputs`` has the item at each place, shape (places,).
-      places_within: place of that item in its input, shape (places,); for each input they ascend by 1.
+      numbers: number of the input of the item at each place, shape (places,).
+      places_within: place of each item in its input, shape (places,), ascending by 1 for each
+        input.
     """
 
     inputs: list[PreparedItems[T]]
@@ -144,7 +146,7 @@ class ChosenItems(PreparedItems[T]):
     def _parts(
         self, places: range
     ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
-        """``places`` sorted by their inputs; then for each input its number, itself and the places in it."""
+        """``places`` sorted by input; then each input's number, items and places in the input."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         places_within = self.places_within[places.start : places.stop]
         return order, (
@@ -157,7 +159,7 @@ class ChosenItems(PreparedItems[T]):
 def choose(
     numbers: Indices, indices: Indices, prepared_of: Callable[[int, Indices], PreparedItems[T]]
 ) -> PreparedItems[T]:
-    """The `PreparedItems` of items that are each taken from one of several inputs.
+    """The `PreparedItems` of items each taken from one of several inputs.
 
     Args:
       numbers: number of the input of each item, integers of shape (places,).
@@ -168,7 +170,7 @@ def choose(
     if len(groups) == 1:
         return prepared_of(groups[0][0], indices)
     found = [prepared_of(number, indices[order[first:last]]) for number, first, last in groups]
-    if all(prepared.pure for prepared in found):  # at once, however few each of them has
+    if all(prepared.pure for prepared in found):  # at once, however few items each input has
         blocks = [
             prepared.gather(range(last - first))
             for prepared, (_, first, last) in zip(found, groups, strict=True)
@@ -180,7 +182,7 @@ def choose(
     chosen, places_within = np.empty_like(indices), np.empty_like(indices)
     for prepared, (_, first, last) in zip(found, groups, strict=True):
         places = order[first:last]
-        # The inputs of a nested choice become inputs of this one, so nesting costs nothing per item.
+        # The inputs of a nested choice become direct inputs, so nesting costs nothing per item.
         if isinstance(prepared, ChosenItems):
             chosen[places] = prepared.numbers
             chosen[places] += len(inputs)
@@ -197,8 +199,8 @@ def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
     """The places of ``numbers``, shape (n,), in ascending order of the numbers.
 
     Returns:
-      the places, shape (n,); and for each different number, itself and where its places begin and
-      end among them.
+      the places, shape (n,); and (number, begin, end) for each different number, where ``begin``
+      and ``end`` delimit the places of the number.
     """
     if not len(numbers):
         return np.empty(0, np.int64), []

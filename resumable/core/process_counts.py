@@ -1,8 +1,8 @@
-"""What this process has read from remote file systems, and how often its workers were started again."""
+"""Counts of this process: reads from remote file systems, and restarts of workers."""
 
-# Plain numbers without a lock, since a signal handler may raise where one is taken. The first two are
-# counted in the one thread in which fsspec makes its calls; the last in the threads that start workers,
-# where two pools would have to be restarted at the same moment for one to be missed.
+# Plain numbers without a lock, since a signal handler may raise while a lock is taken. The first
+# two are counted in the single thread in which fsspec makes its calls; the last in the threads that
+# start workers, where a restart could be missed only if two pools restarted at the same moment.
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import ClassVar, Final, final
 
 @final
 class ProcessCounts:
-    """Counts of this process; what runs in worker processes is not among them.
+    """Counts of this process; worker processes are not included.
 
     Attributes:
-      bytes_read: bytes that requests to remote file systems have brought.
-      requests: requests to remote file systems, those that failed too.
-      cache_hits: parts of files that were found in an `rs.FileCache`.
-      cache_misses: parts that were not.
-      worker_restarts: how often a pool of processes was started again because one of them had died.
+      bytes_read: bytes received from remote file systems.
+      requests: requests to remote file systems, failed requests included.
+      cache_hits: parts of files found in an `rs.FileCache`.
+      cache_misses: parts of files not found.
+      worker_restarts: how often a pool of processes was restarted after a process had died.
     """
 
-    _building: ClassVar[Counter[str]] = Counter()  # of the class, so that `now` does not return it
+    _building: ClassVar[Counter[str]] = Counter()  # of the class, so not part of `now`
 
     def __init__(self) -> None:
         self.bytes_read = 0
@@ -34,7 +34,7 @@ class ProcessCounts:
         self.worker_restarts = 0
 
     def start_run(self) -> Mapping[str, int]:
-        """All of them before a run, without what was read for it while its pipeline was built."""
+        """All counts before a run, without the reads for the run while its pipeline was built."""
         before = Counter(self.now())
         before.subtract(self._building)
         self._building.clear()
@@ -42,7 +42,7 @@ class ProcessCounts:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Add what is counted meanwhile to the run that starts next."""
+        """Add the counts made within this context to the run that starts next."""
         self._building.subtract(self.now())
         try:
             yield
@@ -50,7 +50,7 @@ class ProcessCounts:
             self._building.update(self.now())
 
     def now(self) -> Mapping[str, int]:
-        """All of them, as a new dict."""
+        """All counts, as a new dict."""
         return dict(vars(self))
 
 

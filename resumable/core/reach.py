@@ -1,10 +1,11 @@
-"""How many items of each stage were read for those that an iterator has handed out."""
+"""How many items of each stage were read for the items that an iterator has handed out."""
 
-# A run may be changed where nothing depends on it yet. What was handed out depends on the items that
-# were read for it, so a state is asked how many those are, stage by stage. Where that is not known, all
-# items may have been read. A state that is set moves each iterator to where it was, so iterators over a
-# stream know where they are. Where items are looked up by index, the numbers follow from the last one.
-# Stages and iterators are not imported here, since iterators have these functions as their default.
+# A run may be changed where no handed-out item depends on the change. Handed-out items depend on
+# the items read for them, so a state is asked how many were read, stage by stage. Where the number
+# is unknown, all items may have been read. Setting a state moves each iterator to its saved
+# position, so iterators over a stream know their position. Where items are looked up by index, the
+# numbers follow from the last index. Stages and iterators are not imported here, since iterators
+# use these functions as defaults.
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from .reliance import LATER_EPOCHS, OVER_EPOCHS
 from .timeline import UNBOUNDED
 
 OF_LENGTHS: Final = (LATER_EPOCHS, OVER_EPOCHS)
-"""Fields for one of these follow from how many items there are, as a partition may have more than another."""
+"""Fields for these reliances follow from the number of items, which differs between partitions."""
 
 
 class Reach(NamedTuple):
     """How many items of a stage were read in its epoch, at most.
 
     Attributes:
-      stage: whose items they are.
-      items: how many.
-      epochs: how many epochs of its input were begun, if it goes through several.
+      stage: the stage read from.
+      items: number of items.
+      epochs: number of epochs of the input begun, if the stage goes through several.
     """
 
     stage: Any
@@ -34,15 +35,16 @@ class Reach(NamedTuple):
 
 
 def reach_of(stage: Any, found: list[Reach]) -> float:
-    """How many items of ``stage``, or of its copies in partitions, were read at most."""
+    """Items read of ``stage``, or of its copies in partitions, at most."""
     counts = [each.items for each in found if _same_graph(each.stage, stage)]
     return max(counts, default=UNBOUNDED)
 
 
 def epochs_begun(stage: Any, found: list[Reach], *, only_saved: bool = False) -> float:
-    """How many epochs of the input of ``stage``, or of its copies in partitions, were begun at most.
+    """Epochs begun of the input of ``stage``, or of its copies in partitions, at most.
 
-    With ``only_saved``, not if that follows from a number of items and the lengths of epochs.
+    With ``only_saved``, `UNBOUNDED` if the number would follow from a number of items and lengths
+    of epochs.
     """
     same = [each for each in found if _same_graph(each.stage, stage)]
     if only_saved and any(each.items < UNBOUNDED for each in same):
@@ -51,20 +53,21 @@ def epochs_begun(stage: Any, found: list[Reach], *, only_saved: bool = False) ->
 
 
 def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
-    """The reach of every stage where an iterator stands, which this may move.
+    """The reach of every stage at the position of an iterator, which may be moved.
 
     Args:
       root: the iterator, without threads and workers.
-      stage: whose motion it is.
-      epoch: in which it was started. In a later one than the first, all items were read before.
+      stage: the stage of ``root``.
+      epoch: epoch in which ``root`` was started. In a later epoch than the first, all items were
+        read before.
     """
     return list(reached_all(stage) if epoch else root._reached())
 
 
 def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
-    """What is read for the first ``count`` items of ``stage`` in its first epoch.
+    """The reach for the first ``count`` items of ``stage`` in its first epoch.
 
-    `UNBOUNDED` items may be items of any epoch, so no stage before ``stage`` can bound them again.
+    `UNBOUNDED` items may be items of any epoch, so no earlier stage can bound the number again.
     """
     if count == UNBOUNDED:
         yield from reached_all(stage)
@@ -79,22 +82,22 @@ def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
 
 
 def reached_in_epoch(stage: Any) -> Iterator[Reach]:
-    """What is read for all items of ``stage`` in its first epoch, whose end was seen."""
+    """The reach after all items of the first epoch of ``stage``, including the end."""
     return reached_by_index(stage, UNBOUNDED if stage.length is None else stage.length + 1)
 
 
 def reached_all(stage: Any) -> Iterator[Reach]:
-    """What is read if ``stage`` may have read everything, in any of its epochs."""
+    """The reach if ``stage`` may have read everything, in any of its epochs."""
     yield Reach(stage, UNBOUNDED)
     for upstream in stage.inputs:
         yield from reached_all(upstream)
 
 
 def reached_by_motion(iterator: Any) -> Iterator[Reach]:
-    """What is read where ``iterator`` stands, if its state holds those of its inputs as they are."""
+    """The reach at the position of ``iterator``, if its state holds current states of inputs."""
     stage = iterator._stage
     if stage is None:
-        return  # whatever it reads is not found, so all of it may have been read
+        return  # the input is unknown, so all of it may have been read
     held = iterator._items_held
     if stage.inputs and (not iterator.inputs or held is None):
         yield from reached_all(stage)
@@ -104,7 +107,7 @@ def reached_by_motion(iterator: Any) -> Iterator[Reach]:
 
 
 def _same_graph(one: Any, other: Any) -> bool:
-    """Whether two stages are the same, or copies of one in several partitions."""
+    """Whether two stages are the same, or copies of the same stage in several partitions."""
     return one is other or (
         type(one) is type(other)
         and all(

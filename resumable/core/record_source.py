@@ -1,4 +1,4 @@
-"""Which records of a source its items are."""
+"""The records from which the items of a source are made."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ T = TypeVar("T")
 
 
 class RecordSource(Stage[T]):
-    """A source whose records have other names than the numbers of its items, or that is a stream."""
+    """A source whose records are not named by item numbers, or a stream."""
 
     def _numbers_of(self, records: Records) -> Indices:
         """Of a source with random access: the numbers of the items made of ``records``, shape (n,).
 
         Raises:
-          InvalidArgument: if it has no such records.
+          InvalidArgument: if the source has no such records.
         """
         return records.below(known_length(self))
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
-        """Of a source that is a stream: a copy without ``records`` in ``epoch``, by the item from which on they are left out.
+        """Of a stream: a copy without ``records`` in ``epoch``.
 
-        The other items keep their order. A state of this stage is one of the copy, whose iterators tell by `_reached`
-        how many items they have handed out. None if that is not known.
+        Each key of ``records`` is the item from which the records are left out.
+        The other items keep their order. A state of this stage fits the copy, whose iterators
+        return their number of items handed out by `_reached`. None if unknown.
         """
         return None
 
@@ -40,10 +41,10 @@ class RecordSource(Stage[T]):
         return [Origin(name, number) for number in numbers.tolist()]
 
     def _numbers_with(self, record: int) -> Indices:
-        """Of a source with random access: the items, shape (n,), whose origin is a record with this number."""
+        """Of a source with random access: the items, shape (n,), that come from ``record``."""
         return np.arange(record, record + (record < known_length(self)))
 
 
 def kind_of_source(stage: Stage[Any]) -> Any:
-    """The class whose methods say which records the items of ``stage``, a source, are."""
+    """The class with the `RecordSource` methods for ``stage``, a source."""
     return type(stage) if isinstance(stage, RecordSource) else RecordSource

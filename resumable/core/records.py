@@ -14,10 +14,10 @@ from .arguments import check_int
 from .block import NO_INDICES, Indices
 
 RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
-"""Records as users write them: numbers, or for several inputs or files a dict of these by name."""
+"""Records as users write them: numbers, or a dict of records by name of an input or file."""
 
 MOST_SHOWN: Final = 32
-"""The most numbers that a fingerprint has as they are. Of more it has only their digest."""
+"""The most numbers that a fingerprint lists. Of more numbers, the fingerprint has only a digest."""
 DEEPEST: Final = 64
 LARGEST: Final = (1 << 62) - 1
 
@@ -25,12 +25,12 @@ LARGEST: Final = (1 << 62) - 1
 @final
 @dataclass(frozen=True)
 class Records:
-    """Records of a source, or of what joins several.
+    """Records of a source, or of a stage that joins several sources.
 
     Args:
       numbers: of records, from 0, ascending; shape (n,), int64.
       named: records of an input or of a file, by its name.
-      may_lack: whether there may be fewer records than the numbers say, as in the pipelines of some epochs.
+      may_lack: whether records may be missing in the data, as in the pipelines of some epochs.
     """
 
     NONE: ClassVar[Records]
@@ -41,11 +41,11 @@ class Records:
 
     @classmethod
     def of(cls, given: Any, depth: int = 0) -> Records:
-        """The records that a user gives.
+        """The records given by a user.
 
         Raises:
           InvalidArgument: if a number is below 0.
-          InvalidType: if they are neither integers nor a dict of these by name.
+          InvalidType: if ``given`` is neither integers nor a dict of records by name.
         """
         if not isinstance(given, Mapping):
             return cls(_numbers(given))
@@ -71,12 +71,12 @@ class Records:
 
     @property
     def lenient(self) -> Records:
-        """The same, where there may be fewer."""
+        """A copy with ``may_lack``."""
         return replace(self, may_lack=True)
 
     @property
     def by_name(self) -> Sequence[Records]:
-        """Those of each name; all if they are numbers."""
+        """The records of each name; a list of ``self`` without names."""
         if not self.named:
             return [self]
         return [replace(self, named={name: one}) for name, one in self.named.items()]
@@ -85,7 +85,7 @@ class Records:
         """The records of each of ``names``, which are all the names of inputs or files of ``what``.
 
         Raises:
-          InvalidArgument: if they are numbers, or there is no such name.
+          InvalidArgument: if the records are numbers, or a name is unknown.
         """
         known = list(names or ())
         if len(self.numbers):
@@ -104,10 +104,10 @@ class Records:
         }
 
     def dealt(self, starts: Sequence[int]) -> list[Records]:
-        """The records of each of several sources, whose numbers go on from one to the next.
+        """The records of each of several sources, numbered consecutively across sources.
 
         Args:
-          starts: the number of the first record of each.
+          starts: the number of the first record of each source.
         """
         cuts = np.searchsorted(self.numbers, starts[1:])
         parts = zip(np.split(self.numbers, cuts), starts, strict=True)
@@ -117,7 +117,7 @@ class Records:
         """The numbers, shape (n,), where ``what`` has ``length`` records.
 
         Raises:
-          InvalidArgument: if there are fewer, or if they are given by name.
+          InvalidArgument: if ``what`` has fewer records, or the records are given by name.
         """
         for name in () if self.may_lack else self.named:
             raise InvalidArgument(
@@ -134,9 +134,10 @@ class Records:
 
     @property
     def known_as(self) -> tuple[Any, ...]:
-        """What a fingerprint has of them.
+        """The records in a fingerprint.
 
-        The numbers; of many their count, as text, and their digest; of records by name, pairs of a name and this.
+        The numbers; or for many numbers their count, as text, and their digest; or (name,
+        `known_as`) pairs.
         """
         if self.named:
             return tuple((name, one.known_as) for name, one in self.named.items())
@@ -150,21 +151,21 @@ Records.NONE = Records()
 
 
 def records_known_as(value: tuple[Any, ...]) -> Records:
-    """The records that `Records.known_as` is ``value``; none where only their digest is known."""
+    """The records with the `Records.known_as` ``value``; none where only the digest is known."""
     if value and isinstance(value[0], tuple):
         return Records(named={name: records_known_as(one) for name, one in value})
     return Records.NONE if _is_digest(value) else Records(np.array(value, np.int64))
 
 
 def shown_records(value: tuple[Any, ...]) -> str:
-    """``value``, which is a `Records.known_as`, as users write it."""
+    """``value``, a `Records.known_as`, as users write it."""
     if value and isinstance(value[0], tuple):
         return f"{{{', '.join(f'{name!r}: {shown_records(one)}' for name, one in value)}}}"
     return f"<{value[0]}>" if _is_digest(value) else str(list(value))
 
 
 def read_known_as(value: Any, depth: int = 0) -> tuple[Any, ...] | None:
-    """``value``, from a state, as a `Records.known_as`; None if it is not one."""
+    """``value``, from a state, as a `Records.known_as`; None if invalid."""
     if not isinstance(value, (list, tuple)) or depth > DEEPEST:
         return None
     if value and all(isinstance(one, (list, tuple)) for one in value):
@@ -194,7 +195,7 @@ def _numbers(given: Any) -> Indices:
         raise InvalidType(f"records must be several integers, got {shorten(given)}")
     if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
         for extreme in (given.min(), given.max()) if given.size else ():
-            _number(extreme)  # before it is made an int64, which it may not fit
+            _number(extreme)  # checked before the conversion to int64, which may not fit
         return np.unique(given.astype(np.int64))
     return np.unique(np.array(list(map(_number, given)), np.int64))
 

@@ -1,4 +1,4 @@
-"""Open a path that may not be a regular file, and write a file that is there as a whole or not at all."""
+"""Open a path that may not be a regular file, and write a file as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BINARY: Final = getattr(os, "O_BINARY", 0)
 CLOSE_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0)
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 STRICT: Final = NO_FOLLOW | CLOSE_ON_EXEC | BINARY
-"""For a file of our own: no link at its place is followed, and no process that is started inherits it."""
+"""For a file of the library: links are not followed, and started processes do not inherit it."""
 # O_NONBLOCK: opening a FIFO must not wait for a writer.
 READ: Final = os.O_RDONLY | CLOSE_ON_EXEC | BINARY | getattr(os, "O_NONBLOCK", 0)
 NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
@@ -24,10 +24,10 @@ NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
 def open_regular(
     path: str | os.PathLike[str], flags: int = READ
 ) -> tuple[FileIO, os.stat_result] | None:
-    """Open what is at ``path`` for reading; None if it is not a regular file.
+    """Open the file at ``path`` for reading; None if the path is not a regular file.
 
     Raises:
-      OSError: if it cannot be opened.
+      OSError: if the file cannot be opened.
     """
     try:
         descriptor = os.open(path, flags)
@@ -36,7 +36,8 @@ def open_regular(
             return None
         raise
     try:
-        # It alone closes the descriptor: if a signal handler raises here, that must not be done twice.
+        # `FileIO` alone closes the descriptor: if a signal handler raises here, a second close
+        # would be wrong.
         file = FileIO(descriptor)
     except IsADirectoryError:
         os.close(descriptor)
@@ -54,12 +55,12 @@ def open_regular(
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], ending: str) -> Iterator[BinaryIO]:
-    """Write a file under a temporary name with ``ending``, which then takes the place of ``path``.
+    """Write a file under a temporary name with ``ending``, then rename the file to ``path``.
 
-    It is not forced to the disk.
+    The file is not forced to the disk.
 
     Raises:
-      OSError: if it cannot be written; then nothing is left of it.
+      OSError: if the file cannot be written; then nothing is left of it.
     """
     temporary = os.path.join(os.path.dirname(path), f".tmp-{os.urandom(8).hex()}{ending}")
     try:

@@ -1,9 +1,10 @@
-"""The relation of a stage: which items of its inputs each of its items is made of."""
+"""The relation of a stage: which input items each item is made of."""
 
-# A stage says it once, as the relation of one of its epochs. Length, random access, how far inputs were read,
-# origins, what is left out: all follow from it, by its class. A relation computes no order and reads nothing
-# before it is asked. It is no licence for random access (`in_order`), no state and no policy. A stage keeps none,
-# since a relation refers to its stage, which would then outlive its pipeline.
+# A stage describes the relation once, for one of its epochs. Length, random access, how far inputs
+# were read, origins and exclusion all follow from the class of the relation. A relation computes no
+# order and reads nothing before it is asked. A relation is no licence for random access
+# (`in_order`), no state and no policy. A stage must not store its relation: the relation refers to
+# the stage, and the cycle would keep both alive after their pipeline.
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ DRAWN_AT_ONCE: Final = 1 << 16
 
 
 class InputItems(NamedTuple):
-    """The items of a stage in one of its epochs, which a relation reads."""
+    """The items of a stage in an epoch, as read by a relation."""
 
     stage: Any
     epoch: int
@@ -35,9 +36,9 @@ class Made(NamedTuple):
     """The input items of some outputs, one output after another.
 
     Attributes:
-      numbers: the input of each item, shape (m,); None if all are of input 0.
+      numbers: the input of each item, shape (m,); None if all items are of input 0.
       indices: the index of each item in its input, shape (m,).
-      counts: how many items each output is made of, shape (n,); None for one each.
+      counts: number of input items of each output, shape (n,); None for one item each.
     """
 
     numbers: Indices | None
@@ -46,14 +47,15 @@ class Made(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """How items are made of those at the same index of several inputs.
+    """How to make items from the items at the same index of several inputs.
 
     Attributes:
       blocks: makes a block from one block of each input.
-      items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is computed
-        before it is taken.
-      beside: random access to numbers that come before the inputs; None for none.
-      is_row: whether an item is a tuple or a dict of these, so that something else may come in their place.
+      items: makes an iterator from one iterator of each input, as `map` and `zip` do: no item is
+        computed before it is taken.
+      beside: random access to numbers placed before the inputs; None for no numbers.
+      is_row: whether an item is a tuple or a dict of input items, so that substitutes may replace
+        input items.
     """
 
     blocks: Callable[..., Block]
@@ -67,12 +69,12 @@ class Relation(ABC):
     """Which items of the inputs each item of ``stage`` in ``epoch`` is made of.
 
     Args:
-      stage: whose items these are.
-      epoch: of ``stage``.
-      input_at: returns the stage and the epoch of an input; by default the same input of ``stage`` in the same
-        epoch.
-      in_order: whether items can only be made one after another, as by a function with state. Such a stage has
-        no random access.
+      stage: the stage described.
+      epoch: epoch of ``stage``.
+      input_at: returns the stage and the epoch of an input; by default the same input of ``stage``
+        in the same epoch.
+      in_order: whether items can only be made one after another, as by a function with state. Such
+        a stage has no random access.
     """
 
     stage: Any
@@ -89,7 +91,7 @@ class Relation(ABC):
 
     @property
     def lengths(self) -> Sequence[Length]:
-        """The length of each input, as many as ``stage`` has."""
+        """The length of each input of ``stage``."""
         return [self.inputs(number).stage.length for number in range(len(self.stage.inputs))]
 
     @property
@@ -101,33 +103,33 @@ class Relation(ABC):
 
     @property
     def has_epoch_of_input(self) -> bool:
-        """Whether an item has the epoch of the last of its inputs, which is one of input 0."""
+        """Whether the epoch of an item is the epoch of its last input item, an item of input 0."""
         return True
 
     @property
     def ascending(self) -> bool:
-        """Whether items that come later are made of items that come later."""
+        """Whether later items are made of later input items."""
         return True
 
     @property
     def length(self) -> Length:
-        """Number of items; by default that of the only input."""
+        """Number of items; by default the length of the only input."""
         return self.upstream_length
 
     @abstractmethod
     def inputs_of(self, outputs: Indices) -> Made:
-        """The items that ``outputs``, shape (n,), are made of."""
+        """The input items of ``outputs``, shape (n,)."""
 
     @abstractmethod
     def reads(self, count: float) -> Sequence[float]:
-        """How many items of each input were read, at most, for ``count`` consecutive items from any place.
+        """Items read of each input, at most, for ``count`` consecutive items from any place.
 
-        Counted from the start of the epoch if these are its first. Infinite if all items may have been read. The
-        end of an input counts as one more item.
+        Counted from the start of the epoch for the first ``count`` items of the epoch. Infinite if
+        all items may have been read. The end of an input counts as one more item.
         """
 
     def given(self, count: int) -> Sequence[tuple[InputItems, float]]:
-        """How many items each input gives for the first ``count``; infinity if that is unknown."""
+        """Items given by each input for the first ``count`` outputs; infinity if unknown."""
         found = []
         for number, items in enumerate(self.reads(count)):
             of_input = self.inputs(number)
@@ -137,25 +139,25 @@ class Relation(ABC):
         return found
 
     def outputs_after(self, items: int) -> int | None:
-        """How many outputs were handed out where ``items`` of input 0 were, and no output is begun; None if unknown."""
+        """Outputs handed out after ``items`` of input 0, with no output begun; None if unknown."""
         return None
 
     def last_of(self, output: int) -> int:
-        """The index in input 0 of the last item that ``output`` is made of."""
+        """The index in input 0 of the last input item of ``output``."""
         return int(self.inputs_of(np.array([output], np.int64)).indices[-1])
 
     def outputs_of(self, number: int, items: Indices) -> Indices:
-        """The indices of the outputs that are made of ``items``, shape (m,), of input ``number``.
+        """The indices of the outputs made of ``items``, shape (m,), of input ``number``.
 
-        Some may lie behind the last output, where the input is longer.
+        Some indices may lie after the last output, where the input is longer.
 
         Raises:
-          NotImplementedError: if that is not known without reading.
+          NotImplementedError: if the outputs are not known without reading.
         """
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     def _before_end(self, outputs: Indices) -> Indices:
-        """Those of ``outputs`` that there are."""
+        """The entries of ``outputs`` below the length."""
         return outputs if self.length is None else outputs[outputs < self.length]
 
 
@@ -165,8 +167,8 @@ class Same(Relation):
     """Item i is made of item i of the only input.
 
     Args:
-      make: how; by default the items are the input's.
-      kept: whether items are kept from epoch to epoch, so that any may have been read before.
+      make: how to make items; by default the items of the input are unchanged.
+      kept: whether items are kept from epoch to epoch, so that any item may have been read before.
       numbered: whether item i is made of the number i too.
     """
 
@@ -197,7 +199,7 @@ class Moved(Relation):
 
     @property
     def stride(self) -> float:
-        """How far apart in the input neighbours lie; 0 if they may lie anywhere."""
+        """Distance in the input between neighbouring outputs; 0 if arbitrary."""
         return 1
 
     @abstractmethod
@@ -218,11 +220,12 @@ class Sliced(Moved):
 
     Args:
       start: index of the first item.
-      step: from one item to the next.
-      stop: before which index they lie.
-      by_ranks: whether other ranks have the rest of each ``step`` items, at the same step of the run.
-      last: the index of the output and of the item of one that does not lie at its place, if there is one.
-      items: how many there are, if that does not follow from the other arguments.
+      step: distance from one item to the next.
+      stop: exclusive upper bound of the indices.
+      by_ranks: whether other ranks have the rest of each ``step`` items, at the same step of the
+        run.
+      last: (index of the output, index of the input item) of an item that lies elsewhere, if any.
+      items: number of items, if the number does not follow from the other arguments.
     """
 
     start: int = 0
@@ -279,7 +282,7 @@ class Permuted(Moved):
     """All items, unchanged, in another order.
 
     Args:
-      order: returns it.
+      order: returns the order.
       local: whether neighbours are near each other in the input.
     """
 
@@ -308,7 +311,7 @@ class Drawn(Moved):
 
     Args:
       draw: returns the item at each index; both of shape (n,).
-      items: how many are drawn.
+      items: number of draws.
     """
 
     _: KW_ONLY
@@ -337,10 +340,10 @@ class Drawn(Moved):
 @final
 @dataclass(eq=False)
 class Kept(Moved):
-    """The items that remain where others are left out, unchanged.
+    """The items that remain after an exclusion, unchanged.
 
     Args:
-      remaining: returns them; asked only where upstream has random access.
+      remaining: returns the remaining items; called only where upstream has random access.
       keeps_all: whether nothing is left out.
     """
 
@@ -361,7 +364,7 @@ class Kept(Moved):
             return [UNBOUNDED if count else 0]
         if count == UNBOUNDED:
             return [UNBOUNDED]
-        if count > length:  # the end of the input was seen, after the last items that are left out
+        if count > length:  # the end of the input was seen, after any excluded items at the end
             return [(self.upstream_length or 0) + 1]
         return [self.remaining().index_of(int(count) - 1) + 1]
 
@@ -372,7 +375,8 @@ class Kept(Moved):
     def _output_of(self, item: int) -> int | None:
         remaining = self.remaining()
         low, high = 0, int(min(remaining.length, item + 1))
-        # Invariant: the items at places before `low` lie before `item`, those from `high` on do not.
+        # Invariant: the items at places before `low` lie before `item`, the items from `high` on do
+        # not.
         while low < high:
             middle = (low + high) // 2
             if remaining.index_of(middle) < item:
@@ -385,13 +389,14 @@ class Kept(Moved):
 @final
 @dataclass(eq=False)
 class Routed(Relation):
-    """Each item is the next one of one of the inputs, unchanged.
+    """Each item is the next item of one of the inputs, unchanged.
 
     Args:
-      total: number of items.
+      total: returns the number of items.
       turns: returns the input of each output.
-      cycles: whether an input that has ended begins again, so that all of it may have been read.
-      sees_ends: whether any input may have ended before an output, since their lengths are not known.
+      cycles: whether a finished input restarts, so that all of the input may have been read.
+      sees_ends: whether any input may have ended before an output, since lengths of inputs are not
+        known.
     """
 
     _: KW_ONLY
@@ -438,13 +443,14 @@ class Routed(Relation):
 @final
 @dataclass(eq=False)
 class Repeated(Relation):
-    """Epochs of the only input, one after another; input n is it in the n-th of them.
+    """Epochs of the only input, one after another; input n is the only input in the n-th epoch.
 
     Args:
-      split: the input, by the epochs in which it is another pipeline.
-      runs: where its epochs lie.
-      is_first: whether the first one is its epoch 0.
-      in_partition: whether other partitions have the rest, so that this one may be left without items.
+      split: the input, split by the epochs where the input is another pipeline.
+      runs: where the epochs of the input lie.
+      is_first: whether the first epoch is epoch 0 of the input.
+      in_partition: whether other partitions have the rest, so that this partition may be left
+        without items.
     """
 
     _: KW_ONLY
@@ -455,7 +461,7 @@ class Repeated(Relation):
 
     @property
     def ascending(self) -> bool:
-        # One pipeline by epoch may count more epochs in itself than a later one.
+        # An earlier pipeline by epoch may count more epochs within itself than a later pipeline.
         return not self.split._changes
 
     @property
@@ -475,7 +481,7 @@ class Repeated(Relation):
         return [(self.inputs(number), count - before)]
 
     def epochs_begun(self, count: float) -> float:
-        """How many epochs of the input were begun, at most, for the first ``count`` items of epoch 0."""
+        """Epochs of the input begun, at most, for the first ``count`` items of epoch 0."""
         if not self.is_first:
             return UNBOUNDED
         if not count:
@@ -491,7 +497,7 @@ class Aligned(Relation):
     """Item i is made of item i of every input.
 
     Args:
-      make: how.
+      make: how to make an item.
     """
 
     _: KW_ONLY
@@ -508,7 +514,7 @@ class Aligned(Relation):
         return Made(numbers, np.repeat(outputs, width), np.full(len(outputs), width))
 
     def outputs_after(self, items: int) -> int | None:
-        return None if self.length is None else items  # another input may have ended before
+        return None if self.length is None else items  # another input may have ended earlier
 
     def reads(self, count: float) -> Sequence[float]:
         return [count] * len(self.stage.inputs)
@@ -527,7 +533,8 @@ class Grouped(Relation):
       shift: items from the start of a group to the start of the next; by default ``size``.
       drop_last: whether shorter groups are left out.
       make: makes an item of a block of the items of a group.
-      is_slice: whether ``make`` copies the block, so that it may be a slice of the source's data.
+      is_slice: whether ``make`` copies the block, so that the block may be a slice of the source's
+        data.
     """
 
     _: KW_ONLY
@@ -550,7 +557,7 @@ class Grouped(Relation):
         return self.groups_in(int(items))
 
     def groups_in(self, items: int) -> int:
-        """How many groups there are in so many items."""
+        """Number of groups in ``items`` items."""
         if self.drop_last:
             return max((items - self.size) // self.step + 1, 0)
         return -(-items // self.step)
@@ -580,9 +587,9 @@ class Split(Relation):
     """Items i * ``size`` to (i + 1) * ``size`` - 1 are made of item i.
 
     Args:
-      size: items made of each, at least 1.
-      make: returns a block of these ``size`` items, the same in every call.
-      in_rows: whether they are the items that item i was made of, in their order, if these are as many.
+      size: items made of each input item, at least 1.
+      make: returns a block of ``size`` items, the same in every call.
+      in_rows: whether the items are those that item i was made of, in order, if equally many.
     """
 
     _: KW_ONLY
@@ -611,13 +618,13 @@ class Split(Relation):
 @final
 @dataclass(eq=False)
 class Held(Relation):
-    """Items whose inputs are known only after reading: the stage decides by the items, or keeps some.
+    """Items with inputs known only after reading: the stage decides by items, or keeps some.
 
     Args:
-      items: how many there are; None if that is unknown.
-      like: what class of relation it is, of which the numbers are known only after reading: ``Kept`` where the
-        stage chooses among the items, `Grouped` where it makes groups of several, `Same` where it makes one of
-        each, by those before it, or drops some.
+      items: number of items; None if unknown.
+      like: class of the relation whose numbers are known only after reading: ``Kept`` where the
+        stage chooses among the items, `Grouped` where the stage makes groups of several, `Same`
+        where the stage makes one item of each, depending on earlier items, or drops some.
     """
 
     items: Length = None
@@ -638,13 +645,13 @@ class Held(Relation):
 
 
 def kind_of(stage: Any) -> type[Any]:
-    """The class of the relation of ``stage``, also if its numbers are known only after reading."""
+    """The class of the relation of ``stage``, also if the numbers are known only after reading."""
     relation: Relation | None = stage.relation(0)
     return (isinstance(relation, Held) and relation.like) or type(relation)
 
 
 def one_for_each(stage: Any) -> bool:
-    """Whether each item is made of the one with the same number in the input, and of that alone."""
+    """Whether each item is made of the input item with the same number, and of no other."""
     return bool(stage.alone) and isinstance(stage.relation(0), Same)
 
 

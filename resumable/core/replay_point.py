@@ -1,7 +1,8 @@
-"""Upstream's state before one of its items, and an offset in the outputs that a stage makes of that item."""
+"""Upstream's state before an item, and an offset in the outputs that a stage makes of the item."""
 
-# A stage that makes several outputs of an item saves none of them: a resume reads the item again, makes the
-# outputs again, and skips those that were handed out. The item may be a batch, or a group of items.
+# A stage that makes several outputs of an item saves no outputs: a resume reads the item again,
+# makes the outputs again, and skips the outputs already handed out. The item may be a batch, or a
+# group of items.
 
 from __future__ import annotations
 
@@ -22,19 +23,21 @@ END: Final = object()
 
 @final
 class ReplayPoint:
-    """Where a resume begins to read again, and how many outputs it skips there.
+    """The place where a resume starts to read again, and the number of outputs to skip there.
 
     Args:
-      stage: makes the outputs; errors name it.
-      upstream: its items are read.
+      stage: makes the outputs; named in errors.
+      upstream: the iterator to read items from.
 
     Attributes:
-      offset: how many outputs of the current item were handed out, unless ``rows`` tell it; while there is no current
-        item, how many of the next one are to be skipped.
-      rows: the outputs of the current item, if they are a list or a tuple that is walked from its beginning.
-      outputs: the iterator over the remaining outputs of the current item, if the stage has one.
-      noted: the state before the item that was read last.
-      before: the state before the current item; None while there is none.
+      offset: number of outputs of the current item handed out, unless ``rows`` is set; without a
+        current item, number of outputs of the next item to skip.
+      rows: the outputs of the current item, if the outputs are a list or a tuple walked from the
+        start.
+      outputs: the iterator over the remaining outputs of the current item, if the stage has such an
+        iterator.
+      noted: the state before the last item read.
+      before: the state before the current item; None without a current item.
     """
 
     def __init__(self, stage: object, upstream: StageIterator[Any]) -> None:
@@ -49,22 +52,22 @@ class ReplayPoint:
 
     @property
     def number(self) -> int:
-        """How many outputs were handed out, or are to be skipped."""
+        """Number of outputs handed out, or to be skipped."""
         if self.rows is None:
             return self.offset.number
         return len(self.rows) - length_hint(self.outputs)
 
     def next_block(self) -> Block:
-        """The next item of upstream in a block; none at the end. ``noted`` is then the state before it."""
+        """The next upstream item in a block; empty at the end. Sets ``noted`` before reading."""
         self.noted = self._note_upstream()
         return self._upstream.pull(1)
 
     def upstream_items(self) -> Iterator[Any]:
-        """The items of upstream; with each, ``noted`` is the state before it."""
+        """The items of upstream; at each item, ``noted`` is the state before the item."""
         return chain.from_iterable(self._noted_items())
 
     def _noted_items(self) -> Iterator[Iterator[Any]]:
-        """The first item, then the others."""
+        """The first item, then the other items."""
         upstream = iter(self._upstream.items())
         self.noted = self._note_upstream()
         for first in upstream:
@@ -82,16 +85,16 @@ class ReplayPoint:
             self.noted = self._note_upstream()
 
     def enter(self) -> None:
-        """Let the item that was read last be the current one."""
+        """Make the last item read the current item."""
         self.before = self.noted
 
     def stop_walking(self) -> None:
-        """Let ``offset`` tell how many outputs were handed out; a caller that moves in blocks may raise its `end`."""
+        """Let ``offset`` count outputs handed out; a caller moving in blocks may raise `end`."""
         self.offset.move_to(self.number)
         self.rows = self.outputs = None
 
     def leave(self) -> None:
-        """Have no current item: all of its outputs were handed out."""
+        """Have no current item: all outputs were handed out."""
         self.before = self.rows = self.outputs = None
         self.offset.move_to(0)
 
@@ -110,26 +113,26 @@ class ReplayPoint:
         self.leave()
 
     def get_state(self) -> State:
-        """The state of the stage, if it adds nothing."""
+        """The state of a stage that adds nothing else."""
         before = self.before
         upstream = self._upstream.get_state() if before is None else before()
         return {"offset": self.number, "upstream": upstream}
 
     def set_state(self, offset: Any, upstream: Any) -> None:
-        """Begin at the parts of a saved state, and move upstream there."""
+        """Start from the parts of a saved state, and move upstream to its part."""
         self.offset.move_to(unpack_count(self._stage, "offset", offset))
         self._upstream.set_state(upstream)
 
 
 def _state_before_last(upstream: StageIterator[Any]) -> State:
-    """The state before the item that ``upstream`` handed out last."""
+    """The state before the last item that ``upstream`` handed out."""
     found = upstream.state_at(-1)
     assert found is not None
     return found[0]
 
 
 def skip_outputs(outputs: Iterator[Any], offset: int, described: str, stage: object) -> None:
-    """Skip the first ``offset`` of ``outputs``; refuse it as `check_offset` does if they are fewer."""
+    """Skip the first ``offset`` of ``outputs``; refuse a larger offset as `check_offset` does."""
     check_offset(offset, sum(1 for _ in islice(outputs, offset)), described, stage)
 
 
@@ -137,10 +140,10 @@ def check_offset(offset: int, count: int, described: str, stage: object) -> None
     """Refuse a saved ``offset`` beyond the outputs.
 
     Args:
-      offset: as it was saved.
-      count: how many outputs there are, or were skipped.
-      described: what they are, and what may have changed.
-      stage: whose state it is.
+      offset: as saved.
+      count: number of outputs present or skipped.
+      described: the kind of outputs, and the possible change.
+      stage: the stage of the state.
 
     Raises:
       StateMismatch: if ``offset`` is more than ``count``.

@@ -19,11 +19,11 @@ from .stage import Stage
 
 
 class RunPosition(NamedTuple):
-    """Where a run stands, and from where on its arguments by position may change.
+    """The position of a run, and the positions from which arguments may change.
 
     Attributes:
-      epoch: of the last item that was handed out.
-      arguments: all of them.
+      epoch: the epoch of the last item handed out.
+      arguments: all arguments by position.
     """
 
     epoch: int
@@ -31,7 +31,7 @@ class RunPosition(NamedTuple):
 
 
 def compare(stage: Stage[Any], position: SavedPosition) -> list[Mismatch]:
-    """Where ``stage`` does not fit a run at ``position``; empty if it can resume the run."""
+    """Mismatches of ``stage`` with a run at ``position``; empty if ``stage`` can resume the run."""
     saved, relied_on = position.fingerprint, relied_on_by(position.ahead, position.epoch)
     if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
         return []
@@ -40,15 +40,16 @@ def compare(stage: Stage[Any], position: SavedPosition) -> list[Mismatch]:
 
 
 def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
-    """Where a run at ``position`` stands, with all arguments by position of ``stage``.
+    """The run at ``position``, with all arguments by position of ``stage``.
 
     Raises:
-      StateMismatch: if the pipeline differs in something else, so that it cannot resume the run.
+      StateMismatch: if the pipeline has any other difference, and so cannot resume the run.
     """
     relied_on = relied_on_by(position.ahead, position.epoch)
     run, found = _compared(stage, position, relied_on, lists_arguments=True)
     for mismatch in (one for one in found if isinstance(one, Mismatch)):
-        # A resume knows more of stages that have not changed, so it may say from which epoch on this may be so.
+        # `compare` knows more of unchanged stages, so its mismatch may say from which epoch on a
+        # change is allowed.
         same = (
             one for one in compare(stage, position) if (one.within or one).path == mismatch.path
         )
@@ -64,13 +65,13 @@ def explain_mismatch(
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
 ) -> str | None:
-    """Why ``stage`` is not the pipeline with the fingerprint ``saved``, wherever a run stands; None if it is.
+    """Why ``stage`` lacks the fingerprint ``saved``, at any position of a run; None if it fits.
 
     Args:
       saved: the fingerprint of a state.
       stage: the last stage.
       relied_on: as in `fingerprint`.
-      is_own: whether the state is of the rank of a stage, if it does not name its rank.
+      is_own: whether a state without a rank is of the rank of a stage.
     """
     if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
         return None
@@ -83,7 +84,7 @@ def explain_mismatch(
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
-    """The fingerprint ``saved`` of a state that is known to be of this rank, with the rank in it."""
+    """The fingerprint ``saved`` of a state known to be of this rank, with the rank added."""
     mismatch = explain_mismatch(saved, stage, is_own=lambda deal: True)
     return saved if mismatch else fingerprint(stage)
 
@@ -91,7 +92,7 @@ def with_rank(saved: Any, stage: Stage[Any]) -> Any:
 def _compared(
     stage: Stage[Any], position: SavedPosition, relied_on: Reliance, *, lists_arguments: bool
 ) -> tuple[SavedRun | None, list[Mismatch | FoundArgument]]:
-    """The run, and where ``stage`` does not fit it, with all arguments by position if they are listed."""
+    """The run, and the mismatches of ``stage``, with all arguments by position if listed."""
     try:
         tree = SavedPipeline.read(position.fingerprint)
     except UnreadableFingerprint as error:
@@ -106,9 +107,9 @@ def _compared(
     try:
         for one in differing:
             for each in one.in_run(run):
-                found.append(each)  # one by one, since what was found before an error counts
+                found.append(each)  # one by one, to keep results found before an error
     except StateMismatch:
-        # The positions may belong to the input of a repeat that has changed.
+        # The positions may belong to the former input of a repeat.
         if not any(isinstance(one, Mismatch) for one in found):
             if not run.problems:
                 raise
@@ -122,6 +123,6 @@ def _compared(
 
 
 def _is_own(positions: Any, stage: Stage[Any]) -> bool:
-    """Whether the ``positions`` of a state show that the rank of ``stage`` has saved it."""
+    """Whether the ``positions`` of a state show that the rank of ``stage`` has saved the state."""
     tells = getattr(stage, "is_own", None)
     return tells is not None and bool(tells(positions))

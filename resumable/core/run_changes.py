@@ -1,6 +1,6 @@
-"""What may change of a stage while a run goes on, if nothing depends on it yet."""
+"""Permitted changes of a stage during a run, if nothing depends on the stage yet."""
 
-# Stages are not imported here, since each has such a value.
+# Stages are not imported here, since each stage has a `RunChanges`.
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .timeline import ByPosition, Timeline
 
 @dataclass(frozen=True, kw_only=True)
 class RunChanges:
-    """What may change of the stages of one class; here nothing.
+    """Permitted changes of the stages of one class; here none.
 
     Attributes:
-      may_begin: whether it may be added while a run goes on. Then it was there before, with the defaults of the
-        fields in `identity`, and did nothing; a fingerprint leaves it out as long as they are.
+      may_begin: whether such a stage may be added during a run. The stage then counts as present
+        before, with the defaults of the fields in `identity`, and did nothing; fingerprints leave
+        the stage out while fields equal defaults.
       counts_epochs: whether such a stage goes through several epochs of its input.
-      if_removed: the likely cause, for errors, if such a stage was saved and is no longer there.
-      if_added: what to do instead, for errors, if such a stage is there and was not saved.
+      if_removed: the likely cause, for errors, if such a stage was saved and is missing.
+      if_added: advice, for errors, if such a stage is present and was not saved.
     """
 
     may_begin: bool = False
@@ -30,11 +31,11 @@ class RunChanges:
     if_added: str | None = None
 
     def may_grow(self, stage: Any) -> bool:
-        """Whether further inputs may follow those that were saved."""
+        """Whether further inputs may follow the saved inputs."""
         return False
 
     def cannot_join(self, stage: Any, count: int) -> str | None:
-        """Why the inputs after the first ``count`` cannot join a run where `may_grow`; None if they can."""
+        """Why the inputs after the first ``count`` cannot join a run; None if they can."""
         before, new = stage.inputs[:count], stage.inputs[count:]
         if all(one.random_access for one in before) and not stage.random_access:
             stream = next(one for one in new if not one.random_access)
@@ -51,33 +52,33 @@ class RunChanges:
         return None
 
     def without_joined(self, stage: Any, count: int) -> Any:
-        """A copy of ``stage`` with the first ``count`` inputs, if inputs can join only until it has ended."""
+        """A copy of ``stage`` with the first ``count`` inputs, if joining ends with their end."""
         return None
 
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
-        """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read.
+        """The argument whose fields, with reliance `SO_FAR`, must agree only for items read.
 
         Args:
-          fields: of `identity`; those of a saved stage may lack what has its default.
-          inputs: the number of its inputs.
+          fields: of `identity`; fields of a saved stage may lack values equal to defaults.
+          inputs: the number of inputs.
         """
         return None
 
     def argument(self, stage: Any) -> ByPosition | None:
-        """That argument of ``stage``."""
+        """The `saved_argument` of ``stage`` as it is."""
         fields = {name: getattr(stage, name) for name in stage._identity_fields}
         return self.saved_argument(fields, len(stage.inputs))
 
     def with_timeline(self, stage: Any, timeline: Timeline) -> Any:
-        """A copy of ``stage`` in which that argument has another timeline."""
+        """A copy of ``stage`` with another timeline of its `argument`."""
         raise NotImplementedError
 
     def orders_as(self, stage: Any, other: Any, count: float) -> bool:
-        """Whether the first ``count`` items are ordered as by ``other``, a copy over other upstreams."""
+        """Whether ``other``, a copy over other upstreams, orders ``count`` first items alike."""
         return True
 
     def followed_until(self, stage: Any, saved: Timeline, reached: float) -> float:
-        """Until where what was delivered depends on ``saved``, if ``reached`` items were read."""
+        """The position up to which delivered items depend on ``saved``, after ``reached`` items."""
         return reached
 
 

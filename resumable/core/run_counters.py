@@ -1,4 +1,4 @@
-"""What a run has counted by now, as a value that a checkpoint keeps."""
+"""The counts of a run so far, as a value kept in a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Any, Final, final
 from .wait_histogram import WaitHistogram
 
 TOKENS: Final = "tokens/"
-"""Before the name of an input, in a name of a count."""
+"""Prefix of the name of an input, in a name of a count."""
 COUNTS: Final = ("items", "bytes_read", "requests", "worker_restarts", "cache_hits", "cache_misses")
 SUMS: Final = 8
-"""How many sums of seconds a checkpoint has; only the first four are used."""
+"""Number of sums of seconds in a checkpoint; only the first four are used."""
 
 
 @final
 @dataclass(frozen=True)
 class RunCounters:
-    """Counters of a run that are in no state.
+    """Counters of a run outside its state.
 
     Attributes:
       counts: ``items`` and the counts of the process, by name.
       wait_seconds: how long the caller was blocked in calls.
-      loop_seconds: how long it was elsewhere since the first call, without the time between two processes.
-      waits: how long the calls took.
+      loop_seconds: how long the caller was elsewhere since the first call, without time between
+        processes.
+      waits: durations of the calls.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class RunCounters:
 
     @property
     def wait_share(self) -> float | None:
-        """The part of the time in which the caller was blocked; None if no time was taken."""
+        """The share of the time in which the caller was blocked; None if no time was measured."""
         seconds = self.wait_seconds + self.loop_seconds
         return self.wait_seconds / seconds if seconds > 0 else None
 
@@ -45,13 +46,14 @@ class RunCounters:
         """A value that can be saved, for `from_value`."""
         waited, looped = max(self.wait_seconds, 0.0), max(self.loop_seconds, 0.0)
         elapsed = waited + looped
-        # Versions up to 0.3 read sums over a sample of the calls, with which they estimate the same share.
+        # Versions up to 0.3 read sums over a sample of the calls, from which the same share is
+        # estimated.
         seconds = [elapsed, 1.0, waited, looped, 0.0, 0.0, 0.0, elapsed]
         return {"counts": dict(self.counts), "seconds": seconds, "waits": self.waits.to_value()}
 
     @classmethod
     def from_value(cls, value: Any) -> RunCounters | None:
-        """What ``to_value`` was called on; None for what it cannot have returned."""
+        """The inverse of ``to_value``; None for a value that ``to_value`` cannot return."""
         if not isinstance(value, dict):
             return None
         counts, seconds = value.get("counts"), value.get("seconds")
@@ -88,7 +90,7 @@ def joined(counters: Iterable[RunCounters]) -> RunCounters:
 def _wait_and_loop(
     elapsed: float, _calls: float, waited: float, looped: float
 ) -> tuple[float, float]:
-    """All of ``elapsed``, divided as the times of the calls that were sampled."""
+    """``elapsed``, divided in proportion to the sampled times of the calls."""
     share = waited / (waited + looped) if waited + looped else 0.0
     return share * elapsed, elapsed - share * elapsed
 

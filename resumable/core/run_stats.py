@@ -1,4 +1,4 @@
-"""The dict that says how a run is doing."""
+"""The dict that describes how a run is doing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PERCENTILES: Final = (50, 95, 99)
 
 
 def counts_since(before: Mapping[str, int], carried: Mapping[str, int]) -> dict[str, int]:
-    """What this process has counted since ``before``, added to what was ``carried`` over."""
+    """The counts of this process since ``before``, added to the ``carried`` counts."""
     now = process_counts.now()
     names = [*now, *(name for name in carried if name not in now)]
     return {

@@ -1,4 +1,4 @@
-"""A pipeline that can be run, and where a state of its iterators stands."""
+"""A pipeline that can be run, and the position of a state of its iterators."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .stage import Stage
 
 T = TypeVar("T")
 
-# The other 50 levels are for a checkpoint around the state, and for values in it that functions and
-# sources save.
+# The other 50 levels are for a checkpoint around the state, and for values in the state saved by
+# functions and sources.
 MOST_LEVELS: Final = MAX_DEPTH - 50
 
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
-"""What a resume relies on that draws items again."""
+"""Reliance of a resume that draws items again."""
 
 
 class SavedPosition(NamedTuple):
-    """Where a state stands.
+    """The position of a state.
 
     Attributes:
-      fingerprint: of its pipeline.
-      epoch: in which the iterator was started.
+      fingerprint: of the pipeline that was saved.
+      epoch: the epoch in which the iterator was started.
       step: number of items handed out.
-      ahead: items that were handed out since these positions.
-      positions: of the stages.
+      ahead: number of items handed out since ``positions`` were taken.
+      positions: the positions of the stages.
       epoch_reached: the epoch of the last item, if the state has it.
     """
 
@@ -47,10 +47,10 @@ class SavedPosition(NamedTuple):
 
 
 def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
-    """Where ``state``, of a `PipelineIterator` over ``stage``, stands.
+    """The position of ``state``, of a `PipelineIterator` over ``stage``.
 
     Raises:
-      StateMismatch: if it is no such state.
+      StateMismatch: if ``state`` is not such a state.
     """
     try:
         state = freeze(state)
@@ -69,13 +69,13 @@ def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
 
 
 def relied_on_by(ahead: int, epoch: int) -> Reliance:
-    """What a state of ``epoch`` relies on in all stages, from which ``ahead`` items are drawn again."""
+    """Reliance, on all stages, of a state of ``epoch`` before ``ahead`` items drawn again."""
     return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
 @final
 class RunnablePipeline(Generic[T]):
-    """A pipeline whose states can be saved, and what all its iterators need to know, found out once.
+    """A pipeline whose states can be saved, with facts that all its iterators need, found out once.
 
     Args:
       stage: the last stage.
@@ -86,8 +86,8 @@ class RunnablePipeline(Generic[T]):
       resumes_before: whether a stage resumes before its items, as in `SavedState`.
 
     Raises:
-      InvalidArgument: if a state would be nested too deeply to be saved, giving the number of levels, and
-        the most there may be.
+      InvalidArgument: if a state would be nested too deeply to be saved, giving the number of
+        levels and the maximum.
     """
 
     def __init__(self, stage: Stage[T]) -> None:
@@ -110,9 +110,9 @@ class RunnablePipeline(Generic[T]):
 
 
 def state_levels(stage: Stage[Any]) -> int:
-    """How many levels of dicts and lists a state of ``stage`` has at most.
+    """The most levels of dicts and lists that a state of ``stage`` may have.
 
-    Values that functions and sources save are not counted.
+    Values saved by functions and sources are not counted.
     """
     deepest = 0
     waiting = [(stage, 0)]

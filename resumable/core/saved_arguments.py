@@ -1,4 +1,4 @@
-"""The arguments by position that a fingerprint has, read without its pipeline."""
+"""The arguments by position in a fingerprint, read without a pipeline."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class SavedArgument(NamedTuple):
     """An argument by position in a fingerprint.
 
     Attributes:
-      stage: name of the stage whose argument it is.
+      stage: name of the stage with the argument.
       path: of the stage.
-      argument: what it is.
-      timeline: its value.
+      argument: the kind of argument.
+      timeline: the value.
     """
 
     stage: str
@@ -36,10 +36,10 @@ class SavedArgument(NamedTuple):
 def saved_arguments(fingerprint: Any) -> list[SavedArgument]:
     """The arguments by position of the library's stages in ``fingerprint``, the last stage first.
 
-    What cannot be read is left out, as a file from elsewhere may hold anything.
+    Unreadable parts are left out, as a file from elsewhere may hold anything.
     """
     with suppress(ValueError, TypeError, RecursionError):
-        # A stage after a stage that changes with the epoch is there once for each of its pipelines.
+        # A stage after a stage that changes with the epoch appears once for each of the pipelines.
         found = _found(SavedPipeline.read(fingerprint))
         return list({(one.stage, one.path, one.written): one for one in found}.values())
     return []
@@ -55,6 +55,6 @@ def _found(pipeline: SavedPipeline) -> Iterator[SavedArgument]:
         timeline = None if argument is None else argument.timeline(stage.fields)
         if argument is not None and timeline is not None:
             found = SavedArgument(stage.name, path, argument, timeline)
-            with suppress(ValueError, TypeError):  # as of names that are none
+            with suppress(ValueError, TypeError):  # as for names of the wrong type
                 if found.written:
                     yield found

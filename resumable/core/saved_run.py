@@ -1,4 +1,4 @@
-"""How far a run had read of a pipeline when it was saved."""
+"""The reads of a saved run from each stage, and the pipeline of the run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ StageEdit: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
 
 
 class EarlierInput(NamedTuple):
-    """What the input of a stage was.
+    """The input of a stage in the saved run.
 
     Attributes:
-      pairs: (first epoch, input) pairs; the present input where the saved one is unknown.
-      is_known: whether it is known in the first epoch.
+      pairs: (first epoch, input) pairs; the present input where the saved input is unknown.
+      is_known: whether the input of the first epoch is known.
     """
 
     pairs: list[tuple[int, Stage[Any]]]
@@ -38,18 +38,18 @@ class EarlierInput(NamedTuple):
 @final
 @dataclass
 class SavedRun:
-    """How far a run had read of a pipeline when it was saved, and what the pipeline was then.
+    """How far a saved run had read of its pipeline, and the pipeline of that time.
 
-    Items that a resume reads again are passed over, as the resume will do. How far the run was is asked only once
-    all differences of the pipeline are noted.
+    Items that a resume reads again are passed over, as the resume will do. The reads are determined
+    only after all differences of the pipeline are noted.
 
     Attributes:
       stage: the last stage of the present pipeline.
       position: of the state.
-      lists_arguments: whether all arguments by position are wanted, which may then disagree.
-      undo: makes of a stage what it was, by the `id` of the stage.
+      lists_arguments: whether all arguments by position are wanted, even where they disagree.
+      undo: turns a stage back into the stage of the run, by the `id` of the stage.
       inputs: saved inputs of the stages whose input differs by epoch, by the `id` of the stage.
-      problems: mismatches between the pipelines of an epoch, wherever the run stands in them.
+      problems: mismatches between the pipelines of an epoch, at any position of the run.
     """
 
     stage: Stage[Any]
@@ -61,21 +61,21 @@ class SavedRun:
 
     @property
     def epoch(self) -> int:
-        """Of the last item that was handed out."""
+        """The epoch of the last item handed out."""
         return self._reaches[0]
 
     def as_it_was(self, stage: Stage[Any]) -> Stage[Any]:
-        """``stage`` as it was."""
+        """The stage of the run in place of ``stage``."""
         return self._earlier[id(stage)]
 
     def items_read(self, stage: Stage[Any]) -> float:
-        """How many items of ``stage`` were read, at most."""
+        """Number of items read of ``stage``, at most."""
         if id(stage) in self._unbounded:
             return UNBOUNDED
         return reach_of(self.as_it_was(stage), self._reaches[1])
 
     def epochs_begun(self, stage: Stage[Any] | None) -> float:
-        """How many epochs of the input of ``stage`` were begun, at most; of the whole pipeline for None."""
+        """Epochs begun of the input of ``stage``, at most; of the whole pipeline for None."""
         if stage is None:
             return self.position.epoch + 1
         inputs = self.inputs.get(id(stage))
@@ -84,7 +84,7 @@ class SavedRun:
             return UNBOUNDED
         try:
             return epochs_begun(self.as_it_was(stage), self._reaches[1], only_saved=only_saved)
-        except StateMismatch:  # it is a state of something else
+        except StateMismatch:  # a state of another pipeline
             return UNBOUNDED
 
     def why_not_built(self, edited: Stage[Any] | None, edit: StageEdit) -> str | None:
@@ -92,7 +92,7 @@ class SavedRun:
 
         Args:
           edited: the stage; None for the whole pipeline.
-          edit: of it.
+          edit: the edit of ``edited``.
         """
         present = [found for found, _ in walk(self.stage)]
         try:
@@ -106,10 +106,10 @@ class SavedRun:
 
     @cached_property
     def _earlier(self) -> dict[int, Stage[Any]]:
-        """Each stage as it was, by the `id` of the stage of now.
+        """The stages of the run, by the `id` of the present stage.
 
         Raises:
-          StateMismatch: if the pipeline cannot have been like this.
+          StateMismatch: if such a pipeline cannot be built.
         """
         present = [found for found, _ in walk(self.stage)]
         earlier = dict[int, Stage[Any]]()
@@ -137,7 +137,7 @@ class SavedRun:
 
     @cached_property
     def _reaches(self) -> tuple[int, list[Reach]]:
-        """The epoch of the last item, and how far each stage was read."""
+        """The epoch of the last item, and the reach of each stage."""
         try:
             return _read_until(self.as_it_was(self.stage), self.position)
         except InvalidArgument as error:
@@ -162,9 +162,9 @@ class SavedRun:
 def _read_until(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
     epoch = position.epoch_reached
     if any(source.reads_once for source, _ in inexact_sources(was)):
-        # What is passed over would be lost.
+        # Items passed over would be lost.
         return position.epoch if epoch is None else epoch, list(reached_all(was))
-    # An iterator that runs calls the same functions, and goes on if the state is refused.
+    # A running iterator calls the same functions, and continues if the state is refused.
     with functions_kept(was), closing(was.start(position.epoch)) as root:
         root.set_state(position.positions)
         root.skip(position.ahead)

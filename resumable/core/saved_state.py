@@ -1,4 +1,4 @@
-"""What a stage says that it saves."""
+"""The description of a stage's state."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 
 class SavedState(NamedTuple):
-    """What the state of a stage holds beside that of upstream.
+    """Contents of a stage's state, in addition to the state of upstream.
 
     Attributes:
-      text: what it adds, and what a resume reads again, in a few words.
-      levels: how many levels of dicts and lists it has around upstream's state.
-      resumes_before: whether it holds a state of upstream from before items that were handed out. The
-        state of the pipeline then has the epoch, which upstream cannot tell between a resume and the
-        next item.
+      text: contents, and what a resume reads again, in a few words.
+      levels: levels of dicts and lists around upstream's state.
+      resumes_before: whether the state holds a state of upstream from before items that were handed
+        out. The state of the pipeline then records the epoch, which upstream does not know between
+        a resume and the next item.
     """
 
     text: str
@@ -22,6 +22,6 @@ class SavedState(NamedTuple):
 
 
 def saved_state(stage: Any) -> SavedState:
-    """What ``stage`` says that it saves."""
+    """The `state_cost` of ``stage`` as a `SavedState`."""
     cost = stage.state_cost
     return SavedState(cost) if isinstance(cost, str) else cost

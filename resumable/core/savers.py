@@ -1,10 +1,10 @@
-"""Refuse to give a state to a saver that would not save it right."""
+"""Refuse to give a state to a saver that would save it wrongly."""
 
-# Such a saver does not tell an object that it is registered: it only looks up the method. So the
-# lookup is the first moment at which it can be refused, and the caller shows who looks.
+# Such a saver registers an object silently, and only looks up the method. So the
+# lookup is the first chance to refuse, and the caller's frame identifies the saver.
 #
-# Some savers ask registered objects for their state on every rank, and write that of rank 0. Others fetch a batch
-# from what has no length before the step has the one before.
+# Some savers ask registered objects for their state on every rank, and write the state of rank 0.
+# Others fetch a batch from a loader without length before the step has the previous batch.
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .stage import Stage
 
 
 class HasStage(Protocol):
-    """What has the state of a pipeline. If an attribute ``has_callback`` is true, a callback corrects what is saved."""
+    """An object with a pipeline's state; a callback corrects saved states if ``has_callback``."""
 
     @property
     def _stage(self) -> Stage[Any] | None:
-        """The last stage of the pipeline, if it is known."""
+        """The last stage of the pipeline, if known."""
 
 
 S = TypeVar("S", bound=HasStage)
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @final
 class GuardedStateDict(Generic[S, P, R]):
-    """A method ``state_dict`` that savers do not get if what they keep would not resume the run.
+    """A method ``state_dict`` withheld from savers whose saved state would not resume the run.
 
     Args:
       method: the method.
@@ -60,7 +60,7 @@ class GuardedStateDict(Generic[S, P, R]):
 
 
 def refuse_items_of_rank(saver: str, stage: Stage[Any]) -> None:
-    """Refuse a pipeline that holds items of its rank, where ``saver`` keeps one state for all ranks.
+    """Refuse a pipeline that holds items of its rank, if ``saver`` keeps one state for all ranks.
 
     Raises:
       ExternalStateError: if the states of ranks differ and cannot be joined.
@@ -90,7 +90,7 @@ def _refuse(one: HasStage, saver: ForeignSaver) -> None:
 
 
 def length_of(one: Any) -> int | None:
-    """The length of a loader; None if it does not know it."""
+    """The length of a loader; None if unknown."""
     try:
         return len(one)
     except TypeError:

@@ -21,40 +21,40 @@ class CountsSkipped(StageIterator[T]):
     @property
     @abstractmethod
     def skipped(self) -> int | None:
-        """How many items were dropped in this epoch; None where failing items are not dropped."""
+        """Number of items dropped in this epoch; None where failing items are not dropped."""
 
 
 class MovesCopies(StageIterator[T]):
-    """Motion over copies of the stages before it."""
+    """Motion over copies of earlier stages."""
 
     @abstractmethod
     def skipped_in_copies(self, path: str) -> Iterable[Mapping[str, int]]:
-        """How many items the copied stages have dropped, by their paths, which begin with ``path``."""
+        """Number of items dropped by each copied stage, by its path, which begins with ``path``."""
 
 
 def skipped_items(
     stage: Stage[Any], root: StageIterator[Any], path: str = "pipeline"
 ) -> dict[str, int]:
-    """How many items each stage that may drop some has dropped so far in this epoch, by its path.
+    """Number of items dropped so far in this epoch by each stage that may drop items, by its path.
 
-    These are the stages whose iterator `CountsSkipped`. If inputs are read one after another,
-    only those being read are included. Iterators of a stage that stands in several places get its
-    paths in order. Before a prefetch a stage counts what the thread has read. If a stage runs copies
-    of the stages before it, the counts of all copies are added.
+    Counted are stages whose iterator `CountsSkipped`. If inputs are read one after another, only
+    the inputs being read are included. Iterators of a stage in several places get the paths of the
+    stage in order. Before a prefetch, a stage counts the items read by the thread. If a stage runs
+    copies of earlier stages, the counts of all copies are added.
 
     Args:
       stage: the last stage of the pipeline.
-      root: its iterator.
-      path: that of ``stage``.
+      root: the iterator of ``stage``.
+      path: the path of ``stage``.
     """
-    paths: defaultdict[int, list[str]] = defaultdict(list)  # a stage may stand in several places
+    paths: defaultdict[int, list[str]] = defaultdict(list)  # a stage may have several places
     for found, place in walk(stage, path):
         paths[id(found)].append(place)
     skipped: defaultdict[str, int] = defaultdict(int)
 
     def count(iterator: StageIterator[Any], place: str) -> None:
-        # A stage that goes through its inputs again has several iterators in one place. A copy of a stage, as
-        # `exclude` and `by_epoch` make them, has the place of what it is a copy of.
+        # A stage that reads its inputs again has several iterators in one place. A copied stage, as
+        # made by `exclude` and `by_epoch`, has the place of the original.
         places = paths.get(id(iterator._stage)) or [place]
         place = places.pop(0) if len(places) > 1 else places[0]
         if isinstance(iterator, MovesCopies):
@@ -73,7 +73,7 @@ def skipped_items(
 
 
 def iterators(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
-    """``root`` and all iterators that it reads, in the order of `walk`."""
+    """``root`` and all iterators before it, in the order of `walk`."""
     yield root
     for upstream in root.inputs:
         yield from iterators(upstream)

@@ -1,4 +1,4 @@
-"""Where an item comes from, as far as a running pipeline can tell."""
+"""The source of an item, as far as a running pipeline knows it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class SourceItem(NamedTuple):
-    """Where an item comes from; numbers count from 0.
+    """The source of an item; numbers count from 0.
 
     Attributes:
-      source: the source; if it is one of several, the stage that joins them.
-      number: of the item there.
-      place: its number in the order in which items were handed out; None if some were dropped since.
+      source: the source; with several sources, the stage that joins the sources.
+      number: number of the item in ``source``.
+      place: number of the item in the order of handing out; None if items were dropped since.
     """
 
     source: object

@@ -40,7 +40,8 @@ class InputShadows(NamedTuple):
 
     Attributes:
       paired: whether items are wanted with their origins, rather than origins alone.
-      made: makes them; if its argument is true, they deliver items with their origins.
+      made: makes the shadows; if the argument is true, the shadows deliver items with their
+        origins.
     """
 
     paired: bool
@@ -48,12 +49,12 @@ class InputShadows(NamedTuple):
 
     @property
     def pairs(self) -> tuple[Stage[Any], ...]:
-        """They deliver items with their origins."""
+        """Shadows that deliver items with their origins."""
         return self.made(True)
 
     @property
     def alike(self) -> tuple[Stage[Any], ...]:
-        """They deliver what is wanted of the stage."""
+        """Shadows that deliver items with origins or origins alone, as wanted of the stage."""
         return self.made(self.paired)
 
 
@@ -61,8 +62,8 @@ class InputShadows(NamedTuple):
 class Stage(ABC, Generic[T]):
     """One operation of a pipeline: frozen configuration.
 
-    A subclass implements `start`, and overrides the other members that differ for it. A field that
-    `identity` does not name may differ between save and resume. A stage with one upstream derives
+    A subclass implements `start`, and overrides other members where the defaults do not fit. Fields
+    not named in `identity` may differ between save and resume. A stage with one upstream derives
     from `Transform`.
 
     >>> stage = rs.range(9).take(2).stage
@@ -71,34 +72,34 @@ class Stage(ABC, Generic[T]):
     """
 
     identity: ClassVar[IdentityFields] = {}
-    """Fields of the fingerprint, and when they must be equal at save and resume: `ALWAYS`, or if a
+    """Fields of the fingerprint, and when each must be equal at save and resume: `ALWAYS`, or if a
     later stage `relies_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`. An `IdentityField`
-    also says what an error calls the field, and the likely cause."""
+    also gives the name of the field in errors, and the likely cause."""
 
     _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    """What the state takes for granted about the stages before this one, at save and resume:
+    """What the state takes for granted about earlier stages, at save and resume:
 
-    - `ITEMS`: they deliver the same item under each number. ``take`` saves how many it has taken.
-    - `EPOCHS`: they number their epochs alike. ``repeat`` saves the number of the epoch.
-    - `RANK`: they run as the same rank, of as many. ``flat_map`` is inside an item of its rank;
+    - `ITEMS`: the same item under each number. ``take`` saves how many items were taken.
+    - `EPOCHS`: the same numbering of epochs. ``repeat`` saves the number of the epoch.
+    - `RANK`: the same rank, of as many ranks. ``flat_map`` is inside an item of its rank;
       ``filter`` takes more items on one rank than on another.
-    - `PARTS`: they own the same partitions. ``window`` has read items of these that it has not delivered.
+    - `PARTS`: the same own partitions. ``window`` holds undelivered items of these partitions.
 
     The default is the careful choice: each rank of a ``shard`` then resumes from its own state."""
 
     _in_path: ClassVar[bool] = True
-    """Whether its inputs have a path of their own in a state, below that of the stage."""
+    """Whether each input has a separate path in a state, below the path of the stage."""
 
     alone: ClassVar[bool] = False
-    """Whether what becomes of an item depends on that item and its place in the shared order alone.
+    """Whether the result for an item depends on the item and its place in the shared order alone.
 
-    Then the stage does the same to the items of one rank or partition as to all of them."""
+    The stage then treats the items of one rank or partition like the items of all."""
 
     version: ClassVar[int] = 1
-    """Increased when the shape of the state changes. States of a newer version are refused. Those
-    of an older version are passed to `set_state`, which recognises them by their keys."""
+    """Increased when the shape of the state changes. States of a newer version are refused. States
+    of an older version are passed to `set_state`, which recognises old states by their keys."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -123,7 +124,7 @@ class Stage(ABC, Generic[T]):
         return ()
 
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
-        """A copy with other upstreams in its fields, which have them in the order of `inputs`."""
+        """A copy with other upstreams in the fields, given in the order of `inputs`."""
         own = set(map(id, self.inputs))
         names = [
             field.name for field in dataclasses.fields(self) if id(getattr(self, field.name)) in own
@@ -132,25 +133,26 @@ class Stage(ABC, Generic[T]):
 
     @property
     def _deal(self) -> Deal:
-        """How its items were dealt out to ranks; with several inputs, the deal to most ranks."""
+        """How items were dealt out to ranks; with several inputs, the deal to most ranks."""
         deals = [upstream._deal for upstream in self.inputs]
         return max(deals, key=lambda deal: deal.ranks, default=Deal())
 
     @derived
     def _changes(self) -> tuple[int, ...]:
-        """The epochs, ascending, from which on it is another pipeline than in the epoch before."""
+        """The epochs, ascending, where the pipeline differs from the epoch before."""
         found = [epoch for upstream in self.inputs for epoch in upstream._changes]
         return tuple(sorted(set(found)))
 
     def _in_epoch(self, epoch: int) -> Stage[Any] | None:
-        """What it is in ``epoch``, for `in_epoch`; None for a copy over what its inputs are then."""
+        """The stage in ``epoch``, for `in_epoch`; None for a copy over the inputs of ``epoch``."""
         return None
 
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
-        """What ``records`` are in each of `inputs`, where each item is made of one item of one of them.
+        """``records`` for each of `inputs`, of a stage whose items are each made of one input item.
 
         Raises:
-          InvalidArgument: if it has no such inputs.
+          InvalidArgument: if the stage has several inputs and ``records`` cannot be divided among
+            them.
         """
         if len(self.inputs) > 1:
             records.of_names(None, type(self).__name__)
@@ -159,30 +161,30 @@ class Stage(ABC, Generic[T]):
     def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
         """A stage with the same states that delivers items with their origins, or origins alone.
 
-        None if that follows from `unchanged`, `alone` and `relation`.
+        None if the stage to use follows from `unchanged`, `alone` and `relation`.
         """
         return None
 
     _run_changes: ClassVar[RunChanges] = NO_CHANGES
-    """What may change of it while a run goes on."""
+    """Which arguments may change during a run."""
 
     @property
     def _first_epoch_only(self) -> str | None:
-        """Why it has no other epoch than the first; None if it has."""
+        """Why there is no epoch after the first; None if there is."""
         return None
 
     def relation(self, epoch: int) -> Relation | None:
         """Which items of `inputs` each item of ``epoch`` is made of; None for a source.
 
-        Length, random access, origins, exclusion and what a run may change follow from it. It is also asked for
-        while the next stage is built, so it must read nothing and compute no order. By default an item may be
-        made of any.
+        Length, random access, origins, exclusion and permitted changes of a run follow from the
+        relation. `relation` is also called while the next stage is built, so it must read nothing
+        and compute no order. By default an item may be made of any input items.
         """
         return Held(self, epoch) if self.inputs else None
 
     @property
     def unchanged(self) -> bool:
-        """Whether its items are items of its inputs; so by default if its relation only moves them."""
+        """Whether items are items of the inputs; by default, if the relation only moves items."""
         return isinstance(self.relation(0), (Moved, Routed, Repeated))
 
     @derived
@@ -200,11 +202,11 @@ class Stage(ABC, Generic[T]):
         """A new iterator at the first item of ``epoch``."""
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        """The items of ``epoch`` by their index; None if they can only be iterated.
+        """The items of ``epoch`` by their index; None if items can only be iterated.
 
-        With it, ``len()`` and indexing work, and a resume costs the same at every position. It follows from
-        `relation`; a source overrides it. It is also called while the next stage is built, so it must read
-        nothing and compute no order.
+        Random access gives ``len()``, indexing, and a resume of equal cost at every position. The
+        result follows from `relation`; a source overrides `indexed`, which is also called while the
+        next stage is built, so it must read nothing and compute no order.
         """
         relation = self.relation(epoch)
         if relation is None or not self.random_access:
@@ -223,10 +225,10 @@ class Stage(ABC, Generic[T]):
 
     @derived
     def block_layout(self) -> Layout:
-        """The form of a block of its items where a function is given one, and of a batch of them.
+        """The form of a block of items passed to a function, and of a batch of items.
 
-        A stage that makes its items of arrays overrides this. `pull` may return another form: a
-        stage passes blocks on as it gets them.
+        A stage with items made of arrays overrides `block_layout`. `pull` may return another form:
+        a stage passes blocks on in the form received.
         """
         if not self.unchanged:
             return LISTS
@@ -234,23 +236,23 @@ class Stage(ABC, Generic[T]):
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions of the user that decide which items it delivers, by the names of their fields.
+        """The functions of the user that decide which items are delivered, by name of the field.
 
-        By default all callables in its fields, also in lists, tuples and dicts there. A stage overrides
-        this to leave out a function that decides nothing, or whose own state is saved.
+        By default all callables in fields, also within lists, tuples and dicts. A stage overrides
+        `user_functions` to leave out a function that decides nothing, or whose own state is saved.
         """
         return callables_in(_configuration(self))
 
     @property
     def state_cost(self) -> SavedState | str:
-        """What it saves; a string is short for a `SavedState` with that text."""
+        """Contents of the state; a string is short for a `SavedState` with that text."""
         return "not stated"
 
     def __iter__(self) -> StageIterator[T]:
         return self.start(0)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Derived values may differ where it is unpickled: files grow.
+        # Derived values may differ in the process that unpickles: files grow.
         return _configuration(self)
 
     def __len__(self) -> int:
@@ -276,7 +278,7 @@ class Stage(ABC, Generic[T]):
         return items_at(self, by_index(self), index)
 
     def __str__(self) -> str:
-        """Its name, and its arguments other than defaults, without the stages before it."""
+        """The name and the arguments other than defaults, without the stages before."""
         shown = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -295,10 +297,10 @@ class Stage(ABC, Generic[T]):
 
 
 def items_at(stage: Stage[T], indexed: Indexed[T], index: int | slice) -> T | list[T]:
-    """The item of ``stage`` at ``index``, or the list of items of a slice, of ``indexed``, its items in epoch 0."""
+    """The item of ``stage`` at ``index``, or a list for a slice; ``indexed`` holds epoch 0."""
     if isinstance(index, slice):
         chosen = range(*index.indices(_slice_length(stage, index)))
-        step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
+        step = chosen.step if len(chosen) > 1 else 0  # a step may lie beyond int64
         positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
         return list(block_items(indexed.gather(positions))) if len(positions) else []
     position = check_int("index", index, maximum=None)
@@ -311,10 +313,10 @@ def items_at(stage: Stage[T], indexed: Indexed[T], index: int | slice) -> T | li
 
 
 def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:
-    """The stage that ``value`` is, or that the pipeline ``value`` wraps.
+    """``value`` if it is a stage, or the stage of the pipeline ``value``.
 
     Raises:
-      InvalidType: if it is neither.
+      InvalidType: if ``value`` is neither.
     """
     stage = _bare(value)
     if isinstance(stage, Stage):
@@ -335,7 +337,7 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
     """The items of ``stage`` by their index.
 
     Raises:
-      InvalidType: if it has no random access, or no length.
+      InvalidType: if ``stage`` has no random access, or no length.
     """
     indexed = stage.indexed(epoch)
     if indexed is None:
@@ -346,14 +348,14 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
 
 
 def known_length(stage: Stage[Any]) -> int | float:
-    """The length of a stage with random access, which always has one; `math.inf` if it is endless."""
+    """The length of a stage with random access, never None; `math.inf` if endless."""
     length = stage.length
     assert length is not None
     return length
 
 
 def _configuration(stage: Stage[Any]) -> dict[str, Any]:
-    """The fields of ``stage``, without values that follow from them."""
+    """The fields of ``stage``, without derived values."""
     kind = type(stage)
     return {
         name: value
@@ -363,7 +365,10 @@ def _configuration(stage: Stage[Any]) -> dict[str, Any]:
 
 
 def _derive_from_below(stage: Stage[Any], name: str) -> None:
-    """Let the stages before ``stage`` derive value ``name``, the first one first: a chain may be longer than a recursion."""
+    """Let earlier stages derive value ``name``, the first stage first.
+
+    A chain of stages may be longer than the recursion limit.
+    """
     waiting: list[Stage[Any]] = []
     while len(stage.inputs) == 1 and not isinstance(stage.relation(0), Held):
         (stage,) = stage.inputs
@@ -375,7 +380,7 @@ def _derive_from_below(stage: Stage[Any], name: str) -> None:
 
 
 def _slice_length(stage: Stage[Any], index: slice) -> int:
-    """The length that ``index`` is applied to; an endless stage needs only its bounds."""
+    """The length to apply ``index`` to; for an endless stage, the bounds of ``index`` suffice."""
     bounds = (index.start or 0, index.stop)
     if stage.length == math.inf and bounds[1] is not None and min(bounds) >= 0:
         return int(min(max(bounds), MOST_ITEMS))
@@ -383,20 +388,20 @@ def _slice_length(stage: Stage[Any], index: slice) -> int:
 
 
 class OwnsPartitions(Stage[T]):
-    """A stage that divides the work into partitions, of which each rank owns some."""
+    """A stage that divides the work into partitions; each rank owns some of the partitions."""
 
     @property
     @abstractmethod
     def own_partitions(self) -> range:
-        """The numbers of the partitions that this rank owns."""
+        """The numbers of the partitions owned by this rank."""
 
     @abstractmethod
     def over_partition(self, number: int) -> Stage[T]:
-        """A copy over one of them."""
+        """A copy over partition ``number``."""
 
 
 def own_partitions(stage: Stage[Any]) -> range:
-    """The numbers of the partitions that this rank owns, if ``stage`` divides the work into some."""
+    """The numbers of the partitions owned by this rank; empty if ``stage`` has no partitions."""
     return stage.own_partitions if isinstance(stage, OwnsPartitions) else range(0)
 
 
@@ -404,13 +409,13 @@ class RunsAhead(Stage[T]):
     """A stage that may compute items ahead, in threads or workers."""
 
     workers: int = 0
-    """How many there are; a stage that computes items ahead without them overrides `tuning_variants`."""
+    """Number of workers; a stage that computes ahead without workers needs `tuning_variants`."""
 
     @property
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
-        """Other values of its tuning fields, with which it must deliver the same items.
+        """Other values of the tuning fields, with which the stage must deliver the same items.
 
-        First without threads and workers, then with more of them; empty where nothing is computed
+        First without threads and workers, then with more workers; empty where nothing is computed
         ahead.
         """
         if not self.workers:
@@ -419,7 +424,7 @@ class RunsAhead(Stage[T]):
 
 
 def tuning_variants(stage: Stage[Any]) -> tuple[Mapping[str, Any], ...]:
-    """The `RunsAhead.tuning_variants` of ``stage``; empty if it computes nothing ahead."""
+    """The `RunsAhead.tuning_variants` of ``stage``; empty if ``stage`` computes nothing ahead."""
     return stage.tuning_variants if isinstance(stage, RunsAhead) else ()
 
 

@@ -1,11 +1,11 @@
 """The moving half of a stage: a position, and the methods that move, save and restore it."""
 
 # An iterator is a position and nothing else. The contract between iterators is `pull`: a stage
-# asks its upstream for exactly the items it needs to deliver what it was asked for, so between
-# two calls every position in the graph is exact.
+# asks its upstream for exactly the items needed to deliver the items asked for, so between two
+# calls every position in the graph is exact.
 #
-# Restoring is starting: `set_state` is called on an iterator that `start` has just made. In
-# mid-epoch it is legal only if `state_at(0)` is not None.
+# Restoring is starting: `set_state` is called on an iterator just made by `start`. A call mid-epoch
+# is legal only if `state_at(0)` is not None.
 # The outermost iterator (iterator.py) builds on this rule to make restoring atomic, and to
 # undo a call that an exception interrupted, for every stage at once.
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 DeferredState: TypeAlias = Callable[[], State]
-"""Returns a state that was noted earlier, or raises what taking it raised then."""
+"""Returns a state that was noted earlier, or raises the exception from taking the state."""
 
 SKIPPED_AT_ONCE: Final = 1024
 
@@ -44,12 +44,13 @@ def _always() -> bool:
 class Items(Generic[T]):
     """The remaining items of an iterator, for a loop that takes all of them.
 
-    Iterating over it iterates over ``iterator``, and raises `RuntimeError` if a user function
-    raised `StopIteration`. Either is valid until the next `pull` or `set_state`.
+    Iterating over `Items` iterates over ``iterator``, and raises `RuntimeError` if a user function
+    raised `StopIteration`. Both are valid until the next `pull` or `set_state`.
 
     Attributes:
       iterator: gives the items.
-      ended: whether a `StopIteration` from it was its end, and not one of a user function.
+      ended: whether a `StopIteration` marked the end of ``iterator``, not an error of a user
+        function.
     """
 
     iterator: Iterator[T]
@@ -59,7 +60,7 @@ class Items(Generic[T]):
         return self.iterator if self.ended is _always else chain(self.iterator, self._end())
 
     def through(self, make: Callable[[Iterator[T]], Iterator[U]]) -> Items[U]:
-        """The items of what ``make`` returns: a built-in `map` or `filter` with a user function."""
+        """The items of ``make(iterator)``: a built-in `map` or `filter` with a user function."""
         if self.ended is not _always:
             return Items(make(self.iterator), self.ended)
         ended = False
@@ -78,9 +79,9 @@ class Items(Generic[T]):
 
 
 class StageIterator(ABC, Generic[T]):
-    """Motion through one stage: it owns a position and nothing else.
+    """Motion through one stage: an iterator owns a position and nothing else.
 
-    A subclass implements `pull`, `get_state` and `set_state`; `close` too if it holds
+    A subclass implements `pull`, `get_state` and `set_state`; `close` too if the iterator holds
     threads or files.
 
     >>> iterator = rs.range(9).take(5).stage.start()
@@ -89,11 +90,11 @@ class StageIterator(ABC, Generic[T]):
     """
 
     _stage: Any = None
-    """The stage whose motion it is; None if an iterator does not say."""
+    """The stage being iterated; None if an iterator does not say."""
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
-        """The iterators that it reads."""
+        """The iterators of the upstreams."""
         return ()
 
     def __iter__(self) -> Iterator[T]:
@@ -113,7 +114,7 @@ class StageIterator(ABC, Generic[T]):
     def pull(self, count: int) -> Block:
         """The next ``count`` items as a block, with fewer items only at the end.
 
-        Nothing is read from upstream beyond what these items need.
+        Nothing is read from upstream beyond the needs of these items.
         """
 
     def skip(self, count: int) -> int:
@@ -135,8 +136,8 @@ class StageIterator(ABC, Generic[T]):
     def get_state(self) -> State:
         """The state, as a value that never changes afterwards; starts nothing and creates nothing.
 
-        Callers must not change it either: parts of it may belong to other states. Users get a copy,
-        which the outermost iterator makes.
+        Callers must not change the state either: parts of the state may belong to other states.
+        Users get a copy, made by the outermost iterator.
         """
 
     @abstractmethod
@@ -148,60 +149,60 @@ class StageIterator(ABC, Generic[T]):
         """
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
-        """The state ``offset`` items ahead, and how many items that is ahead; nothing moves.
+        """The state ``offset`` items ahead, and the actual distance in items; nothing moves.
 
-        A negative ``offset`` goes back. The second number differs from ``offset`` only where the epoch ends
-        before.
+        A negative ``offset`` goes back. The distance differs from ``offset`` only where the epoch
+        ends before. None if the state cannot be known without moving. An iterator may know the
+        state for some offsets only, such as -1.
 
-        It is None if the state cannot be known without moving. An iterator may know it for some offsets
-        only, such as -1.
-
-        If ``state_at(0)`` is not None, `set_state` may be called in mid-epoch, to go back to an item that
-        was handed out.
+        If ``state_at(0)`` is not None, `set_state` may be called mid-epoch, to go back to an item
+        that was handed out.
         """
         return None
 
     def origin(self, back: int) -> SourceItem | None:
-        """Where the item handed out ``back`` items ago comes from, 1 for the last one.
+        """Where the item handed out ``back`` items ago comes from; 1 is the last item.
 
-        None where that is not known without reading. Asked for after an error, so it need not be fast.
+        None where the source item is not known without reading. Asked for after an error, so speed
+        does not matter.
         """
         is_same = self.inputs and isinstance(self._stage.relation(0), Same)
         return self.inputs[0].origin(back) if is_same else None
 
     def _reached(self) -> Iterator[Reach]:
-        """How many items of each stage down to the sources were read for what was handed out; may move.
+        """Items read of each stage, down to the sources, for the items handed out; may move.
 
-        The state of upstream may be from before items that were read. Who holds such a state passes over them.
+        A state of upstream may predate items already read. An iterator with such a state of
+        upstream passes over these items.
         """
         return reached_by_motion(self)
 
     _first_input = 0
-    """The number of the first of `inputs` among those of the stage."""
+    """The number of the first of `inputs` among the inputs of the stage."""
 
     @property
     def _items_held(self) -> int | None:
-        """Items read of the input since the input's state that it saves; None if unknown."""
+        """Items read of the input since the saved state of the input; None if unknown."""
         return None if saved_state(self._stage).resumes_before else 0
 
     @property
     def _items_delivered(self) -> int | None:
-        """How many items of the epoch come before the state that was set; None if the state does not say."""
+        """Items of the epoch before the restored state; None if the state does not record them."""
         inner = self.inputs[0]._items_delivered if self.inputs else None
         found = None if inner is None else self._stage.relation(0).outputs_after(inner)
         length = None if found is None else self._stage.length
         return found if length is None else int(min(found, length))
 
     def _given_by_inputs(self, ahead: int) -> Sequence[float | None]:
-        """How many items each input of a mixture has given, once it hands out ``ahead`` more; fewer if unknown."""
+        """Items given by each input of a mixture after ``ahead`` more; fewer entries if unknown."""
         return []
 
     def _place_by_index(self) -> tuple[Any, int, int] | None:
-        """A stage that is looked up by index, in which epoch, and how many of its items were handed out."""
+        """(stage looked up by index, its epoch, number of its items handed out), or None."""
         return None
 
     def items(self) -> Items[T]:
-        """The remaining items in the fastest way there is, moving this iterator along."""
+        """The remaining items in the fastest available way, moving this iterator along."""
         return Items(self)
 
     def close(self) -> None:
@@ -211,21 +212,21 @@ class StageIterator(ABC, Generic[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last item handed out; before any, the first one."""
+        """The epoch of the last item handed out; before any item, the first epoch."""
         inputs = self.inputs
         return inputs[0].epoch if inputs else 0
 
 
 class DefersState(StageIterator[T]):
-    """Motion that can note a moment for less than a state costs."""
+    """Motion that can note a moment at less than the cost of a state."""
 
     @abstractmethod
     def defer_state(self) -> DeferredState:
-        """A function that returns the state of this moment, wherever this iterator has moved meanwhile."""
+        """A function that returns the state of this moment, wherever the iterator moves later."""
 
 
 def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
-    """A function that notes the present state of ``iterator``, in the cheapest way there is."""
+    """A function that notes the present state of ``iterator``, in the cheapest available way."""
     if isinstance(iterator, DefersState) and _defers_what_it_takes(type(iterator)):
         return iterator.defer_state
     return partial(state_taken_now, iterator)
@@ -233,14 +234,14 @@ def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
 
 @cache
 def _defers_what_it_takes(kind: type[DefersState[Any]]) -> bool:
-    """Whether no class adds something to the state that the inherited `defer_state` does not know of."""
+    """Whether no class extends the state beyond the knowledge of the inherited `defer_state`."""
     of_states = {"get_state", "own_state", "defer_state"}
     last_changed = next(filter(None, (vars(one).keys() & of_states for one in kind.__mro__)))
     return last_changed != {"get_state"}
 
 
 def state_taken_now(iterator: StageIterator[Any]) -> DeferredState:
-    """The present state of ``iterator``, which is taken at once."""
+    """A function that returns the present state of ``iterator``; the state is taken at once."""
     return partial(taken_state, take_state(iterator.get_state))
 
 
@@ -249,7 +250,7 @@ class MovesInBlocks(StageIterator[T]):
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[Block]:
-        """What repeated calls of `pull` return; valid as long as what `items` returns."""
+        """The results of repeated calls of `pull`; valid as long as the result of `items`."""
 
 
 def blocks_of(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
@@ -268,27 +269,27 @@ def pulled_blocks(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
 
 
 class CallsOneByOne(StageIterator[T]):
-    """Motion that may call a function with each item of upstream before it takes the next one.
+    """Motion that may call a function with each upstream item before taking the next upstream item.
 
-    Then the item that upstream handed out last is the one that the function was called with.
+    The last item of upstream is then the item passed to the function.
     """
 
     one_by_one = False
-    """Whether it does so in the way in which it was moved last."""
+    """Whether items went one by one in the last call that moved the iterator."""
 
 
 def item_in_work(iterator: StageIterator[Any]) -> SourceItem | None:
-    """Where the item comes from with which ``iterator`` is calling its function, if that is known."""
+    """The source of the item in a function call of ``iterator``, if known."""
     if isinstance(iterator, CallsOneByOne) and iterator.one_by_one:
         return iterator.inputs[0].origin(1)
     return None
 
 
 class ItemByItem(MovesInBlocks[T], CallsOneByOne[T]):
-    """Motion that goes from item to item: a subclass implements `items` instead of `pull`.
+    """Motion from item to item: a subclass implements `items` instead of `pull`.
 
-    At each ``yield`` its position must already be that after the item, since a state may be taken
-    there.
+    At each ``yield`` the position must already be the position after the item, since a state may be
+    taken during the ``yield``.
     """
 
     one_by_one = True
@@ -313,10 +314,10 @@ def in_blocks(items: Items[T], size: int) -> Iterator[Block]:
 
 
 class SourceIterator(StageIterator[T]):
-    """Motion that reads no other iterator, in one epoch.
+    """Motion within one epoch that reads no other iterator.
 
     Attributes:
-      reread: how many items it read again only to reach a restored position.
+      reread: number of items read again only to reach a restored position.
     """
 
     reread = 0
@@ -336,10 +337,10 @@ class SourceIterator(StageIterator[T]):
         return SourceItem(self._stage, position - back, position - back)
 
     def last_origin(self) -> Origin:
-        """Where the item comes from that was handed out last by ``pull(1)``."""
+        """The origin of the last item handed out by ``pull(1)``."""
         return Origin(type(self._stage).__name__, self.get_state()["position"] - 1)
 
     @property
     def digest(self) -> int:
-        """A number that depends on the items it handed out last; 0 if it computes none."""
+        """A number that depends on the last items handed out; 0 if not computed."""
         return 0

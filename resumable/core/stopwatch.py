@@ -1,8 +1,8 @@
 """How long the caller of an iterator waits for items, and how long it is busy between them."""
 
-# The clock is read when a call of `next` begins and when it ends, and the readings are summed up later: two
-# appended floats cost less an item than two sums and a bucket. An exception between the two readings of a call
-# is one of a failed call, whose end the iterator notes.
+# The clock is read when a call of `next` begins and when the call ends, and the readings are summed
+# up later: appending two floats costs less per item than two sums and a bucket. An exception
+# between the two readings belongs to a failed call, whose end the iterator notes.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_READINGS: Final = 2048
-"""Readings that are kept before they are summed up. Summing takes a fixed time, and a reading less than the clock."""
+"""Readings kept before summing up. Summing takes a fixed time, less per reading than the clock."""
 
 
 @final
@@ -30,19 +30,20 @@ class Stopwatch:
     """Times calls of `next`.
 
     Args:
-      clock: seconds; it never goes back.
+      clock: returns seconds and never goes back.
       before: the counters of the same run before this process.
     """
 
     def __init__(self, clock: Callable[[], float], before: RunCounters) -> None:
         self._best_effort = BestEffort("times are")
         self._clock = clock if clock is perf_counter else self._going_on(clock)
-        # The counters until the first reading, and the readings: when a call began, when it ended, when the
-        # next one began, and so on. One reference, so that another thread never sees half of a change.
+        # The counters until the first reading, and the readings: start of a call, end of the call,
+        # start of the next call, and so on. One reference, so that another thread never sees half
+        # of a change.
         self._times: tuple[RunCounters, list[float]] = before, []
 
     def _going_on(self, clock: Callable[[], float]) -> Callable[[], float]:
-        """``clock``, which stands still where it fails."""
+        """``clock``, with the last time repeated where ``clock`` fails."""
         last = 0.0
 
         def read() -> float:
@@ -53,7 +54,7 @@ class Stopwatch:
         return read
 
     def begin_call(self) -> None:
-        """Note that a call has begun, unless that was noted."""
+        """Note the start of a call, unless already noted."""
         counters, readings = self._times
         if len(readings) % 2:
             return
@@ -65,7 +66,7 @@ class Stopwatch:
             readings.append(now)
 
     def end_call(self) -> None:
-        """Note that the call has ended, unless that was noted."""
+        """Note the end of the call, unless already noted."""
         _, readings = self._times
         if len(readings) % 2:
             readings.append(self._clock())
@@ -79,10 +80,10 @@ class Stopwatch:
             self.end_call()
 
     def timed_items(self, source: Iterator[T]) -> Iterator[T]:
-        """The items of ``source``, until `begin_call` is next called; the call for the first one has begun.
+        """The items of ``source`` until the next `begin_call`; the call for the first has begun.
 
-        What comes after the `yield` is run by the next call, so what the caller does between two calls is not
-        between the readings of one.
+        The code after the `yield` is run by the next call, so time spent by the caller between two
+        calls is outside the readings of a call.
         """
         clock, note = self._clock, self._times[1].append
         for item in source:
@@ -91,7 +92,7 @@ class Stopwatch:
             note(clock())
 
     def counters(self, counts: dict[str, int]) -> RunCounters:
-        """All until now, with ``counts``. Another thread may call this too."""
+        """All counters until now, with ``counts``. Another thread may call this too."""
         counters, readings = self._times
         return replace(_counted(counters, readings[:], self._clock()), counts=counts)
 

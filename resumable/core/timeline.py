@@ -8,26 +8,27 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 UNBOUNDED: Final = float("inf")
-"""The number of items read where that is not known, or where an epoch has ended."""
+"""Number of items read where unknown, or where an epoch has ended."""
 
 Timeline: TypeAlias = tuple[tuple[int, Any], ...]
-"""What holds from which position on: ascending positions from 0, each with a value."""
+"""Ascending positions from 0, each with the value that holds from the position on."""
 
 
 @dataclass(frozen=True)
 class ByPosition:
-    """An argument that holds a `Timeline`, so that a run can be changed while it goes on.
+    """An argument with a `Timeline`, so that a run can be changed midway.
 
-    A run's past is what its arguments say of the items that it has read. So another value is accepted if
-    it says the same of those, whatever it says of later ones.
+    A run's past is fixed by the values for items already read. So another timeline is accepted if
+    both agree on these items; later items may differ.
 
     Args:
-      argument: as users write it.
-      timeline: that of the stage, from fields in a fingerprint, which may have been read from JSON.
-        None if they are no timeline of this stage.
-      shown: a value as users write it.
-      unit: what the positions count.
-      another: another value than the given one, to try whether a stage may change; by default the same.
+      argument: the name, as users write it.
+      timeline: returns the timeline of the stage from fields of a fingerprint, maybe read from
+        JSON; None if the fields are no timeline of this stage.
+      shown: returns a value as users write it.
+      unit: the unit of positions.
+      another: returns another value than the given value, to try whether a stage may change; by
+        default the same value.
     """
 
     argument: str
@@ -37,11 +38,11 @@ class ByPosition:
     another: Callable[[Any], Any] = lambda value: value
 
     def written(self, timeline: Timeline) -> str:
-        """The argument as users write it, with its name."""
+        """The argument as users write it, with the name."""
         return f"{self.argument}={self.written_value(timeline)}"
 
     def written_value(self, timeline: Timeline) -> str:
-        """What users write after its name."""
+        """The value as users write it after the name."""
         (_, first), *later = timeline
         if not later:
             return self.shown(first)
@@ -55,23 +56,23 @@ class _Inputs(ByPosition):
 
 
 INPUTS: Final = _Inputs("upstreams", unit="input")
-"""The inputs of a stage; a timeline has the number of each."""
+"""The inputs of a stage; a timeline has the number of each input."""
 
 
 def until(timeline: Timeline, position: float) -> Timeline:
-    """What ``timeline`` says of the items before ``position``."""
+    """The part of ``timeline`` before ``position``."""
     return tuple(pair for pair in timeline if pair[0] < position)
 
 
 def changed_from(before: Timeline, after: Timeline, position: int) -> Timeline:
-    """``before`` as far as ``position``, and from there on ``after``."""
+    """``before`` up to ``position``, and ``after`` from there on."""
     value = next(value for first, value in reversed(after) if first <= position)
     later = tuple(pair for pair in after if pair[0] > position)
     return (*until(before, position), (position, value), *later)
 
 
 def first_difference(left: Timeline, right: Timeline) -> int:
-    """The first position from which on two timelines, which differ, say different things."""
+    """The first position at which two different timelines differ."""
     pairs = zip_longest(left, right)
     differing = next(pair for pair in pairs if pair[0] != pair[1])
     return min(pair[0] for pair in differing if pair is not None)

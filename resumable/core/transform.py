@@ -34,7 +34,7 @@ class Transform(Stage[T]):
     """A stage with one upstream.
 
     Args:
-      upstream: the stage, or the pipeline, whose items it takes.
+      upstream: the stage or pipeline to take items from.
 
     Raises:
       InvalidType: if ``upstream`` is neither.
@@ -63,7 +63,7 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """Deprecated until 0.5: a stage with one item for each of upstream's; say `relation` instead."""
+    """Deprecated until 0.5: a stage with one item per upstream item; write `relation` instead."""
 
     def relation(self, epoch: int) -> Relation:
         return Same(self, epoch, in_order=True)
@@ -71,9 +71,10 @@ class IndexedTransform(Transform[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PassThrough(Transform[T]):
-    """A stage whose items and state are upstream's own.
+    """A stage with the items and the state of upstream.
 
-    It can be added and removed between a save and a resume, and is left out of the fingerprint.
+    The stage may be added and removed between a save and a resume, and is left out of the
+    fingerprint.
     """
 
     unchanged = True
@@ -81,7 +82,7 @@ class PassThrough(Transform[T]):
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = SavedState("nothing", levels=0)
     blind: ClassVar[bool] = False
-    """Whether its motion never looks at an item, so that something else may come in the place of items."""
+    """Whether the motion never looks at an item, so that items may be replaced by other values."""
     _in_path = False
 
     def relation(self, epoch: int) -> Relation:
@@ -92,12 +93,12 @@ class PassThrough(Transform[T]):
 
 
 class TransformIterator(StageIterator[T]):
-    """Motion of a stage with one upstream and no position of its own.
+    """Motion of a stage with one upstream and without a separate position.
 
     Args:
-      stage: the stage that it belongs to.
-      epoch: in which upstream is started too.
-      reads: the stage whose items it reads, by default the upstream of ``stage``.
+      stage: the stage being iterated.
+      epoch: the epoch in which upstream is started too.
+      reads: the stage to read from, by default the upstream of ``stage``.
 
     >>> from resumable.core import block_items
     >>> class Iterator(rs.TransformIterator):  # of a stage that leaves every second item out
@@ -130,16 +131,17 @@ class TransformIterator(StageIterator[T]):
 
 
 class SteadyIterator(DefersState[T], TransformIterator[T]):
-    """Motion of a stage that always reads the same upstream, and adds to the state at most what it has at hand.
+    """Motion of a stage that always reads one upstream; its state adds only values at hand.
 
-    A subclass whose `get_state` adds something says the same in `own_state`.
+    A subclass whose `get_state` adds values returns the same values from `own_state`.
     """
 
-    # Found at the first call: a frame more for each stage in `start` would tell on how deep graphs go.
+    # Found at the first call: a further frame for each stage in `start` would limit the depth of
+    # graphs.
     _note_upstream: Callable[[], DeferredState] | None = None
 
     def own_state(self) -> State:
-        """What the state has besides upstream's; by default nothing."""
+        """The values of the state besides upstream's state; by default none."""
         return {}
 
     def defer_state(self) -> DeferredState:
@@ -153,7 +155,7 @@ def _state_over(own: State, upstream: DeferredState) -> State:
 
 
 class PassThroughIterator(DefersState[T], TransformIterator[T]):
-    """Motion of a stage whose state is upstream's own."""
+    """Motion of a stage with the state of upstream."""
 
     # Found at the first call, as in `SteadyIterator`.
     _note_upstream: Callable[[], DeferredState] | None = None
@@ -171,7 +173,7 @@ class PassThroughIterator(DefersState[T], TransformIterator[T]):
 
 
 class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
-    """Motion of upstream, whose items are those of the stage too."""
+    """Motion of upstream for a stage with the same items."""
 
     def pull(self, count: int) -> Block:
         return self._upstream.pull(count)
@@ -194,7 +196,7 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
 
 
 class CountingIterator(CountsItems, SteadyIterator[T]):
-    """Motion of a stage that makes one item of each upstream item, and counts them."""
+    """Motion of a stage that makes one item of each upstream item, and counts the items."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)
@@ -218,11 +220,11 @@ class CountingIterator(CountsItems, SteadyIterator[T]):
         self._upstream.set_state(upstream)
 
     def skip_counted(self, count: int) -> int:
-        """`skip` for a stage whose items are upstream's and need no call of its functions."""
+        """`skip` for a stage with the items of upstream, whose functions need no call."""
         passed = self._upstream.skip(count)
         self._position += passed
         return passed
 
     def _limit(self) -> Length:
-        """The most items that an epoch can have; None if unknown."""
+        """The largest possible number of items of an epoch; None if unknown."""
         return self._stage.length

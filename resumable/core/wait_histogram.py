@@ -25,11 +25,11 @@ Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 @final
 class WaitHistogram:
-    """How often waits of each length came, in buckets whose width grows with the length.
+    """Counts of waits by length, in buckets whose width grows with the length.
 
-    A percentile is the middle of its bucket, so it is wrong by at most 1/32 (3.2 %).
+    A percentile is the middle of its bucket, so its error is at most 1/32 (3.2 %).
 
-    It is a value: adding makes another one.
+    A histogram is a value: adding makes a new histogram.
 
     >>> waits = WaitHistogram().with_waits([hundredths / 100 for hundredths in range(100)])
     >>> round(waits.percentile(50), 2)
@@ -40,8 +40,9 @@ class WaitHistogram:
         self._counts: Counts = np.zeros(BUCKETS, np.int64) if counts is None else counts
 
     def with_waits(self, seconds: ArrayLike) -> WaitHistogram:
-        """With one wait more for each of ``seconds``."""
-        # The exponent of a float is followed by its mantissa, whose first bits say which part of the doubling.
+        """A copy with one more wait for each of ``seconds``."""
+        # The exponent of a float is followed by the mantissa, whose first bits give the part of the
+        # doubling.
         buckets = (np.asarray(seconds, np.float64).view(np.int64) >> SHIFT) - FIRST
         found = np.bincount(np.clip(buckets, 0, BUCKETS - 1), minlength=BUCKETS)
         return WaitHistogram(self._counts + found)
@@ -58,7 +59,7 @@ class WaitHistogram:
         return f"WaitHistogram({int(self._counts.sum())} waits)"
 
     def percentile(self, percent: float) -> float | None:
-        """The seconds that ``percent`` of the waits do not exceed; None if there are none."""
+        """The seconds not exceeded by ``percent`` of the waits; None without waits."""
         until = np.cumsum(self._counts)
         total = int(until[-1])
         if not total:
@@ -66,14 +67,14 @@ class WaitHistogram:
         return _middle(int(np.searchsorted(until, max(math.ceil(total * percent / 100), 1))))
 
     def to_value(self) -> list[list[int]]:
-        """The buckets that are not empty and their counts, to be saved."""
+        """(bucket, count) pairs of the buckets that are not empty, to be saved."""
         found = np.flatnonzero(self._counts)
         pairs: list[list[int]] = np.stack([found, self._counts[found]], axis=1).tolist()
         return pairs
 
     @classmethod
     def from_value(cls, value: Any) -> WaitHistogram | None:
-        """What ``to_value`` was called on; None for what it cannot have returned."""
+        """The inverse of ``to_value``; None for a value that ``to_value`` cannot return."""
         made = cls()
         if not isinstance(value, list) or len(value) > BUCKETS:
             return None

@@ -1,4 +1,4 @@
-"""Go over weak sets that other threads change."""
+"""Iterate over weak sets while other threads change the sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRIES: Final = 8
 
 
 def members(found: WeakSet[T]) -> list[T]:
-    """What is in ``found``, to which other threads may add; nothing if they do so all the time."""
+    """The members of ``found``, which other threads may extend; empty if extended all the time."""
     for _ in range(TRIES):
         try:
             return list(found)

@@ -1,7 +1,7 @@
-"""The exceptions that the library raises on purpose, and how a value is shown in their messages.
+"""The exceptions raised by the library on purpose, and the form of values in messages.
 
-Each derives from `ResumableError`. Most also derive from the built-in exception that a caller would
-expect for the same mistake, so that `except ValueError` keeps working.
+Each exception derives from `ResumableError`. Most also derive from the built-in exception
+expected for the same mistake, so `except ValueError` keeps working.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .public_urls import public_text
 
 
 class ResumableError(Exception):
-    """The base of all exceptions that this library raises on purpose."""
+    """The base of all exceptions raised by this library on purpose."""
 
 
 class InvalidArgument(ResumableError, ValueError):
@@ -27,18 +27,18 @@ class InvalidType(ResumableError, TypeError):
 
 
 class UnknownLength(ResumableError, TypeError):
-    """`len()` was called on a pipeline that is endless, or that must be read to be counted."""
+    """`len()` was called on an endless pipeline, or on a pipeline of unknown length."""
 
 
 class StateMismatch(ResumableError, ValueError):
     """A state belongs to another pipeline, or is not a state at all.
 
     Args:
-      message: why it is refused.
+      message: why the state is refused.
 
     Attributes:
-      stage: the stage that refused the state; None if it was not a stage.
-      located: whether the message says where in the pipeline that stage is.
+      stage: the stage that refused the state; None if not refused by a stage.
+      located: whether the message gives the place of ``stage`` in the pipeline.
     """
 
     def __init__(self, message: str, stage: object = None) -> None:
@@ -52,9 +52,9 @@ class StateMismatch(ResumableError, ValueError):
         self.located = True
 
     def reword(self, message: str) -> None:
-        """Say ``message`` instead, which says more.
+        """Replace the message by ``message``, which has more details.
 
-        Another exception with this one as its cause would be printed after it, and say the same again.
+        A second exception raised from this exception would print the message twice.
         """
         self.args = (message,)
 
@@ -68,7 +68,7 @@ class ExternalStateError(ResumableError):
 
 
 class UnencodableState(ResumableError, TypeError):
-    """A state holds a value that has no exact serialised form."""
+    """A state holds a value without an exact serialised form."""
 
 
 class CorruptCheckpoint(ResumableError, ValueError):
@@ -76,17 +76,17 @@ class CorruptCheckpoint(ResumableError, ValueError):
 
 
 class NoValidCheckpoint(ResumableError):
-    """All checkpoints are damaged, or the chosen one is missing."""
+    """All checkpoints are damaged, or the chosen checkpoint is missing."""
 
 
 class SaveError(ResumableError, OSError):
-    """A checkpoint could not be stored; its ``__cause__`` is the error of the store.
+    """A checkpoint could not be stored; ``__cause__`` is the error of the store.
 
     Args:
       message: which checkpoint, and why.
 
     Attributes:
-      step: of the checkpoint; of several, the last one.
+      step: of the checkpoint; of several checkpoints, the last step.
     """
 
     def __init__(self, message: str, step: int = 0) -> None:
@@ -98,22 +98,22 @@ class SaveError(ResumableError, OSError):
 
 
 class ReadError(ResumableError, OSError):
-    """A file could not be read, however often that was tried; its ``__cause__`` is the last error."""
+    """A file could not be read, even after retries; ``__cause__`` is the last error."""
 
 
 class MissingFile(ReadError, FileNotFoundError):
-    """A file is not there, or not there any more."""
+    """A file does not exist, or no longer exists."""
 
 
 class NameInUse(ResumableError, BlockingIOError):
-    """Another loop, of this process or another one, writes checkpoints under the name.
+    """Another loop, of this process or another process, writes checkpoints under the name.
 
     Args:
-      message: which loop it is.
+      message: describes the other loop.
 
     Attributes:
-      host: the name of the machine on which that loop runs; None if unknown.
-      process: the number of its process on that machine; None if unknown.
+      host: the name of the machine of the other loop; None if unknown.
+      process: the id of the process of the other loop; None if unknown.
     """
 
     def __init__(self, message: str, host: str | None = None, process: int | None = None) -> None:
@@ -130,7 +130,7 @@ class MissingDependency(ResumableError, ImportError):
 
 
 class MalformedItem(ResumableError, ValueError):
-    """An item of the source, or a batch of them, cannot be decoded."""
+    """An item of the source, or a batch of items, cannot be decoded."""
 
 
 class WorkerError(ResumableError, RuntimeError):
@@ -146,13 +146,13 @@ MOST_CHARACTERS: Final = 10_000
 
 
 class _Shown(reprlib.Repr):
-    """As `reprlib`, but an object without a `repr` of its own is shown by its class, not its address.
+    """Like `reprlib`, but an object without a custom `repr` is shown by class, not by address.
 
-    What may be a secret is left out: in URLs, and in storage options.
+    Possible secrets are left out: in URLs, and in storage options.
     """
 
     def repr_str(self, x: str, level: int) -> str:
-        # A longer one is no URL, and looking for some in it would take long.
+        # A longer text is no URL, and searching for URLs would take long.
         is_url = len(x) <= MOST_CHARACTERS and "://" in x
         return super().repr_str(public_text(x) if is_url else x, level)
 
@@ -185,11 +185,11 @@ def shorten(value: object, limit: int = 60) -> str:
     """`repr` of ``value`` in at most about ``limit`` characters, for messages."""
     try:
         text = _shown(value)
-    except ValueError:  # an integer of more digits than Python writes
+    except ValueError:  # an integer with more digits than Python prints
         text = f"a {type(value).__name__} that is too large to show"
     text = re.sub(r"\s*\n\s*", " ", text)  # a repr of several lines would break a table
     if len(text) <= limit:
         return text
-    if text.startswith("<"):  # the end of the name says which class it is
+    if text.startswith("<"):  # the end of the name identifies the class
         return "<..." + text[4 - limit :]
     return text[: limit - 3] + "..."

@@ -1,4 +1,4 @@
-"""Savers of other libraries that would not save a state right, known by the code that asks for ``state_dict``."""
+"""Savers of other libraries that would save states wrongly, recognised by their modules."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 
 class ForeignSaver(NamedTuple):
-    """A saver that would not save every state right.
+    """A saver that would save some states wrongly.
 
     Attributes:
       name: of the library.
-      for_partitions: what to write where each rank owns partitions, if it keeps the state of rank 0 alone.
-      for_streams: what to write where there is no length, if it then fetches a batch ahead of the training step.
+      for_partitions: advice where each rank owns partitions, if the saver keeps the state of rank 0
+        alone.
+      for_streams: advice for loaders without length, if the saver fetches a batch ahead of the
+        training step.
     """
 
     name: str
@@ -38,5 +40,5 @@ MODULES: Final = {
 
 
 def saver_that_asks(caller: FrameType) -> ForeignSaver | None:
-    """The saver whose code ``caller`` runs; None if it is none of these."""
+    """The saver whose code ``caller`` runs; None for other code."""
     return MODULES.get(caller.f_globals.get("__name__", ""))

@@ -1,4 +1,4 @@
-"""States of other libraries, recognised by their keys, so that an error can name the library."""
+"""States of other libraries, recognised by their keys, to name the library in errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class _Foreign(NamedTuple):
     keys: frozenset[str]
 
 
-# Entries with more keys come first. No state of a stage of ours may fit any of them.
+# Entries with more keys come first. No state of the library's stages may fit an entry.
 KNOWN: Final = [
     _Foreign(owner, frozenset(keys.split()))
     for owner, keys in (
@@ -29,10 +29,10 @@ LONGEST: Final = 1 << 16  # bytes that are searched
 
 
 def looks_like(state: Any) -> str:
-    """The library that this state seems to be from, as the end of a message; empty if none is known.
+    """The library from which ``state`` seems to come, as the end of a message; empty if unknown.
 
     Args:
-      state: a dict, or JSON in bytes as Grain's loader gives it.
+      state: a dict, or JSON in bytes as returned by Grain's loader.
     """
     if isinstance(state, Mapping):
         keys = {key for key in state if isinstance(key, str)}

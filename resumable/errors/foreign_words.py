@@ -1,8 +1,8 @@
-"""Our words for those of other loaders, in the errors of calls and attributes that do not exist."""
+"""The words used here for terms of other loaders, in errors of unknown calls and attributes."""
 
-# Who comes from tf.data, Grain, PyTorch, Hugging Face datasets, Ray Data or WebDataset knows what to do, but
-# not what it is called here. A call with right arguments pays for one function call more, and an
-# attribute that exists pays nothing.
+# Users of tf.data, Grain, PyTorch, Hugging Face datasets, Ray Data or WebDataset know what to do,
+# but not the names used here. A call with valid arguments costs one more function call, and access
+# to an existing attribute costs nothing.
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 class OurWord(NamedTuple):
-    """What an argument of another loader is here.
+    """The counterpart of an argument of another loader.
 
     Args:
-      arguments: those of ours that mean it; a function has one of them.
-      elsewhere: what to write where it has none.
+      arguments: arguments here with the same meaning; a function has at most one.
+      elsewhere: advice for functions without an argument of that meaning.
     """
 
     arguments: str
@@ -35,11 +35,11 @@ class OurWord(NamedTuple):
 
 @cache
 def words_for(kind: str) -> Mapping[str, Any]:
-    """Our words for those of other loaders, read from ``foreign_words.json`` when one is asked for.
+    """The words for terms of other loaders, read from ``foreign_words.json`` when first needed.
 
     Args:
-      kind: ``arguments``, of which each is an `OurWord`, ``methods`` of a pipeline, ``functions`` of the package, or
-        ``values`` that a state cannot hold, by their type.
+      kind: ``arguments``, each an `OurWord`, ``methods`` of a pipeline, ``functions`` of the
+        package, or ``values`` that a state cannot hold, by type.
     """
     rows = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[kind]
     return {
@@ -50,7 +50,7 @@ def words_for(kind: str) -> Mapping[str, Any]:
 
 
 def with_our_words(called: C) -> C:
-    """Let an argument that ``called`` does not have be answered with our word for it.
+    """Make errors about arguments unknown to ``called`` suggest the word used here.
 
     Args:
       called: a function without ``**options``, or a class, whose ``__init__`` is changed.
@@ -72,7 +72,7 @@ def with_our_words(called: C) -> C:
 
 
 def _told(called: Callable[..., Any], options: dict[str, Any]) -> str | None:
-    """What to say of the first of ``options`` that is no argument; None if all of them are."""
+    """The message for the first of ``options`` that is no argument; None if all are arguments."""
     parameters = signature(called).parameters.values()
     ours = [one.name for one in parameters if one.kind in BY_NAME and one.name != "self"]
     name = called.__name__
@@ -95,10 +95,10 @@ def _argument_for(given: str, ours: list[str]) -> str:
 
 
 def no_attribute(owner: str, name: str, kind: str) -> str:
-    """The message of an `AttributeError`, with our word if ``name`` is one of another library.
+    """The message of an `AttributeError`, with the word used here for a foreign ``name``.
 
     Args:
-      owner: what has no such attribute, as in ``'Pipeline' object``.
+      owner: the object without the attribute, as in ``'Pipeline' object``.
       name: of the attribute.
       kind: ``methods`` or ``functions``.
     """

@@ -1,8 +1,8 @@
-"""URLs as they may be shown: in messages, states, logs and the names of files."""
+"""The public form of URLs: in messages, states, logs and the names of files."""
 
-# Signed URLs carry a secret in their query, and others a password before their host. Errors of other
-# packages quote URLs, so their texts are changed too, and an error that quotes a secret is no cause of
-# ours. A digest in the place of a query keeps URLs apart that differ in nothing else.
+# Signed URLs carry a secret in the query, and other URLs a password before the host. Errors of
+# other packages quote URLs, so their texts are changed too, and an error that quotes a secret never
+# becomes a cause. A digest instead of the query distinguishes URLs that differ only in the query.
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ HARMLESS: Final = re.compile(r"\?(?:(?:versionId|generation|hidden)=[\w.-]*&?)+"
 
 
 def public_url(url: str) -> str:
-    """``url`` without a password, and with a digest in the place of its query."""
+    """``url`` without a password, and with a digest instead of the query."""
     return public_text(url)
 
 
 def public_name(name: str) -> str:
-    """The name of a file, or the end of its URL, as it stands in a URL that may be shown."""
+    """The name of a file, or the end of a URL, as in a public URL."""
     return public_text(name) if "://" in name else public_text(f"/{name}")[1:]
 
 
 def public_text(text: str) -> str:
-    """``text`` with each URL in it as `public_url` shows it."""
+    """``text`` with each URL changed by `public_url`."""
     if "://" not in text and "?" not in text:
         return text
     return TARGET.sub(_public_target, URL.sub(_public, text))
@@ -48,7 +48,7 @@ def public_text(text: str) -> str:
 def _public(match: re.Match[str]) -> str:
     scheme, user, path, query = match.group("scheme", "user", "path", "query")
     shown = scheme + ("" if user is None else "***@") + path
-    # Elsewhere a question mark without a value is a part of a pattern.
+    # In other URLs a question mark without a value is part of a pattern.
     if not query or HARMLESS.fullmatch(query) or (scheme[:4] != "http" and "=" not in query):
         return shown + (query or "")
     return f"{shown}?hidden={_digest(query)}"
@@ -65,7 +65,7 @@ def _digest(query: str) -> str:
 
 
 def public_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Let the `OSError` and `ValueError` that ``function`` raises, and their causes, quote no secret."""
+    """Make `OSError` and `ValueError` from ``function``, and their causes, quote no secret."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -75,7 +75,7 @@ def public_errors(function: Callable[P, T]) -> Callable[P, T]:
             if all(public_text(str(each)) == str(each) for each in _chain(error)):
                 raise
             shown = _public_error(error)
-        # Outside of the handler: the error itself is not to be found from the one that is raised.
+        # Outside of the handler, so that the original error is not reachable from the raised error.
         raise shown
 
     return called
@@ -90,7 +90,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _public_error(error: BaseException) -> BaseException:
-    """An error that says the same in public, and whose causes do."""
+    """An error with a public message and public causes."""
     arguments = [public_text(each) if isinstance(each, str) else each for each in error.args]
     kind: Callable[..., BaseException] = type(error)
     if type(error).__module__ not in ("builtins", __package__):

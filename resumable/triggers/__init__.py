@@ -1,4 +1,4 @@
-"""Policies that say when to save; they compose with ``|`` and ``&``."""
+"""Policies for when to save; policies compose with ``|`` and ``&``."""
 
 from .base import Progress as Progress
 from .base import Trigger as Trigger

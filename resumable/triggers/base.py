@@ -1,4 +1,4 @@
-"""What a trigger decides from, and how triggers compose."""
+"""The progress on which triggers decide, and how triggers compose."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..errors import InvalidType, shorten
 
 @final
 class Progress(NamedTuple):
-    """Where a training loop stands, as a trigger sees it.
+    """The progress of a training loop, as seen by a trigger.
 
     Attributes:
       step: steps finished.
-      saved_step: the step of the last save, also of one before a resume; 0 if there is none.
+      saved_step: the step of the last save, also of a save before a resume; 0 without a save.
       seconds: a monotonic clock, now.
-      saved_seconds: when the last save was done, on the same clock, also of one before a
-        resume; when `resume` was called if there is none.
+      saved_seconds: when the last save was done, on the same clock, also for a save before a
+        resume; without a save, when `resume` was called.
       signals: numbers of the signals received since the last save.
       at_end: whether the loop has come to its clean end.
 
@@ -38,7 +38,7 @@ class Trigger(ABC):
     """Decides whether a save is due: a pure function of `Progress`.
 
     The loop calls `is_due` after each step that is not saved yet, and once more at the end. A
-    trigger of your own implements `is_due` alone. Triggers compose by ``|`` and ``&``.
+    custom trigger implements `is_due` alone. Triggers compose by ``|`` and ``&``.
 
     >>> class EveryPowerOfTwo(rs.Trigger):
     ...     def is_due(self, progress):
@@ -61,7 +61,7 @@ class Trigger(ABC):
 
     @property
     def reads_clock(self) -> bool:
-        """Whether it depends on seconds, and so is due at other steps on another rank."""
+        """Whether the trigger depends on seconds, and so is due at other steps on another rank."""
         return False
 
     def __or__(self, other: Trigger) -> Trigger:
@@ -87,7 +87,7 @@ class _Compound(Trigger):
 @final
 @dataclass(frozen=True)
 class AnyOf(_Compound):
-    """Due when one of ``triggers`` is due; each is called every time."""
+    """Due when at least one of ``triggers`` is due; each trigger is called every time."""
 
     def is_due(self, progress: Progress) -> bool:
         return any([trigger.is_due(progress) for trigger in self.triggers])
@@ -96,7 +96,7 @@ class AnyOf(_Compound):
 @final
 @dataclass(frozen=True)
 class AllOf(_Compound):
-    """Due when all ``triggers`` are due; each is called every time."""
+    """Due when all ``triggers`` are due; each trigger is called every time."""
 
     def is_due(self, progress: Progress) -> bool:
         return all([trigger.is_due(progress) for trigger in self.triggers])

@@ -13,8 +13,8 @@ from .base import Progress, Trigger
 class AtEnd(Trigger):
     """Due at a clean end: the pipeline is exhausted, or the loop was left without an exception.
 
-    A `Checkpointer` saves at the end anyway, unless it is given ``save_at_end=False``. With this as
-    its only trigger it saves at the end only.
+    A `Checkpointer` saves at the end anyway, unless given ``save_at_end=False``. With `AtEnd` as
+    the only trigger, it saves at the end only.
 
     >>> store = rs.Memory()
     >>> with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:

@@ -1,4 +1,4 @@
-"""The trigger that two arguments of TensorFlow's hooks describe."""
+"""The trigger described by two arguments of TensorFlow's hooks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .steps import EverySteps
 def every(save_steps: int | None = None, save_secs: float | None = None) -> Trigger:
     """``EverySteps(save_steps)`` or ``EverySeconds(save_secs)``, whichever is given.
 
-    The arguments and their rule are those of TensorFlow's ``CheckpointSaverHook``.
+    The arguments and their rule match TensorFlow's ``CheckpointSaverHook``.
 
     Args:
       save_steps: steps from one save to the next, at least 1.
       save_secs: seconds from one save to the next, above 0.
 
     Raises:
-      InvalidArgument: a ValueError, unless exactly one of the two is given and is in its range.
-      InvalidType: if it is not a number, or ``save_steps`` not an integer.
+      InvalidArgument: a ValueError, unless exactly one argument is given and is in range.
+      InvalidType: if the argument is not a number, or ``save_steps`` not an integer.
 
     >>> rs.every(save_steps=100)
     EverySteps(steps=100)

@@ -12,16 +12,16 @@ from .base import Progress, Trigger
 @final
 @dataclass(frozen=True)
 class EverySeconds(Trigger):
-    """Due when ``seconds`` have passed since the last save, also one before a resume.
+    """Due when ``seconds`` have passed since the last save, also a save before a resume.
 
-    Before the first save of all, they count from the call of `Checkpointer.resume`.
+    Before the very first save, the seconds count from the call of `Checkpointer.resume`.
 
     Args:
       seconds: finite and above 0.
 
     Raises:
       InvalidArgument: if ``seconds`` is not finite or not above 0.
-      InvalidType: if it is not a number.
+      InvalidType: if ``seconds`` is not a number.
 
     >>> trigger = rs.EverySeconds(600) | rs.AtEnd()
     """

@@ -1,7 +1,7 @@
 """Save when the process receives a signal, as before a preemption."""
 
-# A trigger is a value. A `SignalRecorder` counts what the process has received; the loop opens one
-# for the signals of its trigger.
+# A trigger is a value. A `SignalRecorder` counts the signals received by the process; the loop
+# opens a recorder for the signals of its trigger.
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .base import Progress, Trigger
 class OnSignal(Trigger):
     """Due when one of ``signals`` was received since the last save.
 
-    While the loop runs, a handler counts the signal and then calls the handler that Python code had
-    installed before. An exception of that handler is raised after the save. The default actions,
-    which are to end the process or to raise `KeyboardInterrupt`, do not happen. After the loop the
-    previous handlers are back. A forked child always has the previous handling.
+    While the loop runs, a handler counts the signal and then calls the previous handler, if
+    installed by Python code. An exception of the previous handler is raised after the save. The
+    default actions, to end the process or to raise `KeyboardInterrupt`, do not happen. After the
+    loop the previous handlers are restored. A forked child always has the previous handling.
 
     Args:
-      signals: such as ``signal.SIGTERM``; at least one, and none that cannot be caught.
+      signals: such as ``signal.SIGTERM``; at least one, and only signals that can be caught.
 
     Raises:
-      InvalidArgument: if there is none, or one is not a signal or cannot be caught.
-      InvalidType: if one is not an integer.
+      InvalidArgument: if there is no signal, or a value is not a signal or cannot be caught.
+      InvalidType: if a value is not an integer.
 
     >>> import signal
     >>> rs.OnSignal(signal.SIGTERM, signal.SIGINT)
@@ -64,8 +64,8 @@ class OnSignal(Trigger):
 class SignalRecorder:
     """Counts received signals, from `open` to `close`.
 
-    Invariant: a handler only counts and calls the previous handler. So it may run between any two
-    bytecodes of the main thread, also during a save.
+    Invariant: a handler only counts and calls the previous handler. So a handler may run between
+    any two bytecodes of the main thread, also during a save.
 
     Attributes:
       received: how often each signal was received, by its number.
@@ -75,7 +75,7 @@ class SignalRecorder:
 
     Raises:
       InvalidArgument: outside the main thread, where Python allows no handlers, or if a handler
-        was not installed by Python, so that it could be neither called nor restored.
+        was not installed by Python, and so could be neither called nor restored.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
@@ -88,21 +88,21 @@ class SignalRecorder:
             handler.install()
 
     def raise_deferred(self) -> None:
-        """Raise what a previous handler raised, once."""
+        """Raise the exception of a previous handler, once."""
         for handler in self._handlers:
             handler.raise_deferred()
 
     def close(self) -> None:
-        """Put the previous handlers back; may be called again."""
+        """Restore the previous handlers; may be called again."""
         for handler in reversed(self._handlers):
             handler.remove()
 
 
 class _Handler:
-    """The handler of one signal, over the one that was there before."""
+    """The handler of one signal, on top of the previous handler."""
 
-    # How many handlers are active, by process and signal. A later handler may still call one that
-    # is no longer active; that one leaves out the default action as long as another is active.
+    # Number of active handlers, by process and signal. A later handler may still call an inactive
+    # handler, which leaves out the default action as long as another handler is active.
     active: ClassVar[Counter[tuple[int, int]]] = Counter()
 
     def __init__(self, number: int, received: Counter[int]) -> None:
@@ -147,10 +147,11 @@ class _Handler:
             raise deferred
 
     def remove(self) -> None:
-        """Put the previous handler back, unless somebody installed another one meanwhile."""
+        """Restore the previous handler, unless another handler was installed meanwhile."""
         if not self._active or not self._process.is_this_one():
             return
-        # In other threads Python allows no change of handlers. This one then stays, and passes on.
+        # In other threads Python allows no change of handlers. The handler then stays, and only
+        # passes on.
         in_main_thread = threading.current_thread() is threading.main_thread()
         installed: object = signal.getsignal(self._number)
         if in_main_thread and installed is self:
@@ -159,7 +160,7 @@ class _Handler:
         self.active[self._process.number, self._number] -= 1
 
     def _advance_to(self, frame: FrameType | None) -> None:
-        """Do what would have happened without this handler."""
+        """Act as if this handler were not installed."""
         by_default = self._previous in (signal.SIG_DFL, signal.default_int_handler)
         if by_default and self.active[os.getpid(), self._number]:
             return

@@ -1,4 +1,4 @@
-"""Save every so many steps, or at given ones."""
+"""Save every so many steps, or at given steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EverySteps(Trigger):
 
     Raises:
       InvalidArgument: if ``steps`` is less than 1.
-      InvalidType: if it is not an integer.
+      InvalidType: if ``steps`` is not an integer.
 
     >>> trigger = rs.EverySteps(100) | rs.EverySeconds(600)
     """
@@ -44,10 +44,10 @@ class AtSteps(Trigger):
     """Due when one of ``steps`` was reached or passed since the last save.
 
     Args:
-      steps: numbers of steps, in any order; at least one of them, each at least 1.
+      steps: step numbers in any order, at least one, each at least 1.
 
     Raises:
-      InvalidArgument: if there is none, or one is less than 1.
+      InvalidArgument: if ``steps`` is empty, or a number is less than 1.
       InvalidType: if ``steps`` is not a list of integers.
 
     >>> store = rs.Memory()

@@ -1,4 +1,4 @@
-"""A window whose items go into the state, for a source too slow to read again."""
+"""A window with the items in its state, for a source too slow to read again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class CarryingIterator(Reservoir[T]):
-    """A window whose items are its state."""
+    """A window that saves the items in the state."""
 
     _items_held = 0
 

@@ -1,7 +1,8 @@
-"""Which items of upstream a resumed window makes again."""
+"""The items of upstream that a resumed window makes again."""
 
-# Up to 9 * window + 256 items follow the snapshot, and only those in the window are needed. Passing
-# over the others calls no function, but each change between making and passing over has a cost.
+# Up to 9 * window + 256 items follow the snapshot, and only the items in the window are needed.
+# Passing over the rest calls no function, but each change between making and passing over has a
+# cost.
 
 from __future__ import annotations
 
@@ -26,23 +27,23 @@ def looked_up(upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
 
 
 def most_unneeded(upstream: Stage[Any], moving: StageIterator[Any], window: int) -> int | None:
-    """How many items that the window does not hold may be made again; None for any number.
+    """How many items outside the window may be made again; None for any number.
 
     A tenth of the window where passing over saves calls of a user function. Elsewhere making items
     costs as little.
     """
-    # An iterator without a `skip` of its own makes what it passes over.
+    # An iterator without its own `skip` makes the items passed over.
     passes_over = type(moving).skip is not StageIterator.skip
-    # The function of a source is what it reads.
+    # The function of a source is its data.
     calls = any(stage.inputs and stage.user_functions for stage, _ in walk(upstream))
     return window // 10 if passes_over and calls else None
 
 
 def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
-    """Cut ascending ``numbers`` into groups that are each read at once, from first to last.
+    """Cut ascending ``numbers`` into groups, each read at once, from first to last.
 
     Args:
-      numbers: of the items that are needed, shape (n,).
+      numbers: of the needed items, shape (n,).
       unneeded: how many other items all groups together may include; None for any number.
 
     Returns:

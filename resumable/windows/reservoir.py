@@ -1,8 +1,8 @@
-"""The window of a shuffled stream: which item leaves at each step, and what takes its place."""
+"""The window of a shuffled stream: which item leaves at each step, and which item replaces it."""
 
 # The window is filled; then each step hands out the item of one slot, and the next item of
-# upstream takes its place before the following step. At the end the window drains in a seeded
-# order. The slots that many steps empty are computed at once (slots.py).
+# upstream fills the slot before the following step. At the end the window drains in a seeded
+# order. The slots emptied by many steps are computed at once (slots.py).
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_CHOICES = 4096
 
 
 class Reservoir(TransformIterator[T]):
-    """The motion of the window, without a way to save it."""
+    """The motion of the window, without a way to save the window."""
 
     def __init__(self, stage: Transform[T], epoch: int, seed: int, window: int) -> None:
         super().__init__(stage, epoch)
@@ -32,7 +32,7 @@ class Reservoir(TransformIterator[T]):
         self._choice = SlotChoice(seed, epoch, window)
         self._position = Position()  # steps made, which is items handed out
         # Invariant: while not draining, every slot but `_hole` holds an item still to be
-        # handed out. While draining, `_slots` holds the rest, the next one last.
+        # handed out. While draining, `_slots` holds the remaining items, the next item last.
         self._slots: list[Any] = []
         self._hole: int | None = None
         self._draining = False
@@ -64,7 +64,7 @@ class Reservoir(TransformIterator[T]):
         yield self._position.counting(self._leaving())
 
     def _exchanged(self) -> Iterator[T]:
-        """A step for each item that upstream still has."""
+        """A step for each remaining item of upstream."""
         hole, slots = self._hole, self._slots
         assert hole is not None
         emptied = chain.from_iterable(self._emptied())
@@ -74,7 +74,7 @@ class Reservoir(TransformIterator[T]):
             yield slots[slot]
 
     def _emptied(self) -> Iterator[list[int]]:
-        """The slots that the further steps empty, in lists of many."""
+        """The slots emptied by further steps, in long lists."""
         while True:
             first = self._position.number
             choices = self._choices_of(first, 1)
@@ -85,7 +85,7 @@ class Reservoir(TransformIterator[T]):
         return iter(self._upstream.items())
 
     def _make_ready(self) -> None:
-        """Do what is needed before the first item after a resume."""
+        """Make the window ready for the first item after a resume."""
 
     def _fill(self) -> list[T]:
         """Fill the window and make the first step."""
@@ -109,7 +109,7 @@ class Reservoir(TransformIterator[T]):
         return items
 
     def _step(self, incoming: list[Any]) -> list[T]:
-        """Make a step for each item of ``incoming``, which takes the place of the one before it."""
+        """Make a step for each item of ``incoming``, which fills the slot emptied before."""
         count, first = len(incoming), self._position.number - 1
         hole, *others = self._choices_of(first, count + 1).slots_of(first, count + 1)
         slots, items = self._slots, []
@@ -123,7 +123,7 @@ class Reservoir(TransformIterator[T]):
         return items
 
     def _drain(self) -> None:
-        """Put the remaining items into their last order."""
+        """Put the remaining items into their final order."""
         rest = [item for slot, item in enumerate(self._slots) if slot != self._hole]
         order = self._choice.draining(len(rest)).tolist() if rest else []
         self._slots = [rest[index] for index in reversed(order)]
@@ -145,9 +145,9 @@ class Reservoir(TransformIterator[T]):
         return items
 
     def _choices_of(self, start: int, count: int) -> Choices:
-        """Choices that include those of ``count`` steps from ``start`` on."""
+        """Choices that include the ``count`` steps from ``start`` on."""
         if not self._choices.include(start, count):
-            # Few at first: each round of a small window costs a permutation of its own.
+            # Few at first: each round of a small window costs a separate permutation.
             size = min(max(2 * len(self._choices), FEWEST_CHOICES), MOST_CHOICES)
             self._choices = self._choice.choices(start, start + max(count, size))
         return self._choices

@@ -1,8 +1,9 @@
-"""A window whose state is O(1): its items are read again, from a snapshot of upstream's state."""
+"""A window whose state is O(1): the items are read again, from a snapshot of upstream's state."""
 
 # The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the numbers
-# of the items in it are known at any step. A resume goes over upstream again, from a snapshot taken
-# before the oldest of them, and passes over other items where that is cheaper (rereading.py).
+# of the items in the window are known at any step. A resume reads upstream again, from a snapshot
+# before the oldest item, and passes over unneeded items where passing over is cheaper
+# (rereading.py).
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class SnapshotIterator(Reservoir[T]):
         self._interval = max(window, SHORTEST_INTERVAL)
         self._consumed = Position()  # items read from upstream
         self._drained = 0  # items handed out since upstream ended
-        # Upstream's states before items k * _interval, with their numbers; oldest first.
+        # Upstream's states before items k * _interval, with the numbers of the items; oldest first.
         self._snapshots: deque[tuple[int, DeferredState]] = deque()
         self._rebuilt = True
 
@@ -81,7 +82,7 @@ class SnapshotIterator(Reservoir[T]):
         self._rebuilt = False
 
     def _snapshot_before(self, steps: int) -> int:
-        """Number of the item before which upstream's state is needed after ``steps`` steps.
+        """The item before which upstream's state is needed after ``steps`` steps.
 
         The oldest item in the window was read at most 8 * window steps ago.
         """
@@ -106,7 +107,7 @@ class SnapshotIterator(Reservoir[T]):
             yield islice(items, wanted)
 
     def _read(self, count: int) -> list[Any]:
-        """Read ``count`` items, and take a snapshot wherever one is due."""
+        """Read ``count`` items, and take a snapshot wherever due."""
         items: list[Any] = []
         while missing := count - len(items):
             wanted = self._next_piece(missing)
@@ -118,7 +119,7 @@ class SnapshotIterator(Reservoir[T]):
         return items
 
     def _advance_over(self, count: int) -> int:
-        """Pass over ``count`` items, and take a snapshot wherever one is due."""
+        """Pass over ``count`` items, and take a snapshot wherever due."""
         passed = 0
         while missing := count - passed:
             wanted = self._next_piece(missing)
@@ -130,7 +131,7 @@ class SnapshotIterator(Reservoir[T]):
         return passed
 
     def _next_piece(self, count: int) -> int:
-        """How many of ``count`` items come before the next snapshot; takes one that belongs here."""
+        """How many of ``count`` items come before the next snapshot; takes a snapshot due here."""
         until = self._interval - self._consumed.number % self._interval
         if until == self._interval:
             self._take_snapshot()
@@ -154,21 +155,21 @@ class SnapshotIterator(Reservoir[T]):
         return items
 
     def _rebuild(self) -> None:
-        """Read the window again, as it was when the last step before the drain was made."""
+        """Read the window again, in the form after the last step before the drain."""
         position, drained = self._position.number, self._drained
         self._position.move_to(position - drained)
         self._drained = 0
         if self._position.number:
             self._refill()
         if drained:
-            # Upstream had ended: filling or exchanging finds that out and drains.
+            # Upstream had ended: filling or exchanging reaches the end and drains.
             more = self._exchange(1) if self._position.number else self._fill()
             if more or len(self._slots) < drained:
                 raise self._changed(position)
             self._drain_down(drained)
 
     def _refill(self) -> None:
-        """Make the items that were in the window after ``_position`` steps."""
+        """Make the items of the window after ``_position`` steps again."""
         steps = self._position.number
         hole = int(self._choice.of_steps(steps - 1, steps)[0])
         numbers = self._choice.contents(steps)
@@ -183,10 +184,10 @@ class SnapshotIterator(Reservoir[T]):
         self._slots, self._hole = slots, hole
 
     def _made_again(self, numbers: Indices, stop: int) -> Iterator[list[Any]]:
-        """The items ``numbers``, which ascend and lie before ``stop``, in lists."""
+        """The items ``numbers``, ascending and before ``stop``, in lists."""
         indexed = looked_up(self._stage.upstream, self._start_epoch)
         if indexed is not None:
-            self._move_to(stop)  # which raises if upstream has fewer items now
+            self._move_to(stop)  # raises if upstream has fewer items now
             for start in range(0, len(numbers), READ_AT_ONCE):
                 yield block_items(indexed.gather(numbers[start : start + READ_AT_ONCE]))
             return

@@ -25,12 +25,12 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class TakeWhile(ByPredicate[T]):
-    """The items before the first one for which ``predicate`` is false.
+    """The items before the first item for which ``predicate`` is false.
 
-    That item is read and dropped, and none after it.
+    The first refused item is read and dropped, and no later item is read.
 
-    State: upstream's, whether the end has come, and the predicate's own state if it carries one. No
-    random access: only calling ``predicate`` tells where the end is.
+    State: upstream's, whether the end has come, and that of the predicate if the predicate carries
+    state. No random access: the end is known only by calling ``predicate``.
 
     Args:
       upstream: stage whose items are tried.

@@ -59,7 +59,7 @@ class Range(LookedUp[int]):
     _: KW_ONLY
     begin: int = 0
     step: int = 1
-    # What is known of the rows that the integers number; states of earlier versions have nothing of it.
+    # For rows numbered by the integers; states of earlier versions have no evidence of rows.
     rows: Evidence = field(repr=False, default=UNKNOWN)
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class Range(LookedUp[int]):
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
         gather_range: Callable[[int, int], Block] | None = None
-        # What comes after the last item is named too.
+        # The number after the last item is computed too.
         if INT64.min <= begin + step * self.length <= INT64.max:
 
             def gather_range(start: int, stop: int) -> Block:

@@ -44,7 +44,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
     group.
 
     Args:
-      stage: the stage that is iterated.
+      stage: the iterated stage.
       groups: delivers the blocks of documents.
       documents: turns a block into `Documents`.
       form: of the rows.

@@ -162,7 +162,7 @@ class GroupIterator(NumberedBlocks[T]):
     this epoch, and an offset in the block of the current group.
 
     Args:
-      stage: the stage that is iterated.
+      stage: the iterated stage.
       groups: delivers the groups.
       make: the same in every run; it may return a block without items.
     """

@@ -66,7 +66,7 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
     State: O(1), the number of the group and an offset in its rows.
 
     Args:
-      stage: the stage that is iterated.
+      stage: the iterated stage.
       epoch: the epoch of the rows.
       groups: number of groups.
       plan: makes the plan of the group with a number.

@@ -49,7 +49,7 @@ class ChangingSchedule:
         return found
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream and the index of its item for each of ``turns``, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         upstreams, items = np.empty_like(turns), np.empty_like(turns)
         order, groups = grouped(np.searchsorted(self._firsts, turns, side="right") - 1)
         for part, start, stop in groups:
@@ -75,7 +75,7 @@ class ChangingSchedule:
         return self._firsts[part] + within
 
     def turns_before(self, turn: int) -> list[int]:
-        """The number of turns before ``turn`` that each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         part = self._part_of(turn)
         within = self._schedules[part].turns_before(turn - self._firsts[part])
         counts: list[int] = (self._before[part] + within).tolist()

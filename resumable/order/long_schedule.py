@@ -79,7 +79,7 @@ class LongSchedule:
         return section.start + int(np.flatnonzero(np.isin(section.upstreams, wanted))[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream and the index of its item for each of ``turns``, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         rounds, within = np.divmod(turns, min(self._round, MOST_ITEMS))
         places = within % SECTION
         if len(turns):
@@ -140,14 +140,14 @@ class LongSchedule:
         return section.start + int(place)
 
     def turns_before(self, turn: int) -> list[int]:
-        """The number of turns before ``turn`` that each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         number = self._section_of(turn)
         section = self._section(number)
         last = np.bincount(section.upstreams[: turn - section.start], minlength=len(self._parts))
         return list(map(add, self._before(number), last.tolist()))
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:

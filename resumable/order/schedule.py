@@ -60,7 +60,7 @@ class Schedule:
         return number * self._kept_turns + place + int(places[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream and the index of its item for each of ``turns``, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         if len(turns) and turns[-1] - turns[0] == len(turns) - 1 and (np.diff(turns) == 1).all():
             return self._items_in_a_row(int(turns[0]), len(turns))
         numbers, places = np.divmod(turns, self._round)
@@ -105,14 +105,14 @@ class Schedule:
         return first + int(np.flatnonzero((upstreams == upstream) & (items == item))[0])
 
     def turns_before(self, turn: int) -> list[int]:
-        """The number of turns before ``turn`` that each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         number, place = divmod(turn, self._round)
         last = np.bincount(self._in_a_row(number, 1)[:place], minlength=len(self._parts))
         counts: list[int] = (number * self._parts + last).tolist()
         return counts
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:

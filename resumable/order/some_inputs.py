@@ -36,7 +36,7 @@ class SomeInputs:
         self._count = count
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, list(self._places))
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
@@ -45,7 +45,7 @@ class SomeInputs:
         return self._schedule.next_turn(turn, wanted) if wanted else NEVER
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream and the index of its item for each of ``turns``, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         places, items = self._schedule.items_of(turns)
         return self._numbers[places], items
 
@@ -59,7 +59,7 @@ class SomeInputs:
         return NEVER if place is None else self._schedule.turn_of(place, item)
 
     def turns_before(self, turn: int) -> list[int]:
-        """The number of turns before ``turn`` that each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         counts = np.zeros(self._count, np.int64)
         counts[self._numbers] = self._schedule.turns_before(turn)
         before: list[int] = counts.tolist()

@@ -80,12 +80,12 @@ class Bucket(FunctionVersion[Any]):
       drop_last: leave out the last batch of a group, or of its part between two boundaries, unless
         the batch has ``batch_size`` items; with ``max_tokens`` alone the last batch is always left
         out.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend or ``length``
-        has several fields beside them, ``max_tokens`` has other fields than ``length``, both
+      InvalidArgument: if a number is out of range, ``boundaries`` do not ascend or ``length`` has
+        several fields beside them, ``max_tokens`` has other fields than ``length``, both
         ``batch_size`` and ``max_tokens`` are missing, or a function carries state.
       InvalidType: if an argument has the wrong type.
       MalformedItem: while iterating, if ``length`` returns no length, or an item lacks a field or

@@ -72,11 +72,11 @@ class Concatenate(Combine[T]):
     appended, unless the end of the earlier upstreams was reached.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
 
     Raises:
-      InvalidArgument: if there is no upstream, if all have more than 2**62 items together, or if
-        one calls a function that carries state.
+      InvalidArgument: without upstreams, if all have more than 2**62 items together, or if one
+        calls a function that carries state.
       InvalidType: if an upstream is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.concatenate(rs.range(2), rs.range(7, 9)))

@@ -60,9 +60,9 @@ class Filter(ByPredicate[T]):
 
     Args:
       upstream: stage whose items are tested.
-      predicate: called with one item.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      predicate: called with an item.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.

@@ -37,11 +37,11 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
 
     Args:
       upstream: stage whose items are expanded.
-      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
+      fn: called with an item; returns an iterable or a pipeline, with the same items in every run.
       size: number of items that ``fn`` returns for each item, at least 1; None if the number varies
         or is unknown.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       InvalidType: if ``fn`` cannot be called; while iterating, if ``fn`` returns no iterable.

@@ -46,11 +46,11 @@ class Interleave(Combine[T]):
     only as much as the upstreams do.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
       block_length: consecutive items in a turn, at least 1.
 
     Raises:
-      InvalidArgument: if there is no upstream, or ``block_length`` is less than 1.
+      InvalidArgument: without upstreams, or ``block_length`` is less than 1.
       InvalidType: if an upstream is not a pipeline, a name of the dict is not a string, or
         ``block_length`` is not an integer.
 

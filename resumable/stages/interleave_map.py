@@ -69,14 +69,14 @@ class InterleaveMap(FunctionVersion[T]):
 
     Args:
       upstream: stage whose items are expanded.
-      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
+      fn: called with an item; returns an iterable or a pipeline, with the same items in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items in a turn, at least 1.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
+      InvalidArgument: if a number is out of range, or ``fn`` carries state of its own.
       InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no
         iterable.
 

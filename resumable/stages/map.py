@@ -181,14 +181,14 @@ class Map(CallsPerItem[T]):
 
     Args:
       upstream: stage whose items are mapped.
-      fn: called with one item; must return a new object each time, since several results may be
+      fn: called with an item; must return a new object each time, since several results may be
         waiting.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
-        Random access ignores workers: ``pipeline[i]`` calls ``fn`` in the calling thread. Up to
-        twice as many calls, or chunks of calls, run ahead of the last result handed out. May differ
-        between save and resume, as may ``executor``.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none. Results come in order. Random
+        access ignores workers: ``pipeline[i]`` calls ``fn`` in the calling thread. Up to twice as
+        many calls, or chunks of calls, run ahead of the last result handed out. May differ between
+        save and resume, as may ``executor``.
       executor: where the workers run. ``"process"`` suits functions that compute in Python,
         including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all other functions.
         A `concurrent.futures.Executor` works too, such as Dask's `client.get_executor()`; it is not

@@ -60,9 +60,9 @@ class MapBatches(CallsInWorkers[Any]):
         tuple of arrays of one length. The result must be the same in every run, and ``fn`` must
         carry no state.
       batch_size: items in a group, at least 1.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The
         same groups must then fail in every run: a resume calls ``fn`` again for the groups dropped

@@ -68,7 +68,7 @@ class Mix(LookedUp[T], Combine[T]):
     upstreams have random access, so has the mix, and its state is O(1), the position.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
         the sum. A float stands for the simplest fraction that rounds to the float. The proportions
         are kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each
@@ -88,10 +88,10 @@ class Mix(LookedUp[T], Combine[T]):
         the weights change, is drawn from the seed alone, so that all epochs have the same length.
 
     Raises:
-      InvalidArgument: if there is no upstream, if ``weights``, ``seed`` or ``stop`` breaks its
-        rule, if ``reshuffle`` has no seed, or if the weights change or a weight is 0 and ``stop``
-        is ``"all"``, since a turn then need not be an item. With ``"cycle"``, also while iterating,
-        if an upstream has no items.
+      InvalidArgument: without upstreams, if ``weights``, ``seed`` or ``stop`` breaks its rule, if
+        ``reshuffle`` has no seed, or if the weights change or a weight is 0 and ``stop`` is
+        ``"all"``, since a turn then need not be an item. With ``"cycle"``, also while iterating, if
+        an upstream has no items.
       InvalidType: if an upstream is not a pipeline, a name of the dict is not a string, or another
         argument has the wrong type.
 

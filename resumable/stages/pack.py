@@ -110,11 +110,11 @@ class BestFitPack(Packs):
         an offset, and a resume reads the lengths of the group.
 
     Raises:
-      InvalidArgument: if a number is out of its range, ``length`` is no multiple of ``align``, has
-        no space for a token between ``bos`` and ``eos``, or lacks a field named by these arguments,
-        if ``how``, ``tail`` or ``too_long`` is another word, or if ``lengths`` or the documents
-        have no random access, or differ in number; while iterating, if the dtype cannot hold
-        ``pad``, ``bos`` or ``eos``.
+      InvalidArgument: if a number is out of range, ``length`` is no multiple of ``align``, has no
+        space for a token between ``bos`` and ``eos``, or lacks a field named by these arguments, if
+        ``how``, ``tail`` or ``too_long`` is another word, or if ``lengths`` or the documents have
+        no random access, or differ in number; while iterating, if the dtype cannot hold ``pad``,
+        ``bos`` or ``eos``.
       InvalidType: if ``length`` is neither an integer nor a dict of integers, ``key`` is no string,
         or ``pad``, ``bos``, ``eos`` or ``align`` is neither a number nor a dict of numbers.
       MalformedItem: while iterating, if an item is no document, is too long under ``"error"``, or

@@ -106,11 +106,10 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     Raises:
       InvalidType: if a partitioned pipeline has no random access, ``fn`` returns no pipeline, or an
         argument has the wrong type.
-      InvalidArgument: if a number is out of its range, if ``fn`` leaves out one of its parts,
-        builds on another source, partitions again, has functions that carry state, or a map with
-        processes under ``workers``, if there are more ranks than partitions, or if ``uneven`` is
-        another word, needs unknown lengths, or is not ``"keep"`` where some ranks end and others do
-        not.
+      InvalidArgument: if a number is out of range, if ``fn`` leaves out one of its parts, builds on
+        another source, partitions again, has functions that carry state, or a map with processes
+        under ``workers``, if there are more ranks than partitions, or if ``uneven`` is another
+        word, needs unknown lengths, or is not ``"keep"`` where some ranks end and others do not.
       MissingDependency: for processes without the extra ``parallel``.
 
     >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))

@@ -73,16 +73,16 @@ class RandomMap(CallsPerItem[T]):
       upstream: stage whose items are mapped.
       fn: called with an item and its generator.
       seed: in [0, 2**64).
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the item.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped.
 
     Raises:
       InvalidType: if ``fn`` cannot be called.
-      InvalidArgument: if ``seed`` is out of its range, and where `Map` raises it.
+      InvalidArgument: if ``seed`` is out of range, and where `Map` raises it.
 
     >>> pipeline = rs.range(3).random_map(lambda item, rng: item + rng.random(), seed=1)
     >>> list(pipeline) == list(pipeline)

@@ -66,8 +66,8 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
       initial: the first carry.
       finish: called with the last carry after the last item of each epoch; returns an iterable of
         further outputs, the same in every run. With ``finish`` the length is unknown.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       UnencodableState: if ``initial`` cannot be saved; by `get_state`, if the current carry

@@ -70,7 +70,7 @@ class Shard(Deals[T]):
         repeating its items (``"pad"``), or given to the first ranks only (``"keep"``).
 
     Raises:
-      InvalidArgument: if a number is out of its range, or ``uneven`` is another word.
+      InvalidArgument: if a number is out of range, or ``uneven`` is another word.
       InvalidType: if ``index`` or ``count`` is not an integer.
 
     >>> list(rs.range(7).shard(1, 3, uneven="keep"))

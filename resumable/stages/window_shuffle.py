@@ -57,7 +57,7 @@ class WindowShuffle(Transform[T]):
 
     Raises:
       UnencodableState: by `get_state` under ``carry``, if an item cannot be saved.
-      InvalidArgument: if ``seed`` or ``window`` is out of its range.
+      InvalidArgument: if ``seed`` or ``window`` is out of range.
       InvalidType: if an argument has the wrong type.
 
     >>> stream = rs.from_iterable(lambda: iter(range(5)))

@@ -47,12 +47,12 @@ class Zip(Combine[Any]):
     State: that of the upstreams. Random access if all upstreams have it; columns stay columns.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
       strict: whether all upstreams must have the same number of items. Known lengths are compared
         at once, other lengths when the first upstream ends. May differ between save and resume.
 
     Raises:
-      InvalidArgument: if there is no upstream, or under ``strict`` if the lengths differ; while
+      InvalidArgument: without upstreams, or under ``strict`` if the lengths differ; while
         iterating, instead of the end, if an upstream has further items.
       InvalidType: if an upstream is not a pipeline, or a name of the dict is not a string.
 

@@ -67,9 +67,9 @@ INPUTS_MAY_FOLLOW: Final = _ConcatenateChanges()
 class Concatenate(Combine[T]):
     """All items of the first upstream, then all of the second, and so on.
 
-    State: O(1), the number of the current upstream, and its state. Random access if all upstreams
-    have random access and all but the last are finite. At a resume, further upstreams may be
-    appended, unless the end of the earlier upstreams was reached.
+    State: O(1), the number of the current upstream, and the state of this upstream. Random access
+    if all upstreams have random access and all but the last are finite. At a resume, further
+    upstreams may be appended, unless the end of the earlier upstreams was reached.
 
     Args:
       upstreams: one or more pipelines, or a dict of pipelines.
@@ -119,7 +119,7 @@ class Concatenate(Combine[T]):
 
 
 class _Sections:
-    """Turns of inputs of which each begins after the end of the one before.
+    """Turns of inputs in sequence, each begun at the end of the previous input.
 
     Args:
       lengths: of the inputs.
@@ -215,7 +215,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
     def _reached(self) -> Iterator[Reach]:
         upstreams, index = self._stage.upstreams, self._index
         state = self._upstream.get_state()
-        # Of its own items it only matters whether the end may have been seen.
+        # Among the stage's own items, only the end matters: whether it may have been seen.
         yield Reach(self._stage, 0 if self.skip(1) else UNBOUNDED)
         yield from chain.from_iterable(map(reached_in_epoch, upstreams[:index]))
         with closing(upstreams[index].start(self._epoch)) as here:

@@ -1,4 +1,4 @@
-"""Motion of a mix whose inputs begin again, until each has ended once."""
+"""Motion of a mix with inputs that begin again, until each has ended once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class CyclingMixIterator(MixIterator[T]):
-    """Motion of a mix that begins its upstreams again, in separate epochs for each upstream."""
+    """Motion of a mix with upstreams that begin again, each in its separate epochs."""
 
     _upstreams: Sequence[CycleIterator[Any]]
 
@@ -80,7 +80,7 @@ class CyclingMixIterator(MixIterator[T]):
 
 @final
 class CycleIterator(RepeatIterator[T]):
-    """Motion through an endless repeat in which no epoch may be without items.
+    """Motion through an endless repeat; no epoch may be without items.
 
     Args:
       upstream: the stage to repeat.

@@ -1,9 +1,9 @@
 """End all ranks after the same number of steps; needs partitions of known length."""
 
 # Invariant: `_left`, the number of steps left, is the same on all ranks, which advance together.
-# `_left` follows from the positions of all partitions. The item that a rank repeats next follows
-# from `_left`, so the position of the repetition is not saved. `_left` is saved only for a rank
-# that resumes from its own state alone (tests/stages/test_partition_uneven.py:
+# `_left` follows from the positions of all partitions. The next repeated item follows from `_left`,
+# so the position of the repetition is not saved. `_left` is saved only for a rank that resumes from
+# its own state alone (tests/stages/test_partition_uneven.py:
 # test_other_ranks_in_mid_epoch_end_together_and_lose_no_more_than_the_last_ones_drop).
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class EvenIterator(StageIterator[T]):
         self._own: StageIterator[T] = stage.start_own(epoch)
         self._again: StageIterator[T] | None = None
         self._left = stage.steps_after({})
-        # Steps left when the current source ends; below 0 if the source has more items than there
-        # are steps.
+        # Steps left when the current source ends; below 0 if the source has more items than steps.
         self._left_at_end = self._left - stage.own_total()
         # Whether `_left` follows from the positions of all partitions.
         self._knows_all = True
@@ -85,7 +84,7 @@ class EvenIterator(StageIterator[T]):
         return count
 
     def _end_if_done(self) -> None:
-        """Close after the last step: workers may still hold items that no step needs."""
+        """Close after the last step: workers may still hold unneeded items."""
         if not self._left:
             self.close()
 
@@ -113,7 +112,7 @@ class EvenIterator(StageIterator[T]):
                 f"of all {self._stage.count} partitions; join the states of all ranks with merge_states",
                 self._stage,
             )
-        # The items that a rank has repeated follow from the number of steps that were left.
+        # The repeated items of a rank follow from the number of steps left.
         return reached_all(self._stage.upstream) if self._may_repeat else self._own._reached()
 
     def get_state(self) -> State:

@@ -74,8 +74,8 @@ class _ExcludeChanges(RunChanges):
         example = first_record(stage.upstream)
         own = {example.known_as: example}
         own |= {value: stage.by_item[first] for first, value in stage.changes}
-        # Of many records that are not ours only the digest is known. Such records come later than
-        # the items read, or the timelines do not agree.
+        # Of many records from another run only the digest is known. They come later than the items
+        # read, or the timelines do not agree.
         known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
         if stage.by_item[0].may_lack:
             known = {first: each.lenient for first, each in known.items()}
@@ -91,12 +91,12 @@ RECORDS_MAY_CHANGE: Final = _ExcludeChanges(
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Exclude(LookedUp[T], Transform[T]):
-    """All items except those made of given records of the source.
+    """The items that are not made of given records of the source.
 
     The remaining items keep their order. This stage may stand where each item is made of one
     record: after a source, a `mix`, `concatenate` or `zip` of sources, a `shuffle` of the whole
     epoch or of blocks, and stages that make one item of each. After `repeat` the records are left
-    out of all epochs. After `by_epoch` they are left out of each pipeline that has them.
+    out of all epochs. After `by_epoch` the records are left out of each pipeline with such records.
 
     The stage may also stand over a stream: `from_iterable`, compressed files, and remote files
     without an index. Over a stream, only `prefetch`, and maps that drop nothing and carry no state,
@@ -115,8 +115,8 @@ class Exclude(LookedUp[T], Transform[T]):
         such as ``{"a.jsonl": [12]}``; the end of a path suffices. To leave out other records from a
         later item on, a dict by item, such as ``{0: [], 41_000: [12, 977]}``. The keys count the
         items of this stage in one epoch. Over a stream the keys hold for the first epoch, and later
-        epochs have the last entry from the start. At a resume the records must equal the saved ones
-        for all items already read; otherwise the error says what to write.
+        epochs have the last entry from the start. At a resume the records must equal the saved
+        records for all items already read; otherwise the error shows the right argument.
 
     Raises:
       InvalidArgument: if the source has no such record, input or file, if no record of the source
@@ -136,7 +136,7 @@ class Exclude(LookedUp[T], Transform[T]):
     _run_changes = RECORDS_MAY_CHANGE
 
     records: RecordsByItem
-    # The left-out records (as `Records.known_as`) by the item from which on they are left out.
+    # The left-out records (as `Records.known_as`), by the first item after each change.
     changes: Timeline = field(init=False, repr=False, default=())
     # Whether upstream is looked up by index even if nothing is left out.
     looks_up: bool = field(default=False, repr=False)
@@ -280,8 +280,8 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     Args:
       path: of a file with a list of numbers, or with a dict of lists, by item or by name, such as
         ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and ``resumable amend``
-        print it. If all keys are digits, they are items; so put names of digits below an item, as
-        in ``{"0": {"2024": [12]}}``.
+        print it. If all keys are digits, the keys are items; so put names of digits below an item,
+        as in ``{"0": {"2024": [12]}}``.
 
     Raises:
       InvalidArgument: if the file holds neither; the error names the file.
@@ -340,12 +340,12 @@ def is_by_item(records: Any) -> bool:
 
 
 def _is_all(left_out: LeftOut, stage: Stage[Any]) -> bool:
-    """Whether ``stage`` has items, and ``left_out`` has all of them."""
+    """Whether ``stage`` has items and ``left_out`` has all."""
     return 0 < known_length(stage) < math.inf and left_out.total == known_length(stage)
 
 
 class _NothingLeftOut(ThroughIterator[T]):
-    """Motion of upstream; lets a run that began without this stage leave out records later."""
+    """Motion of upstream; a run begun without this stage may leave out records later."""
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
         super().__init__(stage, epoch)
@@ -356,7 +356,7 @@ class _NothingLeftOut(ThroughIterator[T]):
         if looks_up(upstream) or not isinstance(state, dict) or state.keys() != {"position"}:
             self._upstream.set_state(state)
             return
-        # Saved by a pipeline that was to leave records out later.
+        # Saved by a pipeline with records to leave out later.
         position = unpack_position(self._stage, state["position"], upstream.length)
         started = upstream.start(self._start_epoch)
         started.skip(position)
@@ -395,7 +395,7 @@ class _StreamIterator(ThroughIterator[T]):
         try:
             self._upstream.set_state(state)
         except StateMismatch as error:
-            # The error names a copy of a stage, which users do not know.
+            # The error names a copy of a stage; users know only the stage.
             for (copy, _), (stage, _) in zip(
                 walk(self._remaining), walk(self._stage.upstream), strict=False
             ):

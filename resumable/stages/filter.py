@@ -39,7 +39,7 @@ MOST_DROPPED: Final = 100_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPredicate(FunctionVersion[T], CallsFunction[T]):
-    """A stage whose ``predicate`` decides which items are delivered."""
+    """A stage that delivers items by the result of ``predicate``."""
 
     calls: ClassVar[str] = "predicate"
 
@@ -54,9 +54,9 @@ class ByPredicate(FunctionVersion[T], CallsFunction[T]):
 class Filter(ByPredicate[T]):
     """The items for which ``predicate`` is true.
 
-    State: upstream's, and that of the predicate if the predicate carries state. No random access:
-    the remaining items are known only by calling ``predicate``. If the predicate refuses the first
-    100,000 items of an epoch, or the first 100,000 after a resume, one `RuntimeWarning` reports it.
+    State: upstream's, and the predicate's if the predicate carries state. No random access: the
+    remaining items are known only by calling ``predicate``. If the predicate refuses the first
+    100,000 items of an epoch, or the first 100,000 after a resume, one `RuntimeWarning` is issued.
 
     Args:
       upstream: stage whose items are tested.
@@ -85,7 +85,7 @@ class Filter(ByPredicate[T]):
 class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
     _stage: Filter[T]
 
-    # Items dropped before the first passed item; below 0 after it, and after the warning.
+    # Items dropped before the first passed item; below 0 afterwards, and after the warning.
     _dropped = 0
     # The numbers of the passed items among the first `_read` items of the last `pull`. `_tested` has the
     # results of the predicate for the items after the first `_read`.
@@ -109,7 +109,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
                 self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
             if 8 * len(rows) < len(items):
-                # Any number of items may be dropped, so nothing is kept of these.
+                # Any number of items may be dropped, so nothing of the block is kept.
                 self._count_tested()
                 tested.clear()
                 if not rows and len(kept) > 1:
@@ -155,7 +155,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
                 return
 
     def _note(self, tested: int, *, passed: bool) -> None:
-        """Count the items dropped before the first passed item; warn if there are too many."""
+        """Count the items dropped before the first passed item; warn if too many."""
         self._dropped = -1 if passed else self._dropped + tested
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1

@@ -1,4 +1,4 @@
-"""Give each item its place in the global order, which all ranks share."""
+"""Give each item its place in the global order shared by all ranks."""
 
 # After `shard`, item n of rank i of r has the place n * r + i in the global order. After stages
 # that drop, add or group items, these numbers are no longer places in the global order. They still

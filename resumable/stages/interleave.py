@@ -42,15 +42,15 @@ NO_TURNS: Indices = np.empty(0, np.int64)
 class Interleave(Combine[T]):
     """``block_length`` items of each upstream in turn, until all have ended.
 
-    State: the upstreams' states, whose turn it is, and how far into the turn. A resume re-reads
-    only as much as the upstreams do.
+    State: the upstreams' states, the turn, and the position in the turn. A resume re-reads only as
+    much as the upstreams do.
 
     Args:
       upstreams: one or more pipelines, or a dict of pipelines.
       block_length: consecutive items in a turn, at least 1.
 
     Raises:
-      InvalidArgument: without upstreams, or ``block_length`` is less than 1.
+      InvalidArgument: without upstreams, or if ``block_length`` is less than 1.
       InvalidType: if an upstream is not a pipeline, a name of the dict is not a string, or
         ``block_length`` is not an integer.
 

@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDropItems[T]):
-    """A stage that calls a function with each item of `read`, in workers if there are any.
+    """A stage that calls a function with each item of `read`, in workers if given.
 
-    The arguments are those of `Map`.
+    The arguments are as in `Map`.
     """
 
     identity: ClassVar[IdentityFields] = {**FunctionVersion.identity, "on_error": ALWAYS}
@@ -95,7 +95,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """Without an executor, and without ``on_skip``, which only receives reports."""
+        """Without an executor, and without ``on_skip``: it only receives reports."""
         found = dict(super().user_functions)
         for name in ("on_skip", "executor"):
             found.pop(name, None)
@@ -142,7 +142,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsPerItem(CallsInWorkers[T]):
-    """A stage that makes one item of each item of upstream, unless it may drop some."""
+    """A stage with one item for each of upstream's, unless items may be dropped."""
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if not (inputs.paired or self.drops or self.carries_state or self._needs_pairs):
@@ -157,27 +157,26 @@ class CallsPerItem(CallsInWorkers[T]):
 
     @property
     def alone(self) -> bool:  # type: ignore[override]
-        """A map that may drop items counts the items it has tried."""
+        """A map that may drop items counts all items tried."""
         return not self.drops
 
 
 # When a worker dies for the second time during the same work, the work is tried item by item, with
-# nothing else in progress. So the item that ends its worker is found after about three starts of
-# processes. An executor that replaces its workers reports a death by a future that fails with
-# `BrokenExecutor`, or with Dask's own error.
+# nothing else in progress. So the fatal item is found after about three starts of processes. An
+# executor with replacement workers reports a death by a future that fails with `BrokenExecutor`, or
+# with Dask's own error.
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(CallsPerItem[T]):
     """The result of ``fn`` for every item.
 
     A function may carry state (``get_state/set_state``, ``state_dict/load_state_dict`` or
-    ``getstate/setstate``), which is saved and restored. Such a function belongs to one running
-    iterator at a time. Epoch 0 begins with the function in its state at the time the pipeline was
-    built. Later epochs continue with the function's current state.
+    ``getstate/setstate``), saved and restored with the pipeline. The function then belongs to one
+    running iterator at a time. Epoch 0 begins with the function in its state at the time the
+    pipeline was built. Later epochs continue with the function's current state.
 
-    State: upstream's, and that of the function. If items may be dropped, also the numbers of items
-    tried and dropped. Random access is kept unless items may be dropped or the function carries
-    state.
+    State: upstream's and the function's. If items may be dropped, also the numbers of items tried
+    and dropped. Random access is kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -191,39 +190,38 @@ class Map(CallsPerItem[T]):
         save and resume, as may ``executor``.
       executor: where the workers run. ``"process"`` suits functions that compute in Python,
         including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all other functions.
-        A `concurrent.futures.Executor` works too, such as Dask's `client.get_executor()`; it is not
-        shut down, and its workers must have this library. Processes and such executors take items
-        in chunks of about ten milliseconds, and of about 8 MB at most. Processes end with the
-        epoch, or with the last epoch of a `repeat`. If ``fn`` refers to a `numpy.memmap`, processes
-        map its file instead of copying it, and write to the file if it was opened for writing. The
-        file is copied if it was opened with mode ``"c"``, or was renamed or replaced since.
+        A `concurrent.futures.Executor` works too, such as Dask's `client.get_executor()`; the
+        executor is not shut down, and its workers must have this library. Processes and executors
+        take items in chunks of about ten milliseconds, and of about 8 MB at most. Processes end
+        with the epoch, or with the last epoch of a `repeat`. If ``fn`` refers to a `numpy.memmap`,
+        processes map the file without a copy, and write to a file opened for writing. A file opened
+        with mode ``"c"``, or renamed or replaced since, is copied.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same item
-        again; ``"skip"`` drops the item and counts it. The same items must then fail in every run:
+        again; ``"skip"`` drops and counts the item. The same items must then fail in every run:
         later stages that read items again on a resume, such as ``flat_map``, ``window``, ``pack``
         and ``shuffle(window=n)``, would otherwise lose or repeat items unnoticed.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
         and by the thread that iterates the map; as ``on_skip(number, error, item)`` if the function
         has a third argument without a default. ``number`` counts from 0. It is the item's number in
-        the source if there is one source, all stages before the map have random access, and none is
-        a `prefetch`. Otherwise it is the number in upstream's epoch, counted on over resumes. Use
-        ``item`` to identify the item in every case. ``error`` is the exception. An item drawn again
-        after an error, an interrupt or a resume is reported again.
+        the source if the pipeline has one source, all stages before the map have random access, and
+        none is a `prefetch`. Otherwise it is the number in upstream's epoch, counted on over
+        resumes. Use ``item`` to identify the item in every case. ``error`` is the exception. An
+        item drawn again after an error, an interrupt or a resume is reported again.
 
-    When a worker process dies, new processes try its work again, and the loop notices nothing. An
-    item that ends its worker each time raises `WorkerError` with the number of the item; with
-    ``"skip"`` the item is dropped. The same holds for an executor that replaces its dead workers,
-    as Dask and Ray do. If an executor stays broken, `WorkerError` names the first item not handed
-    out.
+    When a worker process dies, new processes repeat the work, and the loop notices nothing. An item
+    that ends every worker raises `WorkerError` with the number of the item; with ``"skip"`` the
+    item is dropped. The same holds for an executor that replaces dead workers, as Dask and Ray do.
+    If an executor stays broken, `WorkerError` names the first item not handed out.
 
     Raises:
       InvalidType: if ``fn`` or ``on_skip`` cannot be called, ``workers`` is not an integer, or
         ``executor`` is no executor.
       MissingDependency: for processes without the extra ``parallel``.
-      WorkerError: while iterating, if an item ends its worker, or a passed executor is broken. The
+      WorkerError: while iterating, if an item ends the worker, or a passed executor is broken. The
         next call tries the same item again.
       InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, if
         ``on_error`` is another word, if ``on_skip`` is given without ``"skip"``, if workers would
-        call a function with state, or if processes would call a function that cannot be pickled.
+        call a function with state, or if processes would call an unpicklable function.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]
@@ -257,7 +255,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
 
 
 class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped[T]):
-    """Drops the items for which the function raises."""
+    """Drops an item if the function raises."""
 
     _stage: CallsInWorkers[T]
     _items_held = 0

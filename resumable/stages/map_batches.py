@@ -52,7 +52,7 @@ class MapBatches(CallsInWorkers[Any]):
     kind of a batch. Columns need no Python object per item, and ``fn`` may return columns too.
 
     State: O(1), upstream's from before the current group, the number of the group, and an offset. A
-    resume reads the group again and calls ``fn`` with it.
+    resume reads the group again and calls ``fn`` again.
 
     Args:
       upstream: stage whose items are grouped.
@@ -66,7 +66,7 @@ class MapBatches(CallsInWorkers[Any]):
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The
         same groups must then fail in every run: a resume calls ``fn`` again for the groups dropped
-        just before the current group, and takes the first result for that of the current group.
+        just before the current group, and takes the first result as the current group's.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each group dropped.
 
     Raises:

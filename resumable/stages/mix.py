@@ -60,32 +60,32 @@ class Mix(LookedUp[T], Combine[T]):
     The weights are reduced to the smallest whole numbers w in the same proportions, with sum W.
     Each round of W turns has exactly w[i] items of upstream i. Within a round the turns are spread
     evenly or, with a ``seed``, come in an order drawn from (seed, round). A round of more than
-    4,096 turns is cut into sections of 1,024; each section has its share of every upstream, to
-    within two items, and a separate order. Every epoch has the same length and, without
-    ``reshuffle``, the same turns.
+    4,096 turns is cut into sections of 1,024; each has a share of every upstream, to within two
+    items, and a separate order. Every epoch has the same length and, without ``reshuffle``, the
+    same turns.
 
     State: the turn and the upstreams' states, with ``"cycle"`` also the epoch of each. If all
-    upstreams have random access, so has the mix, and its state is O(1), the position.
+    upstreams have random access, so has the mix, with a state of O(1), the position.
 
     Args:
       upstreams: one or more pipelines, or a dict of pipelines.
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
-        the sum. A float stands for the simplest fraction that rounds to the float. The proportions
-        are kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each
-        item of the mix on; rounds begin again where the weights change. In a dict a weight may be
-        0, but not all may. Names left out have weight 0, but no name may be left out everywhere. At
-        a resume the weights must be equal for the items already read; otherwise the error says what
-        to write. Upstreams without weight for the items already read may join, after the earlier
-        upstreams.
+        the sum. A float stands for the simplest fraction that rounds to it. The proportions are
+        kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
+        of the mix on; rounds begin again where the weights change. In a dict a weight may be 0, but
+        not all may. Names left out have weight 0, but no name may be left out everywhere. At a
+        resume the weights must be equal for the items already read; otherwise the error shows the
+        right argument. Upstreams without weight for the items already read may join, after the
+        earlier upstreams.
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out the
         turns of ended upstreams, until all have ended. With ``"cycle"`` an ended upstream begins
-        again, in a new epoch that is counted per upstream, like an endless `repeat`. The mix ends
-        once each upstream that still has turns has ended, at the turn for which the last of them
-        has no item. An endless upstream means an endless mix. No upstream may be empty, since it
-        could not keep its weight.
+        again, in a new epoch counted per upstream, like an endless `repeat`. The mix ends once each
+        upstream that still has turns has ended, at the turn where the last upstream has no item. An
+        endless upstream means an endless mix. No upstream may be empty: an empty upstream cannot
+        keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
-        the weights change, is drawn from the seed alone, so that all epochs have the same length.
+        the weights change, is drawn from the seed alone, so all epochs have the same length.
 
     Raises:
       InvalidArgument: without upstreams, if ``weights``, ``seed`` or ``stop`` breaks its rule, if
@@ -199,8 +199,8 @@ class Mix(LookedUp[T], Combine[T]):
         schedule = self.schedule()
         known = [number for number, length in enumerate(self.lengths) if length is not None]
         end = min(self._ends(known), default=math.inf)
-        # An upstream that joins later counts only if it has a turn before the others end. So a run
-        # in its last round still ends there if further upstreams are planned.
+        # An upstream that joins later counts only with a turn before the others end. So a run in
+        # the last round still ends there if further upstreams are planned.
         from_start = schedule.stretch(0).upstreams
         for number in set(range(len(self.upstreams))).difference(known):
             if number in from_start or schedule.turn_of(number, 0) < min(end, MOST_ITEMS):
@@ -208,7 +208,7 @@ class Mix(LookedUp[T], Combine[T]):
         return end if end == math.inf else countable(end)
 
     def _cycling_length(self) -> Length:
-        """The first turn at which all upstreams with turns at that point have ended."""
+        """The first turn at which all upstreams that still have turns have ended."""
         schedule, first = self.schedule(), 0.0
         while first != math.inf:
             stretch = schedule.stretch(int(first))
@@ -264,7 +264,7 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def end(self) -> int | None:
-        """The turn at which the mix ends, if it is known and depends on the order of a round."""
+        """The turn at which the mix ends, if known and dependent on the order of a round."""
         return None if self.stop == "all" or self.length in (None, math.inf) else int(self.length)
 
 

@@ -1,4 +1,4 @@
-"""The changes that a running mix allows: other weights, and further inputs."""
+"""The changes allowed in a running mix: new weights, and further inputs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class MixChanges(RunChanges):
     def orders_as(self, stage: Any, other: Any, count: float) -> bool:
         if not stage.reshuffle:
             return True
-        # The round that ends the mix, and whether it is known, may depend on upstreams whose
-        # weights change.
+        # The last round of the mix, and whether it is known, may depend on upstreams with changing
+        # weights.
         until = count if count == UNBOUNDED else _drawn_with(other, int(count))
         ends = [min(until if mix.end is None else mix.end, until) for mix in (stage, other)]
         return bool(ends[0] == ends[1])
@@ -55,5 +55,5 @@ WEIGHTS_MAY_CHANGE: Final = MixChanges()
 
 
 def _drawn_with(mix: Any, count: int) -> int:
-    """Number of turns of ``mix`` that affect the order of its first ``count`` turns."""
+    """Number of turns of ``mix`` that affect the order of the first ``count`` turns."""
     return int(mix.schedule().round_end(count - 1)) if mix.reshuffle and count else count

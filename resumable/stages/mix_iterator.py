@@ -28,9 +28,9 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
     Args:
       stage: the mix.
       epoch: the epoch of the mix.
-      schedule: says whose turn it is.
+      schedule: the turns.
       leaves_out: whether the turns of ended upstreams are left out.
-      last: the turn at which the mix ends, if one upstream decides the end and the turn is known.
+      last: the last turn, if known and decided by one upstream.
     """
 
     _stage: Combine[T]
@@ -44,7 +44,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         last: Length,
     ) -> None:
         self._leaves_out = leaves_out
-        # The last turn is not known beforehand, and no upstream may be read for a later one.
+        # The last turn is not known beforehand, and no upstream may be read beyond it.
         self._goes_singly = not leaves_out and last is None
         super().__init__(stage, epoch)
         self._schedule = schedule
@@ -152,7 +152,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
 
         Args:
           saved: the saved value, unchecked; one entry for each upstream at the save.
-          value_of: gives the entry of a joined upstream, which is at its start.
+          value_of: gives the entry of a joined upstream at its start.
         """
         upstreams = self._upstreams
         if not isinstance(saved, list) or len(saved) >= len(upstreams):

@@ -1,4 +1,4 @@
-"""One of the equal parts into which a partition deals its upstream's items."""
+"""One of the equal parts of a partition's upstream."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 class Part(Deals[T]):
     """Upstream's items ``index``, ``index`` + ``count``, ``index`` + 2 ``count`` and so on.
 
-    A `Part` stands only within a `Partition`, which makes one for each partition. It reads no items
-    of other partitions.
+    A `Part` stands only within a `Partition`, one for each partition. A part reads no items of
+    other partitions.
 
     State: O(1), the number of items handed out. Random access is kept.
 
@@ -51,7 +51,7 @@ class Part(Deals[T]):
 
 
 def over_all_parts(stage: Stage[Any]) -> Stage[Any]:
-    """``stage`` over all items of its partitioned sources; ``stage`` itself outside partitions."""
+    """``stage`` over whole sources instead of parts; ``stage`` itself outside partitions."""
     return rebuilt(stage, lambda _, found: found.upstream if isinstance(found, Part) else found)
 
 

@@ -57,12 +57,12 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     Partition k of ``count`` is a separate pipeline: ``fn`` over the items k, k + ``count``, k + 2
     ``count`` and so on of each partitioned pipeline. So ``fn`` may filter, pack, shuffle and batch
     without reading items of other partitions. ``count`` is fixed for a run; choose a multiple of
-    all numbers of ranks and workers that you expect.
+    all numbers of ranks and workers you expect.
 
     ``fn`` may build only on the parts passed to it. Another source in ``fn`` is refused, since
     every partition would deliver the source in full. `resumable.partition` deals out several
-    sources. Pipelines used by a function within ``fn`` are not checked. The function must make them
-    from its item.
+    sources. Pipelines used by a function within ``fn`` are not checked. The function must make such
+    pipelines from the item.
 
     Ranks own partitions: ``shard(rank, ranks)`` after ``partition``, or after later stages that
     take one item at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``,
@@ -74,15 +74,15 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     advance together deliver this order if their number divides ``count`` and no partition has
     ended.
 
-    State: O(partitions of the rank): the position of each partition, whether it has ended, and its
-    state. A rank resumes from any state that has its partitions. For another number of ranks, join
-    the states of all ranks by `merge_states`. A resume re-reads only as much as the stages of the
+    State: O(partitions of the rank): for each partition the position, whether it has ended, and the
+    state. A rank resumes from any state with its partitions. For another number of ranks, join the
+    states of all ranks by `merge_states`. A resume re-reads only as much as the stages of the
     partitions do.
 
     With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all its items. With
-    ``"drop"`` all ranks end with the first rank that ends. With ``"pad"`` an ended rank repeats its
-    last items until the longest rank ends. ``"drop"`` and ``"pad"`` need partitions of known
-    length: no rank sees the items of the others.
+    ``"drop"`` all ranks end with the shortest rank. With ``"pad"`` an ended rank repeats its last
+    items until the longest rank ends. ``"drop"`` and ``"pad"`` need partitions of known length: no
+    rank sees the other ranks' items.
 
     Args:
       upstream: the pipeline of partition 0.
@@ -94,22 +94,22 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         loop needed an item; up to 64, while the items of all partitions take no more than about 64
         MiB.
 
-    A map in ``fn`` may have separate processes if there are no ``workers`` here; all partitions of
-    the rank share one pool of them. A map with threads has threads for each partition.
+    A map in ``fn`` may have separate processes if ``workers`` is 0 here; all partitions of the rank
+    share one pool. A map with threads has threads for each partition.
 
-    When a worker process dies, a new worker continues its partitions at the next item. A partition
-    that ends its worker three times at the same item raises `WorkerError` with the item of the
-    source that was in work. A map in ``fn`` with ``on_error="skip"`` drops the item instead.
-    Workers report dropped items together with the items they have made; then ``on_skip`` is called,
-    and ``iterator.skipped`` counts the dropped items.
+    When a worker process dies, a new worker continues the partitions at the next item. A partition
+    that ends its worker three times at the same item raises `WorkerError` with the number of the
+    source item in work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers
+    report dropped items together with finished items; then ``on_skip`` is called, and
+    ``iterator.skipped`` counts the dropped items.
 
     Raises:
       InvalidType: if a partitioned pipeline has no random access, ``fn`` returns no pipeline, or an
         argument has the wrong type.
       InvalidArgument: if a number is out of range, if ``fn`` leaves out one of its parts, builds on
         another source, partitions again, has functions that carry state, or a map with processes
-        under ``workers``, if there are more ranks than partitions, or if ``uneven`` is another
-        word, needs unknown lengths, or is not ``"keep"`` where some ranks end and others do not.
+        under ``workers``, if ranks outnumber partitions, or if ``uneven`` is another word, needs
+        unknown lengths, or is not ``"keep"`` where some ranks end and others do not.
       MissingDependency: for processes without the extra ``parallel``.
 
     >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))
@@ -212,7 +212,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
     @derived
     def parts(self) -> tuple[Part[Any], ...]:
-        """The parts on which the pipeline of partition 0 is built."""
+        """The parts in the pipeline of partition 0."""
         return tuple(found for found in down_to_parts(self.upstream) if isinstance(found, Part))
 
     @property
@@ -282,8 +282,8 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     @derived
     def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
-        # The first partitions get one item more of a source than later partitions. Records that are
-        # left out may lie anywhere.
+        # The first partitions get one item more of a source than later partitions. Left-out records
+        # may lie anywhere.
         sources = [part.upstream.length for part in self.parts]
         rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
         starts = {0, self.count} | (set(range(self.count)) if self._leaves_out else rests)

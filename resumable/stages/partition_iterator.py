@@ -41,7 +41,7 @@ class _TurnProgress(NamedTuple):
 
 
 class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], ReusesWorkers):
-    """Motion through the partitions of a rank, which workers may run.
+    """Motion through the partitions of a rank, possibly run by workers.
 
     In the methods ``numbers`` are indices into the partitions of the rank, as in every
     `TurnsIterator`.
@@ -55,7 +55,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
     _stage: Any  # a `Partition`, which starts it
 
     # Noting the state of a partition may cost more than its item. So only partitions that have
-    # moved since the last noted state are noted.
+    # moved since the last noted state are noted again.
 
     def __init__(self, stage: Any, epoch: int, config: PartitionWorkersConfig) -> None:
         numbers, pipelines = stage.numbers, stage.pipelines
@@ -115,7 +115,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
 
     def _advance_turns(self, count: int) -> None:
         counted = self._count(count)._replace(turns=0)
-        # Together, so that no other thread that takes a state counts the same turns again.
+        # Together, so another thread taking a state does not count the same turns again.
         self._numbers, self._left = [], UNPLANNED.__length_hint__
         self._counted = counted
 

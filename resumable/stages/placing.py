@@ -1,9 +1,9 @@
 """Let items travel with their places in their partitions, up to a random map."""
 
 # The place of an item is known only where its partition hands the item out. The number of earlier
-# items of a rank depends on the number of ranks, and on the partitions that have ended. So the
-# stages between the partitions and a `RandomMap` are copied for the map. The copies take items with
-# their places, and pass only the items to the functions of the user.
+# items of a rank depends on the number of ranks, and on which partitions have ended. So the stages
+# between the partitions and a `RandomMap` are copied for the map. The copies take items with their
+# places, and pass only the items to the functions of the user.
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ class RandomMap(CallsPerItem[T]):
     ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between. With any other stage there,
     a function that carries state, or ``on_error="skip"``, the number of ranks is fixed.
 
-    State: O(1), the place, upstream's state, and that of the function. If items may be dropped,
-    also the numbers of items tried and dropped. After a ``partition`` no place is saved. Random
-    access is kept unless items may be dropped or the function carries state.
+    State: O(1), the place, upstream's state, and the function's. If items may be dropped, also the
+    numbers of items tried and dropped. After a ``partition`` no place is saved. Random access is
+    kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -125,7 +125,7 @@ class RandomMap(CallsPerItem[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Items that keep their places in the shared order need not keep their numbers here.
+        """Items with the same places in the shared order may have other numbers here.
 
         If the items of a rank are counted, the rank must keep its partitions.
         """

@@ -120,7 +120,7 @@ class Repeat(Transform[T]):
 
     @derived
     def split(self) -> Stage[T]:
-        """Upstream, as a `ByEpoch` if it changes with the epoch."""
+        """Upstream, as a `ByEpoch` if upstream changes with the epoch."""
         return by_epoch(self.upstream)
 
     def relation(self, epoch: int) -> Relation:
@@ -241,7 +241,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         self._epochs = 0 if self._epoch_runs.total == 0 else stage.epochs
         self._finished = 0  # the number of epochs before this one
         self._delivered = False  # whether this epoch has delivered an item
-        # Keeps workers between two epochs; an outer repeat replaces it by its own.
+        # Keeps workers between two epochs; an outer repeat puts its own instead.
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)
@@ -420,7 +420,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return self._epochs is None or self._finished < self._epochs
 
     def _next_epoch(self) -> bool:
-        """Begin the next epoch; returns whether there is a next epoch."""
+        """Begin the next epoch; False if no epoch follows."""
         following = self._epoch_runs.after(self._finished)
         if following == self._epochs or (self._epochs is None and not self._delivered):
             self._own_idle.close()

@@ -151,8 +151,8 @@ class Shard(Deals[T]):
 class _IndexedShardIterator(MovesInBlocks[T]):
     """Over random access: the position is where the round begins in the global order."""
 
-    # Rounds are counted from the position of the last resume, which need not be a multiple of
-    # `count`: the rest of the global order is dealt out as a separate pipeline.
+    # Rounds are counted from the position of the last resume, not always a multiple of `count`: the
+    # rest of the global order is dealt out as a separate pipeline.
 
     _stage: Shard[T]
 
@@ -261,7 +261,7 @@ class _StreamShardIterator(SteadyIterator[T]):
 
     def _ours(self) -> Iterator[T]:
         index, count = self._stage.index, self._stage.count
-        # A short last round is filled up, even one without items.
+        # A short last round is filled up, even if empty.
         dealt_out = chain(self._upstream.items(), repeat(MISSING, count))
         for dealt in zip(*[dealt_out] * count, strict=False):
             if dealt[-1] is MISSING:

@@ -41,7 +41,7 @@ COUNT_EACH_HINT: Final = (
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Take(Transform[T]):
-    """The first ``count`` items, or all if there are fewer.
+    """The first ``count`` items, or all of a shorter upstream.
 
     ``count`` may be raised on resume, unless a later stage counts or shuffles items: training
     continues where it stopped. A count below the saved position is refused. If a ``repeat`` and an

@@ -25,12 +25,12 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class TakeWhile(ByPredicate[T]):
-    """The items before the first item for which ``predicate`` is false.
+    """The items before the first item refused by ``predicate``.
 
-    The first refused item is read and dropped, and no later item is read.
+    The refused item is read and dropped, and no later item is read.
 
-    State: upstream's, whether the end has come, and that of the predicate if the predicate carries
-    state. No random access: the end is known only by calling ``predicate``.
+    State: upstream's, whether the end has come, and the predicate's if the predicate carries state.
+    No random access: the end is known only by calling ``predicate``.
 
     Args:
       upstream: stage whose items are tried.

@@ -48,7 +48,7 @@ class Window(Transform[Any]):
 
     As in tf.data a window begins at every multiple of ``shift`` among the items. Windows that reach
     beyond the last item are shorter; there may be several if ``shift`` is less than ``size``.
-    ``drop_last=True`` leaves short windows out, so that windows can be batched.
+    ``drop_last=True`` leaves short windows out, so windows can be batched.
 
     State: O(1), upstream's at the start of the next window. Another ``size`` and ``shift`` may be
     chosen on resume, unless a later stage counts or shuffles the windows. A resume re-reads the

@@ -44,7 +44,8 @@ class Zip(Combine[Any]):
 
     Further items of longer upstreams are left out; ``strict`` refuses longer upstreams.
 
-    State: that of the upstreams. Random access if all upstreams have it; columns stay columns.
+    State: the upstreams' states. Random access if all upstreams have random access; columns stay
+    columns.
 
     Args:
       upstreams: one or more pipelines, or a dict of pipelines.
@@ -164,7 +165,7 @@ class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
         return count
 
     def _strict_rows(self) -> Iterator[tuple[Any, ...]]:
-        """The rows, and at their end the check that no upstream has further items."""
+        """The rows, followed by the check that no upstream has further items."""
         ended = [False] * len(self._upstreams)
 
         def rest_of(number: int) -> Iterator[Any]:

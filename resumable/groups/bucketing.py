@@ -24,8 +24,8 @@ class Buckets:
       max_tokens: most tokens in a batch, with the padding: a number for all fields together, a list
         with a number for each field, or None for any number.
       boundaries: ascending lengths; the items of a batch lie between two neighbouring boundaries.
-      rounded: maps the longest lengths of a batch to the lengths that items are padded to.
-      drop_last: whether batches that are not full are left out.
+      rounded: maps the longest lengths of a batch to the padded lengths.
+      drop_last: whether incomplete batches are left out.
     """
 
     batch_size: int | None
@@ -62,7 +62,7 @@ class Buckets:
     def _cut(self, lengths: list[Any]) -> Iterator[tuple[int, int, bool]]:
         """The start and stop of each batch of one bucket, and whether the batch is full.
 
-        Each of ``lengths``, with its padding, is a number, not less than the previous number, or a
+        Each of ``lengths``, padding included, is a number, not less than the previous number, or a
         list with a number for each field.
         """
         start = 0

@@ -22,7 +22,7 @@ from .token_run import TokenRun
 
 
 class _OpenGroup(NamedTuple):
-    """A group of documents with tokens that were not handed out yet.
+    """A group of documents with tokens not handed out yet.
 
     Attributes:
       before: the state before the group.
@@ -39,9 +39,9 @@ class ConcatenatingIterator(BlockIterator[Columns]):
     """Rows of one stream of documents, each begun where the previous row ended.
 
     State: O(1), the state of ``groups`` before the group in which the next row begins, and the
-    number of tokens of the group before the row: a number, or a list of one for each capacity if a
-    row has several. If rows have the numbers of documents, also the number of documents before the
-    group.
+    number of tokens of the group before the row: a number, or a list with a number for each
+    capacity if a row has several. If rows have the numbers of documents, also the number of
+    documents before the group.
 
     Args:
       stage: the iterated stage.
@@ -49,7 +49,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
       documents: turns a block into `Documents`.
       form: of the rows.
       rows: makes a block of rows from documents and their segments in each row; the last argument
-        says whether the row is the last of the epoch, which is not full.
+        says whether the row is the incomplete last row of the epoch.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         return True
 
     def _make(self, *, last: bool) -> bool:
-        """Make a block of the full rows, or of the last row; False if there is no such row."""
+        """Make a block of the full rows, or of the last row; False without such rows."""
         documents = self._run.documents
         cut = cut_rows(documents.lengths, self._form, last=last)
         if not len(cut.ends):
@@ -173,6 +173,6 @@ class ConcatenatingIterator(BlockIterator[Columns]):
 
 
 def _shown(counts: Indices) -> Any:
-    """The numbers of ``counts``, or the number itself if there is only one."""
+    """The numbers of ``counts``; a single count as a number."""
     numbers = counts.tolist()
     return numbers if len(numbers) > 1 else numbers[0]

@@ -26,16 +26,16 @@ class CutRows(NamedTuple):
 
 
 def cut_rows(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows:
-    """The rows that are complete whatever documents come next.
+    """The rows complete whatever documents come next.
 
     A row ends where a field is full, and the document that does not fit continues in the next row.
-    The row also gets as many tokens of the document's other fields as fit. A row ends as well with
-    its ``max_documents``-th document.
+    The row also gets as many tokens of the document's other fields as fit. A row also ends after
+    ``max_documents`` documents.
 
     Args:
       lengths: of the documents, shape (documents, capacities).
       form: of the rows.
-      last: whether no documents follow, so that the last row may have fewer tokens.
+      last: whether no documents follow, so the last row may have fewer tokens.
     """
     if form.is_plain:
         return _cut_evenly(lengths[:, 0], form.capacities[0].length, last=last)
@@ -78,8 +78,8 @@ class _Filler:
 
     def __init__(self, form: RowFormat) -> None:
         self._most_documents = form.max_documents
-        # For each capacity: the most places before a token, the places that a document takes
-        # besides its tokens, and the multiple at which the next document begins.
+        # For each capacity: the most places before a token, the places of a document besides its
+        # tokens, and the multiple for the beginning of the next document.
         self._most = [capacity.most for capacity in form.capacities]
         self._each = [(capacity.added, capacity.align) for capacity in form.capacities]
         self._nothing = [0] * len(self._most)
@@ -97,7 +97,7 @@ class _Filler:
         return self._documents > 0
 
     def add(self, number: int, length: list[int]) -> None:
-        """Put a document into the last row, and the tokens that do not fit into the next rows."""
+        """Put a document into the last row, and the remaining tokens into the next rows."""
         begin, left = self._nothing, length
         while True:
             taken = [
@@ -135,7 +135,7 @@ class _Filler:
         self._places, self._documents = self._nothing, 0
 
     def cut(self) -> CutRows:
-        """The rows that have ended."""
+        """The ended rows."""
         rows = np.array(self._rows, np.int64)
         shape = -1, len(self._most)
         segments = Segments(

@@ -66,10 +66,10 @@ class Documents(NamedTuple):
 
 
 def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
-    """The items of ``block`` as documents, numbered from 0, without documents that have no token.
+    """The items of ``block`` as documents, numbered from 0, without empty documents.
 
     Args:
-      block: has items that are arrays or lists of numbers, or dicts of arrays or lists.
+      block: items are arrays or lists of numbers, or dicts of arrays or lists.
       key: the only wanted field of dicts; None for all.
       form: of the rows; where fields share a capacity, the fields of a document must have one
         length.
@@ -136,7 +136,7 @@ def _tokens_of(documents: list[Any], called: str = DOCUMENTS) -> list[Tokens]:
     found = [each if type(each) is np.ndarray else _as_tokens(each, called) for each in documents]
     if any(tokens.ndim != 1 for tokens in found):
         _check_shapes(found, documents, called)
-    # Without tokens there is no dtype to speak of: `np.array([])` is float64.
+    # Without tokens no dtype was meant: `np.array([])` is float64.
     dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if any(dtype.hasobject for dtype in dtypes):
         raise _no_document(next(each for each in found if each.dtype.hasobject), called)
@@ -167,7 +167,7 @@ def _as_tokens(document: Any, called: str) -> Tokens:
         raise _no_document(document, called) from None
     if is_masked(document) or tokens.dtype.kind not in "biufc":
         raise _no_document(document, called)
-    # A list without numbers may be all that a group has of a field.
+    # A list without numbers may be the only value of a field in a group.
     return tokens.astype(np.int64) if tokens.dtype.kind == "i" or not tokens.size else tokens
 
 

@@ -23,7 +23,7 @@ def check_numbers(name: str, value: Any, may_be_none: Container[str] = ()) -> Nu
     Args:
       name: of the argument.
       value: to check.
-      may_be_none: the fields for which a mapping may have None.
+      may_be_none: the fields allowed to be None in a mapping.
 
     Raises:
       InvalidType: if ``value`` is neither a number nor a mapping of names to numbers.

@@ -1,7 +1,7 @@
 """Motion through items made of groups of consecutive items."""
 
 # A group is made again on a resume, so the state holds nothing of the group. The group is left
-# together with its last item, so a resume from there never makes a group only to pass over it.
+# together with its last item, so a resume never makes a group only to pass over all of it.
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _GroupsIterator(PassThroughIterator[Block]):
 
 
 class BlockIterator(StageIterator[T]):
-    """Walk blocks that are made whole, from an offset on.
+    """Walk blocks, each made whole, from an offset on.
 
     A subclass makes the blocks.
     """
@@ -74,7 +74,7 @@ class BlockIterator(StageIterator[T]):
 
     @abstractmethod
     def _open(self) -> bool:
-        """Make the next block that has items left, unless a block is open; False at the end."""
+        """Make the next block with items left, unless a block is open; False at the end."""
 
     @abstractmethod
     def _leave(self) -> None:
@@ -119,8 +119,8 @@ class NumberedBlocks(BlockIterator[T]):
     A subclass makes the blocks.
 
     Attributes:
-      outputs: names the items that the offset counts, and the likely cause if it is too large; for
-        an error.
+      outputs: names the items counted by the offset, and the likely cause of a too large offset;
+        for an error.
     """
 
     outputs = "items made of this group; are they the same in every run?"
@@ -156,7 +156,7 @@ class NumberedBlocks(BlockIterator[T]):
 
 
 class GroupIterator(NumberedBlocks[T]):
-    """Walk the items of the block that ``make`` makes of each group.
+    """Walk the items of the blocks made by ``make``, one for each group.
 
     State: O(1), the state of ``groups`` before the current group, the number of earlier groups in
     this epoch, and an offset in the block of the current group.
@@ -164,7 +164,7 @@ class GroupIterator(NumberedBlocks[T]):
     Args:
       stage: the iterated stage.
       groups: delivers the groups.
-      make: the same in every run; it may return a block without items.
+      make: the same in every run; may return a block without items.
     """
 
     def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Choose the row of each document, for documents that stay whole."""
+"""Choose the row of each document; documents stay whole."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LEAST: Final = 1e-9
 def best_fit(lengths: Indices, capacities: Indices) -> Indices:
     """The row of each document, by best-fit decreasing.
 
-    Documents go in descending order of the largest share of a row that they take, each to the
-    fullest row with space for it. With one capacity the method needs at most 11/9 of the fewest
-    rows possible, and 1 more (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973).
-    With several capacities, a document goes to the row whose space has the proportions most like
-    the document's, so that no capacity is used up while much of another is left; among equal rows
-    to the fullest (R. Panigrahy et al., *Heuristics for vector bin packing*, 2011).
+    Documents go in descending order of their largest share of a row, each to the fullest row with
+    enough space. With one capacity the method needs at most 11/9 of the fewest rows possible, and 1
+    more (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several capacities,
+    a document goes to the row whose space has the proportions most like the document's, so no
+    capacity is used up while much of another is left; among equal rows to the fullest (R. Panigrahy
+    et al., *Heuristics for vector bin packing*, 2011).
 
-    Rows are numbered by their first documents, so that the rows with the longest documents do not
-    come first.
+    Rows are numbered by their first documents, so the rows with the longest documents do not come
+    first.
 
     Args:
       lengths: of the documents, shape (n, capacities), each from 0 to its capacity, and not all 0.
@@ -43,7 +43,7 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
 
 
 def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]:
-    """The same without capacities implied by another, as that of a mask beside its tokens."""
+    """The same without capacities implied by another, as for a mask beside its tokens."""
     if len(capacities) == 1:
         return lengths, capacities
     # Exact, as products of capacities may exceed an int64.
@@ -51,7 +51,7 @@ def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]
     kept = list(range(len(spaces)))
     for place, (need, space) in enumerate(zip(needs, spaces, strict=True)):
         others = [other for other in kept if other != place]
-        # Documents fit here if they fit in a capacity of which each takes as large a share.
+        # Documents fit here if they fit another capacity, of which each takes as large a share.
         if any((need * spaces[other] <= needs[other] * space).all() for other in others):
             kept = others
     return lengths[:, kept], capacities[kept]

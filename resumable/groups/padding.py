@@ -34,7 +34,7 @@ def padded(
     Args:
       value: the padding; for dicts also a dict with the value of each field, 0 for fields left out.
       length: of all padded arrays; by default the length of the longest item of the batch.
-      multiple_of: the length is rounded up to a multiple of this number, so that a model sees fewer
+      multiple_of: the length is rounded up to a multiple of this number, so a model sees fewer
         shapes.
       side: ``"right"`` puts the padding after the items, ``"left"`` before them.
       mask: adds a bool array of shape (items, length) that is True at the places of items: to dicts
@@ -42,7 +42,7 @@ def padded(
         one length.
 
     Returns:
-      a callable that takes a list of items; it can be pickled.
+      a callable for lists of items; can be pickled.
 
     Raises:
       InvalidArgument: if ``length`` or ``multiple_of`` is less than 1, or ``side`` is another word.
@@ -95,7 +95,7 @@ class _Filled(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Padded:
-    """The callable that `padded` returns; the fields are the arguments of `padded`."""
+    """The result of `padded`; the fields are the arguments of `padded`."""
 
     value: Any
     length: int | None
@@ -130,14 +130,14 @@ class Padded:
         return tuple(values) if self.mask is not None else values[0]
 
     def rounded(self, length: int) -> int:
-        """The length of a batch whose longest item has ``length``."""
+        """The length of a batch with the longest item of ``length``."""
         if self.length is not None:
             return self.length
         multiple = self.multiple_of or 1
         return -(-length // multiple) * multiple
 
     def _field(self, name: Any, column: Sequence[Any]) -> Any:
-        """The padded ``column``; without arrays in it, the stacked ``column``."""
+        """The padded ``column``; stacked instead if not of arrays."""
         arrays = _arrays_of(column)
         if arrays is None:
             return stack(column)

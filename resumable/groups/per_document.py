@@ -1,4 +1,4 @@
-"""The values of a row that belong to its documents, one after another, rather than to tokens."""
+"""The values of a row for its documents, one after another, rather than for tokens."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add_values(
 
 
 def _of_row(name: str, values: list[Any], form: RowFormat) -> Any:
-    """``values``; as an array of ``max_documents`` if there is such a bound and the values fit."""
+    """``values``; as an array of ``max_documents`` if given and the values fit."""
     most, pad = form.max_documents, form.pad
     if most is None:
         return values

@@ -137,7 +137,7 @@ def lengths_of(block: Block, form: RowFormat) -> Indices:
     """The lengths of documents given by ``block``, shape (n, capacities).
 
     Args:
-      block: has items that are integers, or dicts of integers if fields have separate capacities.
+      block: items are integers, or dicts of integers if fields have separate capacities.
       form: of the rows.
 
     Raises:

@@ -25,14 +25,14 @@ LONGEST: Final = 2**31 - 1  # positions are int32
 @final
 @dataclass(frozen=True)
 class Capacity:
-    """The number of tokens of some fields that a row has.
+    """The number of tokens of some fields in a row.
 
     Args:
       length: tokens in a row.
       field: the only field; None for all fields, whose lengths then are equal in each document.
       align: each segment begins at a multiple of this number.
-      bos: whether a token is put before each segment that has tokens.
-      eos: whether a token is put after each segment that has tokens.
+      bos: whether a token is put before each segment, unless empty.
+      eos: whether a token is put after each segment, unless empty.
     """
 
     length: int
@@ -43,12 +43,12 @@ class Capacity:
 
     @property
     def segment_ids(self) -> str:
-        """The name of the column that numbers the documents."""
+        """The name of the column with the numbers of documents."""
         return self._named(SEGMENT_IDS)
 
     @property
     def positions(self) -> str:
-        """The name of the column that counts the tokens of each document."""
+        """The name of the column with the positions of tokens."""
         return self._named(POSITIONS)
 
     @property
@@ -81,7 +81,7 @@ class Capacity:
 @final
 @dataclass(frozen=True)
 class RowFormat:
-    """The one or more capacities of a row, and the tokens and values put into it.
+    """The capacities of a row, at least one, and the tokens and values put into the row.
 
     Args:
       capacities: one for all fields, or one for each.
@@ -89,7 +89,7 @@ class RowFormat:
       bos: stands before each document; None for nothing.
       eos: stands after each document; None for nothing.
       max_documents: most documents in a row; None for any number.
-      per_document: names of values that a row takes unchanged from each document.
+      per_document: names of values taken unchanged from each document.
       parts: whether a row has the number of each document, and the offset of the document's part.
     """
 
@@ -108,7 +108,7 @@ class RowFormat:
 
     @property
     def added(self) -> list[str]:
-        """The names that rows have in addition to the fields of documents."""
+        """The names in rows besides the fields of documents."""
         names = [DOCUMENT_NUMBERS] * self.parts
         for capacity in self.capacities:
             names += [capacity.segment_ids, capacity.positions, *[capacity.offsets] * self.parts]
@@ -162,7 +162,7 @@ def row_format(
     """The format given by the arguments, each already checked alone.
 
     Raises:
-      InvalidArgument: if the arguments do not fit each other.
+      InvalidArgument: if the arguments do not fit together.
     """
     fields = length if isinstance(length, Mapping) else {None: length}
     for name, value in (("align", align), ("bos", bos), ("eos", eos)):

@@ -25,7 +25,7 @@ def rows_of(documents: Documents, segments: Segments, rows: Indices, form: RowFo
 
     Args:
       documents: the documents of the segments.
-      segments: at least one.
+      segments: not empty.
       rows: the row of each segment, shape (segments,); every row has at least one segment, and all
         its segments fit.
       form: of the rows.
@@ -84,7 +84,7 @@ class _Division(NamedTuple):
 
 
 class _RowParts(NamedTuple):
-    """The parts of all rows: the segments of each row, and the padding after them.
+    """The parts of all rows: the segments of each row, and the padding after the segments.
 
     Attributes:
       numbers: of the arrays with the tokens; -1 for padding.
@@ -98,13 +98,13 @@ class _RowParts(NamedTuple):
 
     @property
     def begins(self) -> Indices:
-        """The first place of each segment that has tokens, in all rows joined, shape (n,)."""
+        """The first place of each segment with tokens, in all rows joined, shape (n,)."""
         begins: Indices = np.cumsum([0, *self.lengths[:-1]])
         return begins[self._are_tokens]
 
     @property
     def ends(self) -> Indices:
-        """The place after the last place of each segment that has tokens, shape (n,)."""
+        """The place after the last place of each segment with tokens, shape (n,)."""
         ends: Indices = np.cumsum(self.lengths)
         return ends[self._are_tokens]
 

@@ -3,7 +3,7 @@
 # The blocks come in the order of one permutation. Consecutive blocks of the new order form a group,
 # and a separate permutation orders the items of each group. So a reader in order needs the blocks
 # of one group at a time, and each block in one group only. The last block may be short; a hash
-# picks its slot, so that all other blocks are alike.
+# picks its slot, so all other blocks are alike.
 #
 # `tests/golden/block_orders.json` pins the orders. Changing a constant here breaks every
 # checkpoint.

@@ -1,4 +1,4 @@
-"""Turns in proportions that change at given items of a mix."""
+"""Turns in proportions with changes at given items of a mix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AnySchedule: TypeAlias = "Schedule | LongSchedule | ChangingSchedule"
 
 @final
 class ChangingSchedule:
-    """Several schedules in sequence, each with rounds that begin at its first turn.
+    """Several schedules in sequence, each with rounds counted from its first turn.
 
     Args:
       firsts: the first turn of each schedule, ascending from 0.
@@ -82,7 +82,7 @@ class ChangingSchedule:
         return counts
 
     def round_end(self, turn: int) -> int:
-        """The first turn that does not affect the order of the round of ``turn``.
+        """The first turn without effect on the order of the round of ``turn``.
 
         A change of weights within the round affects the order, since the round then has the order
         of the seed alone.
@@ -103,7 +103,7 @@ class ChangingSchedule:
 
     @cached_property
     def _before(self) -> Indices:
-        """The number of turns before each part that each upstream has, shape (parts, upstreams)."""
+        """The number of each upstream's turns before each part, shape (parts, upstreams)."""
         lengths = np.diff(self._firsts).tolist()
         turns = [
             schedule.turns_before(length)
@@ -128,9 +128,9 @@ def schedule_of(
       seed: orders the turns of each round; None spreads the turns evenly.
       lengths: items of each upstream, where known; needed only by ``turns_with_items``.
       epoch: gives the rounds different orders in each epoch; None leaves the orders to the seed.
-        Rounds in which the weights change, or ``end`` falls, keep the order of the seed alone: so
-        each upstream has equally many items before these points in every epoch.
-      end: the turn at which the mix ends, if the end depends on the order of a round.
+        Rounds with a change of weights, or with ``end``, keep the order of the seed alone: so each
+        upstream has equally many items before the change or end in every epoch.
+      end: the turn where the mix ends, if the end depends on the order of a round.
     """
     parts_from = {0: parts, **dict(changes)}
     firsts = list(parts_from)
@@ -152,7 +152,7 @@ def _rounds_of(
     epoch: int | None,
     kept: Iterable[int],
 ) -> AnyRounds:
-    """Rounds in which only the upstreams whose ``parts`` are not 0 have turns."""
+    """Rounds with turns only for upstreams whose ``parts`` are not 0."""
     numbers = [number for number, part in enumerate(parts) if part]
     own = tuple(parts[number] for number in numbers)
     kind = LongSchedule if sum(own) > LONGEST_ROUND else Schedule

@@ -1,4 +1,4 @@
-"""Whose turn it is in rounds of too many turns for a table."""
+"""The turns of rounds too long for a table."""
 
 # As in a short round, item k of an upstream with w of the turns is due at (2k + 1) / 2w of the
 # round, and the turns follow these times. The number of items of each upstream among the first t
@@ -197,7 +197,7 @@ class LongSchedule:
         return rounds * self._round + section * SECTION
 
     def _count_before(self, number: int) -> list[int]:
-        """The number of turns before section ``number`` that each upstream has."""
+        """The number of each upstream's turns before section ``number``."""
         counts: list[int] = self._counts_before(np.array([number]))[0].tolist()
         return counts
 

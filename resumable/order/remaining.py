@@ -1,4 +1,4 @@
-"""The items that remain when records are left out from given items on."""
+"""The remaining items, with records left out from given items on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Remaining:
     """The remaining items, where the left-out items change at given items.
 
     Args:
-      length: number of all items, infinite if they do not end.
-      firsts: the items, counted among the remaining items, from which on other items are left out;
+      length: number of all items, infinite without an end.
+      firsts: the items, counted among the remaining items, where the left-out items change;
         ascending from 0.
       left_out: the items left out from each of ``firsts`` on, as if left out from the start.
     """
@@ -28,7 +28,7 @@ class Remaining:
         self, length: int | float, firsts: Sequence[int], left_out: Sequence[LeftOut]
     ) -> None:
         self._firsts, self._left_out = list[int](), left_out
-        # For each part, the offset from a place to the index among the items that the part keeps.
+        # For each part, the offset from a place to the index among the items kept by the part.
         self._shifts = list[int]()
         self.length = length
         index = 0

@@ -1,4 +1,4 @@
-"""Whose turn it is when several pipelines are mixed in fixed proportions."""
+"""The turns of several pipelines mixed in fixed proportions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_TURNS: Final = 4096
 
 @final
 class Schedule:
-    """The turns of rounds in which each upstream i has ``parts[i]`` turns, held as tables.
+    """The turns of rounds with ``parts[i]`` turns for each upstream i, held as tables.
 
     Args:
       parts: turns of each upstream in a round, at most some thousands in all.

@@ -1,8 +1,8 @@
-"""The slot of a window that each step of a windowed shuffle empties."""
+"""The slot of a window emptied by each step of a windowed shuffle."""
 
 # Every fourth step takes the next slot of a round: a seeded order over all slots, different in each
-# round. The other steps take a random slot. Any 8 * window steps include one whole round, so they
-# empty each slot, however unlucky the random choices. This bounds the age of an item in the window,
+# round. The other steps take a random slot. Any 8 * window steps include a whole round, so each
+# slot is emptied, however unlucky the random choices. This bounds the age of an item in the window,
 # and so how far back a resume has to read.
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Choices:
 
 @final
 class SlotChoice:
-    """The slot that each step of one epoch empties: a pure function of the step.
+    """The slot emptied by each step of an epoch: a pure function of the step.
 
     Args:
       seed, epoch: the order is drawn from both.

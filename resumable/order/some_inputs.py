@@ -19,11 +19,11 @@ NEVER = 2 * MOST_ITEMS
 
 @final
 class SomeInputs:
-    """A schedule of the upstreams that have turns, under their numbers among all upstreams.
+    """A schedule of the upstreams with turns, under their numbers among all upstreams.
 
     Args:
-      schedule: of the upstreams that have turns.
-      numbers: of these upstreams among all, ascending.
+      schedule: of the upstreams with turns.
+      numbers: of the upstreams with turns, among all upstreams, ascending.
       count: number of all upstreams.
     """
 

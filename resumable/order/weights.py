@@ -27,7 +27,7 @@ RAREST: Final = 2**31
 def weights_by_item(
     weights: Weights | WeightsByItem | None, count: int
 ) -> tuple[Parts, tuple[tuple[int, Parts], ...]]:
-    """``weights`` as whole numbers: from item 0 on, and from each item at which they change.
+    """``weights`` as whole numbers: from item 0 on, and from each item with a change.
 
     Raises:
       InvalidArgument: if no weights are given for item 0, or if `integer_weights` refuses weights.

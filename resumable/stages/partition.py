@@ -80,7 +80,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     partitions do.
 
     With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all its items. With
-    ``"drop"`` all ranks end with the shortest rank. With ``"pad"`` an ended rank repeats its last
+    ``"drop"`` all ranks end when the first rank ends. With ``"pad"`` an ended rank repeats its last
     items until the longest rank ends. ``"drop"`` and ``"pad"`` need partitions of known length: no
     rank sees the other ranks' items.
 
@@ -98,10 +98,10 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     share one pool. A map with threads has threads for each partition.
 
     When a worker process dies, a new worker continues the partitions at the next item. A partition
-    that ends its worker three times at the same item raises `WorkerError` with the number of the
-    source item in work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers
-    report dropped items together with finished items; then ``on_skip`` is called, and
-    ``iterator.skipped`` counts the dropped items.
+    that ends its worker three times at the same item raises `WorkerError` with the source item in
+    work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers report dropped
+    items together with finished items; then ``on_skip`` is called, and ``iterator.skipped`` counts
+    the dropped items.
 
     Raises:
       InvalidType: if a partitioned pipeline has no random access, ``fn`` returns no pipeline, or an

@@ -79,7 +79,7 @@ class _Filler:
     def __init__(self, form: RowFormat) -> None:
         self._most_documents = form.max_documents
         # For each capacity: the most places before a token, the places of a document besides its
-        # tokens, and the multiple for the beginning of the next document.
+        # tokens, and the multiple at which the next document begins.
         self._most = [capacity.most for capacity in form.capacities]
         self._each = [(capacity.added, capacity.align) for capacity in form.capacities]
         self._nothing = [0] * len(self._most)

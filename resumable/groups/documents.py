@@ -136,7 +136,7 @@ def _tokens_of(documents: list[Any], called: str = DOCUMENTS) -> list[Tokens]:
     found = [each if type(each) is np.ndarray else _as_tokens(each, called) for each in documents]
     if any(tokens.ndim != 1 for tokens in found):
         _check_shapes(found, documents, called)
-    # Without tokens no dtype was meant: `np.array([])` is float64.
+    # An array without tokens has no dtype to speak of: `np.array([])` is float64.
     dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if any(dtype.hasobject for dtype in dtypes):
         raise _no_document(next(each for each in found if each.dtype.hasobject), called)

@@ -43,7 +43,7 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
 
 
 def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]:
-    """The same without capacities implied by another, as for a mask beside its tokens."""
+    """Both arrays without the capacities implied by another, as for a mask beside tokens."""
     if len(capacities) == 1:
         return lengths, capacities
     # Exact, as products of capacities may exceed an int64.

@@ -42,7 +42,7 @@ def padded(
         one length.
 
     Returns:
-      a callable for lists of items; can be pickled.
+      a callable that takes a list of items; it can be pickled.
 
     Raises:
       InvalidArgument: if ``length`` or ``multiple_of`` is less than 1, or ``side`` is another word.

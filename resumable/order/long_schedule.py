@@ -21,7 +21,7 @@ from ..core.orders import MOST_ITEMS, check_reach
 from .turns import RoundKeys, Rounds, Stretch
 
 SECTION: Final = 1024
-SECTIONS_AT_ONCE: Final = 1024  # some megabytes
+SECTIONS_AT_ONCE: Final = 1024  # these take some megabytes
 
 
 class _Section(NamedTuple):

@@ -18,7 +18,7 @@ def turns_in_rounds(positions: Sequence[int], ended: Sequence[bool], count: int)
 
     A turn belongs to the partition with the fewest items handed out; among several, to the first.
     So from the start on partitions take turns in rounds. Partitions that are behind, as after a run
-    with other owners, catch up first.
+    in which other ranks owned them, catch up first.
 
     Args:
       positions: number of items handed out by each partition.

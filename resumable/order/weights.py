@@ -78,7 +78,7 @@ class ChangingWeights(ByPosition):
 
 
 def by_name(names: Sequence[str] | None, parts: Parts) -> str:
-    """``parts`` as users read them; by name, without weights of 0."""
+    """``parts`` as users read them: with names a dict by name, without weights of 0."""
     if names is None:
         return str(parts)
     return str({name: part for name, part in zip(names, parts, strict=True) if part})

@@ -1,4 +1,4 @@
-"""Rows of NumPy arrays that share their first axis."""
+"""Rows of NumPy arrays with a common first axis."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class FromArrays(LookedUp[Any]):
 
     Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks are
     columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional bool, int64,
-    float64 or complex128 data is a Python number; a row of any other one-dimensional dtype is a
-    NumPy scalar.
+    float64 or complex128 data is a Python number; a row of one-dimensional data of another dtype is
+    a NumPy scalar.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
@@ -43,7 +43,7 @@ class FromArrays(LookedUp[Any]):
         names. The value must be the same at save and resume.
 
     Raises:
-      InvalidArgument: if the first axes differ, an array has no axis, or there is no array.
+      InvalidArgument: if the first axes differ, an array has no axis, or no array is given.
       InvalidType: if a value is not an array, or is masked; or if ``data_identity`` is neither a
         string nor a list of strings.
 

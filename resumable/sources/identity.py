@@ -27,7 +27,7 @@ DATA_IDENTITY: Final = IdentityField(
 
 
 def check_identity(value: Any) -> str | None:
-    """``value``, a string or a list of strings, as one string that differs for every value.
+    """``value``, a string or a list of strings, as one string, different for every value.
 
     A string of more than 100 characters becomes the number of strings and a digest.
 
@@ -44,9 +44,9 @@ def check_identity(value: Any) -> str | None:
 
 
 def node_of(data: Any) -> Evidence:
-    """The part of a Hugging Face stream that ``split_dataset_by_node`` made, if known.
+    """The part of a Hugging Face stream made by ``split_dataset_by_node``, if known.
 
-    Searches ``data`` and the objects that it reads.
+    Searches ``data`` and the objects read by ``data``.
     """
     for part in parts_of(data):
         split = getattr(part, "__dict__", {}).get("_distributed")
@@ -58,7 +58,7 @@ def node_of(data: Any) -> Evidence:
 
 
 def evidence_of(data: Any) -> Evidence:
-    """The fingerprint of ``data`` if it is a pipeline, so that its seeds and lengths are compared.
+    """The fingerprint of ``data`` if it is a pipeline, so its seeds and lengths are compared.
 
     Raises:
       InvalidType: if ``data`` is a pipeline without random access.

@@ -1,10 +1,10 @@
-"""Items of any Python iterable, resumed in the best way that the object offers."""
+"""Items of any Python iterable, resumed in the best way offered by the object."""
 
-# An object that follows a protocol keeps its own position. If iterating the object makes a new
-# iterator anyway, a restore works on a copy, because some objects (Hugging Face datasets) start
-# every later pass from the state once loaded. An object with `_ex_iterable` is read by parts, and
-# each pass reads a copy. Any other object has one position: an iterator that opens the object takes
-# the `Turn` from the previous iterator.
+# An object with a protocol keeps its own position. If iterating the object makes a new iterator
+# anyway, a restore works on a copy, because some objects (Hugging Face datasets) start every later
+# pass from the state once loaded. An object with `_ex_iterable` is read by parts, and each pass
+# reads a copy. Any other object has a single position: a new iterator takes the `Turn` from the
+# previous iterator.
 
 from __future__ import annotations
 
@@ -86,34 +86,33 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 class FromIterable(ExternalSource[T]):
     """The items of any ``iterable``.
 
-    The position is restored in the first of these ways that the object offers; `repr` reports the
-    way. The object may have ``get_state/set_state``, ``state_dict/load_state_dict`` or
-    ``getstate/setstate``. A file, whose items are lines, has ``tell/seek``. An object that can be
+    The position is restored in the first way below that the object offers; `repr` reports the way.
+    The object may have ``get_state/set_state``, ``state_dict/load_state_dict`` or
+    ``getstate/setstate``. A file, with lines as items, has ``tell/seek``. An object that can be
     iterated again gives a new iterator. If the iterator has none of the first three pairs of
-    methods, a resume reads again all items before the position. An iterator that can only be read
-    once cannot be restored, nor can an object whose state is known to lose items
-    (``resumable.sources.inexact``).
+    methods, a resume reads again all items before the position. Iterators that can only be read
+    once, and objects whose state is known to lose items (``resumable.sources.inexact``), cannot be
+    restored.
 
-    State: the object's own, or O(1) if a resume skips. An iterator or a file is read from its
+    State: the object's own, or O(1) if a resume skips. An iterator or a file is read from the
     position at the time the pipeline is built, and all epochs share the position. Skipping takes
     time in proportion to the saved position. After ten million items a warning reports how many are
     left. An interrupt leaves the position of the iterator unchanged.
 
-    If a resume skips, the state also has a 32-bit digest of four earlier items, so that a source
-    that delivers another order is refused. The digest covers the last four among the first 16 items
-    and every 16th item after them. Numbers (floats in seven digits), text and arrays enter the
-    digest with some of their values, also inside tuples, lists and dicts. Other objects do not
-    enter the digest.
+    If a resume skips, the state also has a 32-bit digest of four earlier items, so a source with
+    another order is refused. The digest covers the last four among the first 16 items and every
+    later 16th item. Numbers (floats in seven digits), text and arrays enter the digest with some of
+    their values, also inside tuples, lists and dicts. Other objects do not enter the digest.
 
     Each pass in a later epoch first calls ``set_epoch(epoch)``, on a copy, if the iterable has this
     method. In epoch 0 the iterable keeps the epoch that you have set, if it has an attribute
-    ``epoch``; else 0 is set. An object with a state that counts its passes counts on after a
-    resume, as long as the same pipeline goes from epoch to epoch.
+    ``epoch``; else 0 is set. An object that counts passes in its state counts on after a resume, as
+    long as the same pipeline goes from epoch to epoch.
 
-    Each iterator reads its own copy of a Hugging Face data set. Any other object with a state has
-    one position: once a later iterator reads the object, also an iterator of another pipeline,
-    earlier iterators raise `ExternalStateError`. A loop outside of pipelines that moves such an
-    object is not noticed.
+    Each iterator reads a separate copy of a Hugging Face data set. Any other object with a state
+    has a single position: once a later iterator reads the object, also an iterator of another
+    pipeline, earlier iterators raise `ExternalStateError`. A loop outside of pipelines that moves
+    the object is not noticed.
 
     Args:
       iterable: an iterable, or a function that returns an iterable for each epoch. A function with
@@ -122,9 +121,9 @@ class FromIterable(ExternalSource[T]):
       external_state_policy: the action of `get_state` if no position can be restored: ``"fail"``
         raises, ``"warn"`` warns, ``"ignore"`` does neither. Under ``"warn"`` and ``"ignore"`` it
         saves the number of items handed out, and a resume skips as many items of a fresh iterator;
-        if the object's state loses items, it saves this state. The policy also decides the action
-        of a resume with a state that loses items, or with skipped items that differ from the items
-        before the save.
+        if the object's state loses items, it saves this state. The policy also applies at a resume,
+        to a state that loses items, and to skipped items that differ from the items before the
+        save.
       data_identity: identifies the data: a version, a digest or a list of file names. The value
         must be the same at save and resume.
 
@@ -192,15 +191,14 @@ class FromIterable(ExternalSource[T]):
         return self._last.replace(iterator if shared else None) is not iterator
 
     def object_for(self, epoch: int, saved: Any) -> Any:
-        """The object that a pass reads: the iterable, or a copy with its own epoch or position.
+        """The object read by a pass: the iterable, or a copy with a separate epoch or position.
 
-        In epoch 0 the iterable has the epoch that the user has set, if it shows its epoch.
-        Otherwise the epoch is set again, since a copy may share with the iterable the object that
-        keeps the epoch.
+        In epoch 0 the iterable has the epoch set by the user, if shown by an attribute. Otherwise
+        the epoch is set again, since a copy may share the holder of the epoch with the iterable.
 
         Args:
           epoch: of the pipeline.
-          saved: the state of the object to restore, or None; it may name an epoch as counted by the
+          saved: the state of the object to restore, or None; may have an epoch as counted by the
             object.
         """
         source: Any = self.iterable
@@ -216,7 +214,7 @@ class FromIterable(ExternalSource[T]):
         return copied
 
     def continued_by(self, epoch: int) -> _Restored | None:
-        """The copy restored in the pass before ``epoch``, which knows the number of passes."""
+        """The copy restored in the pass before ``epoch``, with the number of passes."""
         last = self._last.replace(None)
         return last if isinstance(last, _Restored) and last.epoch + 1 == epoch else None
 
@@ -229,12 +227,12 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def is_made_by_a_function(self) -> bool:
-        """Whether each epoch calls a function that returns the object to iterate."""
+        """Whether each epoch calls a function for the object to iterate."""
         return is_factory(self.iterable)
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """Functions called again by a resume; none if the object restores its position."""
+        """Functions called again by a resume; none if the object restores the position."""
         target: Any = self.iterable
         if self.is_made_by_a_function:
             return {"iterable": target}
@@ -250,7 +248,7 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def indexable(self) -> bool:
-        """Whether ``iterable`` is an object that a resume can only iterate again."""
+        """Whether a resume can only iterate the object again."""
         return self.method == ANEW and not self.is_made_by_a_function
 
     @property
@@ -299,7 +297,7 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def _shown_method(self) -> str:
-        """The method; for a function, its description before the function is called."""
+        """The method; for a function, as known before the call."""
         if self.is_made_by_a_function:
             return f"the state of its iterator, or else by {ANEW}"
         return self.method
@@ -311,12 +309,12 @@ def reads_again(stage: object) -> bool:
 
 
 class _Restored(NamedTuple):
-    """A copy of an object that counts its passes.
+    """A copy of an object that counts passes.
 
     Attributes:
       target: the copy.
       epoch: of the last pass over the copy.
-      first_states: encoded states after the first item of the pass in which the copy was restored.
+      first_states: encoded states after the first item of the pass of the restore.
     """
 
     target: Any
@@ -340,32 +338,32 @@ class _Last:
 
 
 class _FromIterableIterator(DefersState[T], SourceIterator[T]):
-    """Opens the iterable at the first item, so that an earlier restore touches nothing."""
+    """Opens the iterable at the first item, so an earlier restore touches nothing."""
 
     _stage: FromIterable[T]
 
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._position = Position()
-        # The object's own state, until the iterable is opened. An object that is read from its
-        # present position has the position at the time the pipeline was built.
+        # The object's own state, until the iterable is opened. It begins as `_initial`, the state
+        # of an iterator or a file when the pipeline was built.
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
         # Samples of the last items, once the iterable is opened; saved if a resume has to skip the
         # items.
         self._recent: Recent | None = None
-        # A copy of `_recent` that is never appended to, for the marks made until the next sample.
+        # A copy of `_recent`, never appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
         self._iterator: Iterator[T] | None = None
-        # The iterator of an object with a state; `_iterator` reads from it as long as it has the
+        # The iterator of an object with a state; `_iterator` reads from this iterator during its
         # turn.
         self._own: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
-        # The turn of an object that only one iterator can read at a time.
+        # The turn of an object with one position.
         self._turn: Turn[T] | None = None
-        # The position at which the iterable was opened; the state there is `_saved`.
+        # The position when the iterable was opened; its state is `_saved`.
         self._opened_at = -1
 
     def pull(self, count: int) -> Block:
@@ -392,7 +390,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
             yield self._first_sampled(items, recent)
             if position.number < EVERY:
                 return
-        # Looked up outside the loop, since an item costs no more than a few of these calls.
+        # Looked up outside the loop, since an item costs no more than a few calls.
         append, left = recent.append, position.left
         before = next_sampled(position.number) - position.number
         left_there = left() - before
@@ -408,7 +406,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
             yield islice(items, EVERY - 1)
 
     def _first_sampled(self, items: Iterator[T], recent: Recent) -> Iterator[T]:
-        """The first items, which are all sampled."""
+        """The first items, all sampled."""
         append = recent.append
         for item in islice(items, EVERY - self._position.number):
             append(item if type(item) in NUMBERS else sample(item))
@@ -483,8 +481,8 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return self._digest()
 
     def close(self) -> None:
-        # An iterator opened here may hold files, threads or processes until closed. An object that
-        # is read from its present position belongs to the user: `SharedPosition` has no `close`.
+        # An iterator opened here may hold files, threads or processes until closed. An object in a
+        # `SharedPosition`, which has no `close`, belongs to the user.
         iterator = self._iterator if self._own is None else self._own
         self._iterator = self._own = None
         close = getattr(iterator, "close", None)
@@ -538,7 +536,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         yield items
 
     def _begun(self, shared: SharedPosition[T]) -> Iterator[T]:
-        """The remaining items of the object, once it is at the position of this epoch."""
+        """The remaining items of the object, moved to the position of this epoch."""
         stage = self._stage
         if stage._protocol is None:
             count = self._position.number - shared.position
@@ -597,7 +595,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         first = self._position.number - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
-            # Not refused: nothing in a state says whether its position is plausible.
+            # Not refused: no state says whether a position is plausible.
             warnings.warn(
                 f"{self._stage!r} reads {count - passed} more items again to come to its saved "
                 "position; an iterable with get_state and set_state of its own resumes at once",
@@ -621,7 +619,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return self._last if self._recent is None else self._recent.digest(self._position.number)
 
     def _compare(self, recent: Recent) -> None:
-        """Refuse skipped items that differ from the items before the save."""
+        """Refuse skipped items unlike the items before the save."""
         last, policy = recent.digest(self._position.number), self._stage.external_state_policy
         if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
             return
@@ -638,7 +636,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
 
 
 def _with_position(source: Any) -> Iterator[Any]:
-    """``source`` and the objects that it reads, if they have a state."""
+    """The objects with a state among ``source`` and the objects that it reads."""
     return filter(protocol_of, parts_of(source))
 
 
@@ -651,7 +649,7 @@ def _encoded_state(target: Any) -> bytes | None:
 
 
 def _iterable(iterator: Any) -> Iterator[Any]:
-    """``iterator``, wrapped if without ``__iter__``: `itertools` needs that, `iter` does not."""
+    """``iterator``, wrapped if without ``__iter__``: needed by `itertools`, not by `iter`."""
     return iterator if isinstance(iterator, Iterator) else _by_next(iterator)
 
 
@@ -661,7 +659,7 @@ def _by_next(iterator: Any) -> Iterator[Any]:
 
 
 def _state_where_skipped(position: int, own: Any, recent: Recent) -> State:
-    """The state of an iterable that a resume iterates again and skips."""
+    """The state of an iterable, for a resume by iterating again and skipping."""
     return {"position": position, "object": freeze(own), "last": recent.digest(position)}
 
 
@@ -682,7 +680,7 @@ def _counted(iterator: Iterator[Any], count: int) -> int:
 
 
 def _of_a_new_object() -> int:
-    """The reference count of an object that a function just returned, held nowhere else."""
+    """The reference count of an object just returned by a function, and held nowhere else."""
     made = object()
     return _references(made)
 

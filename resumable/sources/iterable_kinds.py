@@ -1,4 +1,4 @@
-"""Tell kinds of iterables apart, and copy an iterable whose position can be set."""
+"""Tell kinds of iterables apart, and copy an iterable with a position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POSITIONAL: Final = (
 
 
 def has_epochs(source: Any) -> bool:
-    """Whether ``source`` takes the number of an epoch, which decides its order."""
+    """Whether ``source`` takes the number of an epoch, to decide its order."""
     return callable(getattr(source, "set_epoch", None))
 
 
@@ -27,10 +27,10 @@ def copies_apart(source: Any) -> bool:
 
 
 def copy_to_read(source: Any, copies: dict[int, Any] | None = None) -> Any:
-    """A copy of ``source`` with its own attributes, to set a position or an epoch in.
+    """A copy of ``source`` with separate attributes, to set a position or an epoch in.
 
-    The objects that a Hugging Face data set reads note the position too, and data sets made of each
-    other share these objects.
+    The objects read by a Hugging Face data set note the position too, and are shared by data sets
+    made of each other.
 
     Args:
       source: an object.
@@ -65,7 +65,7 @@ def is_factory(target: Any) -> bool:
 
 
 def takes_epoch(factory: Any) -> bool:
-    """Whether ``factory`` is a function that needs exactly one positional argument."""
+    """Whether ``factory`` is a function with exactly one required positional argument."""
     if isinstance(factory, type):
         return False
     try:
@@ -88,7 +88,7 @@ def is_old_sequence(target: Any) -> bool:
 
 
 def is_seekable(target: Any) -> bool:
-    """Whether ``target`` is a file whose position can be read and set."""
+    """Whether ``target`` is a readable file whose position can be set."""
     # Some other objects with these methods read ahead of `tell`.
     file = getattr(target, "file", target)  # inside a temporary file
     return isinstance(file, io.IOBase) and file.readable() and file.seekable()

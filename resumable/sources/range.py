@@ -38,8 +38,8 @@ class Range(LookedUp[int]):
       step: distance between items, not 0.
 
     Raises:
-      InvalidArgument: if ``step`` is 0, an item lies beyond int64, or there are more
-        than 2**62 items.
+      InvalidArgument: if ``step`` is 0, an item lies beyond int64, or the range has more than 2**62
+        items.
       InvalidType: if an argument is not an integer.
 
     >>> list(rs.range(2, 9, 3))
@@ -65,7 +65,7 @@ class Range(LookedUp[int]):
     def __post_init__(self) -> None:
         step = _check_int64("step", self.step)
         begin = _check_int64("start", self.begin)
-        # `stop` need not fit in int64: it may lie up to one step beyond the last item.
+        # `stop` need not fit in int64, as it may lie up to one step beyond the last item.
         stop = check_int("stop", self.stop, minimum=2 * INT64.min, maximum=2 * INT64.max)
         if step == 0:
             raise InvalidArgument("step must not be 0, got 0")

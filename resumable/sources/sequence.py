@@ -1,4 +1,4 @@
-"""Items of anything that has a length and can be indexed."""
+"""Items of any object with a length and access by index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Indexable(Protocol[T_co]):
 
 
 def is_sequence(value: object) -> bool:
-    """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
+    """Whether ``value`` can be indexed from 0 to its length; false for mappings."""
     if isinstance(value, type) or hasattr(value, "keys"):
         return False
     if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
@@ -63,8 +63,8 @@ def _is_stream(value: Any) -> bool:
 class FromSequence(LookedUp[T]):
     """The items of ``sequence``: a list, a `numpy.memmap`, an array of h5py or zarr, a torch or Hugging Face dataset.
 
-    Many items are looked up at once if the sequence allows it: by ``__getitems__``, or by
-    `numpy.take` for an array, whose rows are copied.
+    Many items are looked up at once where possible: by ``__getitems__``, or by `numpy.take` for an
+    array, with copied rows.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
@@ -75,8 +75,8 @@ class FromSequence(LookedUp[T]):
       data_identity: identifies the data beyond the length: a version, a digest or a list of file
         names. The value must be the same at save and resume.
     Raises:
-      InvalidType: if ``sequence`` lacks one of these methods, or is a mapping, a masked array or an
-        array without an axis; or if ``data_identity`` is neither a string nor a list of strings.
+      InvalidType: if ``sequence`` lacks a method, or is a mapping, a masked array or an array
+        without an axis; or if ``data_identity`` is neither a string nor a list of strings.
       InvalidArgument: if ``sequence`` has more than 2**62 items.
 
     >>> list(rs.from_sequence("abc"))
@@ -170,10 +170,10 @@ class FromSequence(LookedUp[T]):
 
 
 def check_no_table(name: str, value: Any) -> None:
-    """Refuse a table of pyarrow or pandas, whose items are columns and not rows.
+    """Refuse a table of pyarrow or pandas: iterating yields columns and not rows.
 
     Raises:
-      InvalidType: if ``value`` is such a table; the message names ways to its rows.
+      InvalidType: if ``value`` is a table; the message names ways to the rows.
     """
     library = type(value).__module__.partition(".")[0]
     if (library, hasattr(value, "columns")) in (("pyarrow", True), ("pandas", True)):

@@ -1,4 +1,4 @@
-"""Files, generators, loaders: objects with one position, read only by their latest iterator."""
+"""Files, generators, loaders: objects with a single position, read only by the latest iterator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 @final
 class SharedPosition(Generic[T]):
-    """An object that each epoch reads from its present position. Only the latest epoch may read.
+    """An object read by each epoch from the present position. Only the latest epoch may read.
 
     Args:
       source: an iterator, or a file.
-      is_file: whether ``source`` is a file, with its lines as items.
+      is_file: whether ``source`` is a file, with lines as items.
       position: number of items taken so far.
     """
 

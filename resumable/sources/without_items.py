@@ -1,4 +1,4 @@
-"""Leave out items of a source that counts its items."""
+"""Leave out items of a source with counted items."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ END: Final[Any] = object()
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class WithoutItems(PassThrough[T]):
-    """The remaining items of a source whose states count the items read.
+    """The remaining items of a source with states that count the items read.
 
-    The states are those of the source.
+    The states are the source's.
     """
 
     remaining: Remaining
@@ -65,7 +65,7 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
             place += PLACES_AT_ONCE
 
     def _position(self) -> tuple[int, int]:
-        """The number of items that upstream has handed out, and how many of them remain."""
+        """The number of items handed out by upstream, and how many remain."""
         read = self._upstream._items_delivered or 0
         return read, bisect_left(range(read), read, key=self._stage.remaining.index_of)
 

@@ -103,7 +103,7 @@ class Cache(Transform[T]):
     """Upstream's items, each made once and then kept in memory.
 
     Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
-    not change from epoch to epoch. For a new order in each epoch, put shuffles after the cache.
+    not change from epoch to epoch. Put both after the cache if they should.
 
     The items belong to this pipeline in this process, and all of its iterators share them. They are
     freed with the pipeline, and are neither pickled nor sent to workers. Their memory has no limit.

@@ -89,7 +89,7 @@ class EvenIterator(StageIterator[T]):
             self.close()
 
     def _repeating(self) -> StageIterator[T]:
-        """The rank's items again, so far from their end that the last one comes at the last step."""
+        """The rank's items again, begun so that the last item comes at the last step."""
         total = self._stage.own_total()
         if (missing := self._left - max(self._left_at_end, 0)) > 0:
             raise InvalidArgument(

@@ -87,8 +87,8 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
 
     # Items dropped before the first passed item; below 0 afterwards, and after the warning.
     _dropped = 0
-    # The numbers of the passed items among the first `_read` items of the last `pull`. `_tested` has the
-    # results of the predicate for the items after the first `_read`.
+    # The numbers of the passed items among the first `_read` items of the last `pull`. `_tested`
+    # has the results of the predicate for the items after the first `_read`.
     _read = 1
     _passed: Sequence[int] = (0,)
     _tested: Sequence[list[object]] = ()

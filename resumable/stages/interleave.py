@@ -87,7 +87,8 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         # The place within its turn of each item of the last plan.
         self._planned = NO_TURNS
         # The items that `blocks` has computed ahead: the upstream of each, and its place within the
-        # turn. The first `_handed_out` items were handed out; the upstreams have not moved past them.
+        # turn. The first `_handed_out` items were handed out; the upstreams have not moved past
+        # them.
         self._ahead = NO_TURNS, NO_TURNS
         self._handed_out = 0
 
@@ -193,7 +194,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
     def _turns_among(
         self, inputs: int, first: int, within: int, count: int
     ) -> tuple[Indices, Indices]:
-        """As `_turns`, among ``inputs`` upstreams, from place ``within`` of the turn of ``first`` on."""
+        """As `_turns`, among ``inputs`` upstreams, from place ``within`` in the turn of ``first``."""
         length = self._stage.block_length
         turns = np.arange(first * length + within, first * length + within + count)
         if length == 1:

@@ -76,7 +76,7 @@ class InterleaveMap(FunctionVersion[T]):
         state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of range, or ``fn`` carries state of its own.
+      InvalidArgument: if a number is out of range, or ``fn`` carries state.
       InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no
         iterable.
 

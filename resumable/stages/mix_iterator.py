@@ -30,7 +30,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
       epoch: the epoch of the mix.
       schedule: the turns.
       leaves_out: whether the turns of ended upstreams are left out.
-      last: the last turn, if known and decided by one upstream.
+      last: the turn at which the mix ends, if known and decided by one upstream.
     """
 
     _stage: Combine[T]

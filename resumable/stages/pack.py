@@ -69,8 +69,8 @@ class BestFitPack(Packs):
 
     Args:
       upstream: stage of documents: arrays of any dtype but objects, lists of numbers, or dicts of
-        arrays or lists of one length. The documents of a group, unless without tokens, must have
-        one dtype, and one shape after the first axis. Lists of integers are int64.
+        arrays or lists of one length. The documents of a group that have tokens must have one
+        dtype, and one shape after the first axis. Lists of integers are int64.
       length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field
         in a row, for documents that are dicts. With a dict, other fields are left out.
       window: documents in a group, at least 1.

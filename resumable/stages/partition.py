@@ -61,8 +61,8 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
     ``fn`` may build only on the parts passed to it. Another source in ``fn`` is refused, since
     every partition would deliver the source in full. `resumable.partition` deals out several
-    sources. Pipelines used by a function within ``fn`` are not checked. The function must make such
-    pipelines from the item.
+    sources. Pipelines used by a function within ``fn`` are not checked: the function must make them
+    from its item.
 
     Ranks own partitions: ``shard(rank, ranks)`` after ``partition``, or after later stages that
     take one item at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``,
@@ -94,14 +94,14 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         loop needed an item; up to 64, while the items of all partitions take no more than about 64
         MiB.
 
-    A map in ``fn`` may have separate processes if ``workers`` is 0 here; all partitions of the rank
+    A map in ``fn`` may start its own processes if ``workers`` is 0 here; all partitions of the rank
     share one pool. A map with threads has threads for each partition.
 
     When a worker process dies, a new worker continues the partitions at the next item. A partition
-    that ends its worker three times at the same item raises `WorkerError` with the source item in
-    work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers report dropped
-    items together with finished items; then ``on_skip`` is called, and ``iterator.skipped`` counts
-    the dropped items.
+    that ends its worker three times at the same item raises `WorkerError` that names the source
+    item in work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers report
+    dropped items together with finished items; then ``on_skip`` is called, and ``iterator.skipped``
+    counts the dropped items.
 
     Raises:
       InvalidType: if a partitioned pipeline has no random access, ``fn`` returns no pipeline, or an
@@ -308,7 +308,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return kind(self, epoch, config)
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
-        """The stage with only the partitions of this rank that go to rank ``index`` of ``count``."""
+        """The stage with only those partitions of this rank that go to ``index`` of ``count``."""
         index, count = check_below("index", index, "count", count)
         return dataclasses.replace(
             self,

@@ -241,7 +241,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         self._epochs = 0 if self._epoch_runs.total == 0 else stage.epochs
         self._finished = 0  # the number of epochs before this one
         self._delivered = False  # whether this epoch has delivered an item
-        # Keeps workers between two epochs; an outer repeat puts its own instead.
+        # Keeps workers between two epochs; an outer repeat uses its own instead.
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)

@@ -40,7 +40,7 @@ from ..errors import InvalidArgument
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Zip(Combine[Any]):
-    """Tuples of one item of each upstream, until the first upstream ends; dicts by name.
+    """Tuples of one item of each upstream, until the first upstream ends; dicts if named.
 
     Further items of longer upstreams are left out; ``strict`` refuses longer upstreams.
 

@@ -84,9 +84,9 @@ class Bucket(FunctionVersion[Any]):
         state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of range, ``boundaries`` do not ascend or ``length`` has
-        several fields beside them, ``max_tokens`` has other fields than ``length``, both
-        ``batch_size`` and ``max_tokens`` are missing, or a function carries state.
+      InvalidArgument: if a number is out of range, ``boundaries`` do not ascend or are given for
+        several lengths, ``max_tokens`` has other fields than ``length``, both ``batch_size`` and
+        ``max_tokens`` are missing, or a function carries state.
       InvalidType: if an argument has the wrong type.
       MalformedItem: while iterating, if ``length`` returns no length, or an item lacks a field or
         alone has more than ``max_tokens``.
@@ -110,7 +110,7 @@ class Bucket(FunctionVersion[Any]):
 
     length_of: Callable[[Any], int] | None
     _: KW_ONLY
-    fields: Sequence[str] | None = None  # in the place of `length_of`
+    fields: Sequence[str] | None = None  # instead of `length_of`
     batch_size: int | None = None
     max_tokens: int | Mapping[str, int] | None = None
     window: int = 1024

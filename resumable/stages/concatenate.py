@@ -115,7 +115,7 @@ class Concatenate(Combine[T]):
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         if not len(records.numbers):
             return super()._records_of_inputs(records)
-        return records.dealt(self._sections.starts.tolist())  # numbers go on from input to input
+        return records.dealt(self._sections.starts.tolist())  # numbers continue from input to input
 
 
 class _Sections:

@@ -194,7 +194,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
     def _turns_among(
         self, inputs: int, first: int, within: int, count: int
     ) -> tuple[Indices, Indices]:
-        """As `_turns`, among ``inputs`` upstreams, from place ``within`` in the turn of ``first``."""
+        """As `_turns`, among ``inputs`` upstreams, from place ``within`` in turn ``first``."""
         length = self._stage.block_length
         turns = np.arange(first * length + within, first * length + within + count)
         if length == 1:

@@ -34,7 +34,7 @@ def partition(
       sources: stages with random access.
       count: number of partitions.
       fn: takes ``wrap(part)`` for a part of each source.
-      wrap: turns a stage into the pipeline object of the public API.
+      wrap: turns a stage into the object that users build with.
       options: fields of `Partition`.
     """
     count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)

@@ -1,1 +1,1 @@
-"""What is made of a group of consecutive items, and the motion through it."""
+"""Items made of groups of consecutive items, and the motion through groups."""

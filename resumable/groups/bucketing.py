@@ -1,4 +1,4 @@
-"""How the items of a group are divided into batches of like length."""
+"""Divide the items of a group into batches of similar length."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..errors import MalformedItem
 @final
 @dataclass(frozen=True)
 class Buckets:
-    """The rule by which batches are made.
+    """The rule that divides items into batches.
 
     Args:
       batch_size: most items in a batch; None for any number.
-      max_tokens: most tokens in a batch, with the padding, of all fields together; or that of each field; None
-        for any number.
-      boundaries: ascending lengths; a batch has items from between two of them.
-      rounded: the lengths that items are padded to, if they are the longest ones of a batch, given theirs.
-      drop_last: whether batches that are not full are left out.
+      max_tokens: most tokens in a batch, with the padding: a number for all fields together, a list
+        with a number for each field, or None for any number.
+      boundaries: ascending lengths; the items of a batch lie between two neighbouring boundaries.
+      rounded: maps the longest lengths of a batch to the padded lengths.
+      drop_last: whether incomplete batches are left out.
     """
 
     batch_size: int | None
@@ -37,8 +37,8 @@ class Buckets:
     def batches(self, lengths: Indices) -> Iterator[list[int]]:
         """The numbers of the items of each batch, from the shortest to the longest.
 
-        Items with several lengths are ordered by the sum of these, as shares of ``max_tokens`` if that has a
-        number for each.
+        Items with several lengths are ordered by the sum of their lengths, as shares of
+        ``max_tokens`` if ``max_tokens`` is a list.
 
         Args:
           lengths: of the items, shape (n, fields).
@@ -60,10 +60,10 @@ class Buckets:
                     yield order[first + start : first + stop].tolist()
 
     def _cut(self, lengths: list[Any]) -> Iterator[tuple[int, int, bool]]:
-        """Where the batches of one bucket begin and end, and whether nothing more fits in.
+        """The start and stop of each batch of one bucket, and whether the batch is full.
 
-        Each of ``lengths``, with its padding, is a number, not less than the one before, or a list of one for
-        each field.
+        Each of ``lengths``, padding included, is a number, not less than the previous number, or a
+        list with a number for each field.
         """
         start = 0
         several = bool(lengths) and isinstance(lengths[0], list)
@@ -74,7 +74,7 @@ class Buckets:
             yield start, len(lengths), len(lengths) - start == self.batch_size
 
     def _stops(self, lengths: list[int]) -> Iterator[int]:
-        """Where a batch ends because the next item does not fit in; that is the longest one then."""
+        """Where a batch ends because the next item, the longest so far, does not fit."""
         size, start = self.batch_size or len(lengths), 0
         most: Any = math.inf if self.max_tokens is None else self.max_tokens
         for place, length in enumerate(lengths):
@@ -87,7 +87,7 @@ class Buckets:
                     raise self._too_long(length)
 
     def _stops_of_several(self, lengths: list[list[int]]) -> Iterator[int]:
-        """The same where a batch is padded to the longest item in each field."""
+        """As `_stops`, for batches padded to the longest item in each field."""
         size, start, longest = self.batch_size or len(lengths), 0, [0] * len(lengths[0])
         for place, length in enumerate(lengths):
             count, longest = place + 1 - start, list(map(max, longest, length))
@@ -101,7 +101,7 @@ class Buckets:
                     )
 
     def _is_within(self, tokens: list[int]) -> bool:
-        """Whether a batch may have so many of each field."""
+        """Whether a batch may have ``tokens`` of each field."""
         if isinstance(self.max_tokens, list):
             return all(map(operator.le, tokens, self.max_tokens))
         return self.max_tokens is None or sum(tokens) <= self.max_tokens

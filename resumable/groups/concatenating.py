@@ -1,4 +1,4 @@
-"""Motion through one stream of documents, cut into rows wherever one is full."""
+"""Motion through one stream of documents, cut into rows wherever a row is full."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .token_run import TokenRun
 
 
 class _OpenGroup(NamedTuple):
-    """A group of documents some of whose tokens were not handed out yet.
+    """A group of documents with tokens not handed out yet.
 
     Attributes:
-      before: the state before it.
-      first: how many tokens come before it, shape (capacities,).
-      number: how many documents come before it in this epoch.
+      before: the state before the group.
+      first: number of tokens before the group, shape (capacities,).
+      number: number of documents before the group in this epoch.
     """
 
     before: DeferredState
@@ -36,19 +36,20 @@ class _OpenGroup(NamedTuple):
 
 
 class ConcatenatingIterator(BlockIterator[Columns]):
-    """Rows of one stream of documents, each of which begins where the one before ends.
+    """Rows of one stream of documents, each begun where the previous row ended.
 
-    State: O(1), that of ``groups`` before the group in which the next row begins, and how many of
-    its tokens come before that row: a number, or one for each capacity of a row if there are several. If
-    rows tell the numbers of documents, also how many documents come before that group.
+    State: O(1), the state of ``groups`` before the group in which the next row begins, and the
+    number of tokens of the group before the row: a number, or a list with a number for each
+    capacity if a row has several. If rows have the numbers of documents, also the number of
+    documents before the group.
 
     Args:
-      stage: whose motion it is.
+      stage: the iterated stage.
       groups: delivers the blocks of documents.
-      documents: of a block.
+      documents: turns a block into `Documents`.
       form: of the rows.
-      rows: makes a block of rows of documents, and of the segments of them that are in each; the last
-        argument says whether it is the row at the end, which is not full.
+      rows: makes a block of rows from documents and their segments in each row; the last argument
+        says whether the row is the incomplete last row of the epoch.
     """
 
     def __init__(
@@ -65,16 +66,16 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._documents = documents
         self._form = form
         self._rows = rows
-        # Tokens are counted from the first one read here, those of each capacity by itself. `_start` come
-        # before `_block`, or before the next one; `_ends` before the end of each row of `_block`. `_run`
-        # has the tokens after `_block`, up to `_read`.
+        # Tokens are counted from the first token read here, separately for each capacity. `_start`
+        # is the count before `_block`, or before the next block; `_ends` has the counts at the end
+        # of each row of `_block`. `_run` has the tokens after `_block`, up to `_read`.
         self._start = np.zeros(len(form.capacities), np.int64)
         self._ends = np.empty((0, len(form.capacities)), np.int64)
         self._read = np.zeros_like(self._start)
         self._run = TokenRun(len(form.capacities))
         self._held: list[_OpenGroup] = []
         self._ended = False
-        self._count = 0  # documents that were read in this epoch
+        self._count = 0  # documents read in this epoch
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -90,7 +91,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         return True
 
     def _make(self, *, last: bool) -> bool:
-        """Make a block of the rows that are full, or of the last one; False if there is none."""
+        """Make a block of the full rows, or of the last row; False without such rows."""
         documents = self._run.documents
         cut = cut_rows(documents.lengths, self._form, last=last)
         if not len(cut.ends):
@@ -121,7 +122,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._held.append(_OpenGroup(before, self._read, self._count))
         self._count += block_length(found[0])
         self._read = self._read + documents.lengths.sum(axis=0)
-        # After a resume, the first ones were handed out before.
+        # After a resume, the first tokens were handed out before.
         self._run.drop(np.maximum(self._start - (self._read - self._run.tokens), 0))
         self._forget()
 
@@ -132,7 +133,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._forget()
 
     def _forget(self) -> None:
-        """Let the groups go that end before the next row."""
+        """Drop the groups that end before the next row."""
         while len(self._held) > 1 and (self._held[1].first <= self._start).all():
             del self._held[0]
 
@@ -172,6 +173,6 @@ class ConcatenatingIterator(BlockIterator[Columns]):
 
 
 def _shown(counts: Indices) -> Any:
-    """The numbers of ``counts``, or the only one."""
+    """The numbers of ``counts``; a single count as a number."""
     numbers = counts.tolist()
     return numbers if len(numbers) > 1 else numbers[0]

@@ -12,12 +12,12 @@ from .segments import Segments
 
 
 class CutRows(NamedTuple):
-    """Consecutive rows, and the segments of documents that are in them.
+    """Consecutive rows, and their segments of documents.
 
     Attributes:
       segments: in order.
       rows: the row of each segment, shape (segments,).
-      ends: how many tokens come before the end of each row, shape (rows, capacities).
+      ends: number of tokens before the end of each row, shape (rows, capacities).
     """
 
     segments: Segments
@@ -26,15 +26,16 @@ class CutRows(NamedTuple):
 
 
 def cut_rows(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows:
-    """As many rows as are complete whatever comes next.
+    """The rows complete whatever documents come next.
 
-    A row ends where a field is full, and the document that does not fit goes on in the next row. Of its other
-    fields, a row has as many tokens as fit, too. It also ends with the most documents that it may have.
+    A row ends where a field is full, and the document that does not fit continues in the next row.
+    The row also gets as many tokens of the document's other fields as fit. A row also ends after
+    ``max_documents`` documents.
 
     Args:
       lengths: of the documents, shape (documents, capacities).
       form: of the rows.
-      last: whether nothing comes next, so that the last row may have fewer tokens.
+      last: whether no documents follow, so the last row may have fewer tokens.
     """
     if form.is_plain:
         return _cut_evenly(lengths[:, 0], form.capacities[0].length, last=last)
@@ -42,7 +43,7 @@ def cut_rows(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows:
 
 
 def _cut_evenly(lengths: Indices, length: int, *, last: bool) -> CutRows:
-    """Rows of ``length`` tokens, where nothing else ends a row."""
+    """Rows of ``length`` tokens, if only the number of tokens ends a row."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     stop = total if last else total - total % length
@@ -77,12 +78,12 @@ class _Filler:
 
     def __init__(self, form: RowFormat) -> None:
         self._most_documents = form.max_documents
-        # For each capacity: the most places before a token, those that a document takes beside its tokens, and
-        # the multiple at which the next one begins.
+        # For each capacity: the most places before a token, the places of a document besides its
+        # tokens, and the multiple at which the next document begins.
         self._most = [capacity.most for capacity in form.capacities]
         self._each = [(capacity.added, capacity.align) for capacity in form.capacities]
         self._nothing = [0] * len(self._most)
-        self._places = self._nothing  # that are taken in the last row
+        self._places = self._nothing  # taken in the last row
         self._documents = 0  # in the last row
         self._numbers: list[int] = []
         self._begins: list[list[int]] = []
@@ -96,7 +97,7 @@ class _Filler:
         return self._documents > 0
 
     def add(self, number: int, length: list[int]) -> None:
-        """Put a document into the last row, and what does not fit into the next ones."""
+        """Put a document into the last row, and the remaining tokens into the next rows."""
         begin, left = self._nothing, length
         while True:
             taken = [
@@ -134,7 +135,7 @@ class _Filler:
         self._places, self._documents = self._nothing, 0
 
     def cut(self) -> CutRows:
-        """The rows that have ended."""
+        """The ended rows."""
         rows = np.array(self._rows, np.int64)
         shape = -1, len(self._most)
         segments = Segments(

@@ -26,13 +26,13 @@ class Documents(NamedTuple):
     """Documents with at least one token.
 
     Attributes:
-      fields: the arrays of each document, shape (its length, ...), under the name of the field. Those of a
-        field have one dtype, and one shape behind the first axis.
-      lengths: of the documents, shape (documents, capacities), int64; a column for each field of which rows
-        have a number of tokens of its own, or one for all.
-      before: how many of its tokens came in rows that were made before, shape (documents, capacities).
+      fields: the arrays of each document, shape (its length, ...), by field. The arrays of a field
+        have one dtype, and one shape after the first axis.
+      lengths: of the documents, shape (documents, capacities), int64; a column for each field with
+        a separate capacity in rows, or one column for all fields.
+      before: number of tokens of each document in earlier rows, shape (documents, capacities).
       numbers: of the documents, shape (documents,), ascending.
-      values: what belongs to each document rather than to its tokens, by name.
+      values: the ``per_document`` values of each document, by name.
     """
 
     fields: dict[str, list[Tokens]]
@@ -42,10 +42,10 @@ class Documents(NamedTuple):
     values: dict[str, list[Any]]
 
     def numbered_from(self, first: int, stage: Stage[Any]) -> Documents:
-        """The same, where ``first`` come before them in the epoch.
+        """The same documents, after ``first`` other documents of the epoch.
 
         Raises:
-          StateMismatch: if no source has as many.
+          StateMismatch: if ``first`` is more than a source can have.
         """
         if first > MOST_ITEMS:
             raise StateMismatch(
@@ -54,7 +54,7 @@ class Documents(NamedTuple):
         return self._replace(numbers=self.numbers + first)
 
     def chosen(self, numbers: Sequence[int]) -> Documents:
-        """Those with these numbers, in this order."""
+        """The documents with these numbers, in this order."""
         fields, values = (
             {name: [found[number] for number in numbers] for name, found in columns.items()}
             for columns in (self.fields, self.values)
@@ -66,12 +66,13 @@ class Documents(NamedTuple):
 
 
 def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
-    """The documents that are the items of ``block``, numbered from 0, without those that have no token.
+    """The items of ``block`` as documents, numbered from 0, without empty documents.
 
     Args:
-      block: its items are arrays or lists of numbers, or dicts of such.
-      key: the only field of dicts that is wanted; None for all.
-      form: of the rows; where fields share a capacity, those of a document must have one length.
+      block: items are arrays or lists of numbers, or dicts of arrays or lists.
+      key: the only wanted field of dicts; None for all.
+      form: of the rows; where fields share a capacity, the fields of a document must have one
+        length.
 
     Raises:
       MalformedItem: if an item is something else.
@@ -135,7 +136,7 @@ def _tokens_of(documents: list[Any], called: str = DOCUMENTS) -> list[Tokens]:
     found = [each if type(each) is np.ndarray else _as_tokens(each, called) for each in documents]
     if any(tokens.ndim != 1 for tokens in found):
         _check_shapes(found, documents, called)
-    # Where there is no token there is no dtype to speak of: `np.array([])` is float64.
+    # An array without tokens has no dtype to speak of: `np.array([])` is float64.
     dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if any(dtype.hasobject for dtype in dtypes):
         raise _no_document(next(each for each in found if each.dtype.hasobject), called)
@@ -149,7 +150,7 @@ def _tokens_of(documents: list[Any], called: str = DOCUMENTS) -> list[Tokens]:
 
 
 def with_equal_empty_ones(found: list[Tokens]) -> list[Tokens]:
-    """``found``, in which arrays without tokens have the dtype and the shape of the others."""
+    """``found``, with arrays without tokens given the dtype and shape of the other arrays."""
     if all(map(len, found)):
         return found
     like = next((tokens for tokens in found if len(tokens)), found[0])
@@ -157,7 +158,7 @@ def with_equal_empty_ones(found: list[Tokens]) -> list[Tokens]:
 
 
 def _as_tokens(document: Any, called: str) -> Tokens:
-    """What is no plain array as one: Python integers are int64 on every system."""
+    """``document``, no plain array, as an array: Python integers are int64 on every system."""
     if isinstance(document, np.ndarray) and not is_masked(document):
         return document
     try:
@@ -166,7 +167,7 @@ def _as_tokens(document: Any, called: str) -> Tokens:
         raise _no_document(document, called) from None
     if is_masked(document) or tokens.dtype.kind not in "biufc":
         raise _no_document(document, called)
-    # A list without numbers may be all that a group has of a field.
+    # A list without numbers may be the only value of a field in a group.
     return tokens.astype(np.int64) if tokens.dtype.kind == "i" or not tokens.size else tokens
 
 

@@ -1,4 +1,4 @@
-"""Numbers that stand in rows where there is no token of a document."""
+"""Numbers for the places of rows without a token of a document."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Numbers: TypeAlias = "float | Mapping[str, float | None]"
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**64 - 1
-"""What the dtypes of integers can hold."""
+"""The range of integer dtypes."""
 
 
 def check_numbers(name: str, value: Any, may_be_none: Container[str] = ()) -> Numbers:
-    """Return ``value`` with numbers of Python.
+    """Return ``value`` with Python numbers.
 
     Args:
       name: of the argument.
       value: to check.
-      may_be_none: the fields for which a mapping may have None.
+      may_be_none: the fields allowed to be None in a mapping.
 
     Raises:
-      InvalidType: if it is neither a number nor a mapping of names to numbers.
-      InvalidArgument: if it is an integer that no dtype can hold, or NaN.
+      InvalidType: if ``value`` is neither a number nor a mapping of names to numbers.
+      InvalidArgument: if a number is NaN, or an integer that no dtype can hold.
     """
     if isinstance(value, Mapping):
         return {
@@ -50,10 +50,10 @@ def _check_number(name: str, value: Any) -> float:
 
 
 def filling(argument: str, numbers: Numbers, field: str, dtype: np.dtype[Any]) -> Any:
-    """What ``argument`` puts into a field, as an array without axes; 0 is the zero of any dtype.
+    """The value of ``argument`` for a field, as an array without axes; 0 is the zero of any dtype.
 
     Raises:
-      InvalidArgument: if there is nothing for the field, or ``dtype`` cannot hold it.
+      InvalidArgument: if the field has no value, or ``dtype`` cannot hold the value.
     """
     if isinstance(numbers, Mapping):
         if field not in numbers:
@@ -73,7 +73,7 @@ def filling(argument: str, numbers: Numbers, field: str, dtype: np.dtype[Any]) -
 
 
 def _fits(value: float, dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` holds ``value``, rounded if it is one of floating-point numbers."""
+    """Whether ``dtype`` holds ``value``, rounded if ``dtype`` is a floating-point dtype."""
     if dtype.kind == "b":
         return value == 1
     if dtype.kind in "iu":

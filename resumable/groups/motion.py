@@ -1,7 +1,7 @@
-"""Motion through what is made of groups of consecutive items."""
+"""Motion through items made of groups of consecutive items."""
 
-# A group is made anew on a resume, so nothing of it is in the state. The group is left together
-# with its last item, so a resume from there never makes a group only to pass over it.
+# A group is made again on a resume, so the state holds nothing of the group. The group is left
+# together with its last item, so a resume never makes a group only to pass over all of it.
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..state.value import State, unpack, unpack_count
 T = TypeVar("T")
 
 Make: TypeAlias = Callable[[Any, int], Block]
-"""Makes a block of a group (an item of `Groups`, or what was made of it) and the group's number."""
+"""Makes a block from a group (an item of `Groups`, or a result made of it) and its number."""
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Groups(Transform[Block]):
-    """Blocks of ``size`` consecutive items, in their layout; the last one is shorter if the end comes.
+    """Blocks of ``size`` consecutive items, in their layout; the last block may be shorter.
 
     State: upstream's, after a whole block.
     """
@@ -58,26 +58,27 @@ class _GroupsIterator(PassThroughIterator[Block]):
 
 
 class BlockIterator(StageIterator[T]):
-    """Walk blocks that are made whole, from an offset on.
+    """Walk blocks, each made whole, from an offset on.
 
-    A subclass makes them.
+    A subclass makes the blocks.
     """
 
     def __init__(self, stage: Stage[T], offset: Position) -> None:
         self._stage = stage
-        # Invariant: `_block` has `_length` items. The first `_offset`, fewer than all, were handed out.
-        # Where it is None, `_offset` items of the next one are to be passed over.
+        # Invariant: `_block` has `_length` items. The first `_offset`, fewer than all, were handed
+        # out. If `_block` is None, the first `_offset` items of the next block are to be passed
+        # over.
         self._block: Block | None = None
         self._length = 0
         self._offset = offset
 
     @abstractmethod
     def _open(self) -> bool:
-        """Make the next block that has items left, if there is none; False at the end."""
+        """Make the next block with items left, unless a block is open; False at the end."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Have no block any more: all of its items were handed out."""
+        """Drop the block: all of its items were handed out."""
 
     def pull(self, count: int) -> Block:
         return concatenate([slice_block(*part) for part in self._parts(count)])
@@ -89,10 +90,10 @@ class BlockIterator(StageIterator[T]):
         return Items(chain.from_iterable(self._runs()))
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """Of each block all items but the last, and the last one, with which the block is left."""
+        """For each block all items but the last, then, with the block left, the last item."""
         while self._open():
             items = block_items(slice_block(self._block, self._offset.number, self._length))
-            last = items.pop()  # the list is a new one
+            last = items.pop()  # the list is new
             cursor: Any = iter(items)
             self._offset.end, self._offset.left = self._length - 1, cursor.__length_hint__
             yield cursor
@@ -100,7 +101,7 @@ class BlockIterator(StageIterator[T]):
             yield (last,)
 
     def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
-        """The next ``count`` items: blocks, and where in each they begin and end."""
+        """The next ``count`` items: blocks, and the start and stop of the items in each block."""
         while count and self._open():
             block, start = self._block, self._offset.number
             stop = min(start + count, self._length)
@@ -113,12 +114,13 @@ class BlockIterator(StageIterator[T]):
 
 
 class NumberedBlocks(BlockIterator[T]):
-    """Walk blocks each of which is made of a group of items, from an offset in the block of a group on.
+    """Walk blocks, each made of a group of items, from an offset in the block of a group on.
 
-    A subclass makes them.
+    A subclass makes the blocks.
 
     Attributes:
-      outputs: what the offset counts, and what may differ if it is too large; for an error.
+      outputs: names the items counted by the offset, and the likely cause of a too large offset;
+        for an error.
     """
 
     outputs = "items made of this group; are they the same in every run?"
@@ -154,15 +156,15 @@ class NumberedBlocks(BlockIterator[T]):
 
 
 class GroupIterator(NumberedBlocks[T]):
-    """Walk the items of the block that ``make`` makes of each group.
+    """Walk the items of the blocks made by ``make``, one for each group.
 
-    State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
-    one in this epoch, and an offset in what was made of it.
+    State: O(1), the state of ``groups`` before the current group, the number of earlier groups in
+    this epoch, and an offset in the block of the current group.
 
     Args:
-      stage: whose motion it is.
+      stage: the iterated stage.
       groups: delivers the groups.
-      make: the same in every run; it may return a block without items.
+      make: the same in every run; may return a block without items.
     """
 
     def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Which row each document goes to, where documents stay whole."""
+"""Choose the row of each document; documents stay whole."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import numpy as np
 from ..core.block import Indices
 
 ALIKE: Final = 1e-6
-"""What proportions may differ in, times the space that is left, to count as equal."""
+"""Proportions count as equal if they differ by less than this, times the space left."""
 LEAST: Final = 1e-9
 
 
 def best_fit(lengths: Indices, capacities: Indices) -> Indices:
     """The row of each document, by best-fit decreasing.
 
-    The document that takes the largest share of a row comes first, and each goes to the fullest row that has
-    space for it. With one capacity the method needs at most 11/9 of the fewest rows possible, and 1 more
-    (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several, it goes to the row whose
-    space has the proportions that are most like its own, so that no capacity is used up while much of another is
-    left; among equal ones to the fullest (R. Panigrahy et al., *Heuristics for vector bin packing*, 2011).
+    Documents go in descending order of their largest share of a row, each to the fullest row with
+    enough space. With one capacity the method needs at most 11/9 of the fewest rows possible, and 1
+    more (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several capacities,
+    a document goes to the row whose space has the proportions most like the document's, so no
+    capacity is used up while much of another is left; among equal rows to the fullest (R. Panigrahy
+    et al., *Heuristics for vector bin packing*, 2011).
 
-    Rows are numbered by the first of their documents, so that those with the longest documents do not
-    come first.
+    Rows are numbered by their first documents, so the rows with the longest documents do not come
+    first.
 
     Args:
       lengths: of the documents, shape (n, capacities), each from 0 to its capacity, and not all 0.
@@ -42,7 +43,7 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
 
 
 def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]:
-    """The same without capacities that bind where another does, as that of a mask beside its tokens."""
+    """Both arrays without the capacities implied by another, as for a mask beside tokens."""
     if len(capacities) == 1:
         return lengths, capacities
     # Exact, as products of capacities may exceed an int64.
@@ -50,7 +51,7 @@ def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]
     kept = list(range(len(spaces)))
     for place, (need, space) in enumerate(zip(needs, spaces, strict=True)):
         others = [other for other in kept if other != place]
-        # Documents fit here if they fit where each takes as large a share.
+        # Documents fit here if they fit another capacity, of which each takes as large a share.
         if any((need * spaces[other] <= needs[other] * space).all() for other in others):
             kept = others
     return lengths[:, kept], capacities[kept]
@@ -60,7 +61,7 @@ def _fitted(lengths: Indices, capacity: int) -> Indices:
     count = len(lengths)
     rows = [0] * count
     opened = 0
-    spaces: list[int] = []  # what is left in a row, times `count`, and its number; ascending
+    spaces: list[int] = []  # the space left in a row, times `count`, plus its number; ascending
     order = np.argsort(-lengths, kind="stable")
     for document, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
         place = bisect_left(spaces, length * count)
@@ -78,7 +79,8 @@ def _fitted(lengths: Indices, capacity: int) -> Indices:
 def _fitted_to_several(lengths: Indices, capacities: Indices) -> Indices:
     shares = lengths / capacities
     rows = np.zeros(len(lengths), np.int64)
-    # Of the rows that are opened: the space, the same as shares of the capacities, their sum, and their length.
+    # For each opened row: the space, the space as shares of the capacities, the sum of the shares,
+    # and the length of their vector.
     spaces = np.empty((len(capacities), len(lengths)), np.int64)
     free = np.empty(spaces.shape)
     total, norm = np.empty(len(lengths)), np.empty(len(lengths))

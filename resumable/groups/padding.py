@@ -24,29 +24,32 @@ def padded(
     side: str = "right",
     mask: str | None = None,
 ) -> Padded:
-    """A ``collate`` that pads arrays and lists of numbers to one length, for `Pipeline.batch` and `Pipeline.bucket`.
+    """A ``collate`` that pads arrays and lists of numbers to one length.
 
-    Items are arrays of shapes (n, ...) that differ in n only, lists of numbers, or dicts or tuples with
-    such fields. They become arrays of shape (items, length, ...), in the dtype that holds them all.
-    Other fields, such as numbers and strings, are stacked as `Pipeline.batch` does.
+    For `Pipeline.batch` and `Pipeline.bucket`. Items are arrays of shapes (n, ...) that differ in n
+    only, lists of numbers, or dicts or tuples with such fields. They become arrays of shape (items,
+    length, ...), in a dtype that holds all numbers. Other fields, such as numbers and strings, are
+    stacked as `Pipeline.batch` does.
 
     Args:
-      value: what is put in; or for dicts a dict with the value of each field, 0 where it has none.
-      length: of all padded arrays; by default that of the longest item of the batch.
-      multiple_of: the length is rounded up to a multiple of it, so that a model sees fewer shapes.
-      side: ``"right"`` puts the padding behind the items, ``"left"`` before them.
-      mask: adds a bool array of shape (items, length) that is True where an item is: to dicts under
-        this name, else as the last field of a tuple. All padded fields must then have one length.
+      value: the padding; for dicts also a dict with the value of each field, 0 for fields left out.
+      length: of all padded arrays; by default the length of the longest item of the batch.
+      multiple_of: the length is rounded up to a multiple of this number, so a model sees fewer
+        shapes.
+      side: ``"right"`` puts the padding after the items, ``"left"`` before them.
+      mask: adds a bool array of shape (items, length) that is True at the places of items: to dicts
+        under this name, to others as the last field of a tuple. All padded fields must then have
+        one length.
 
     Returns:
-      an object that is called with a list of items; it can be pickled.
+      a callable that takes a list of items; it can be pickled.
 
     Raises:
       InvalidArgument: if ``length`` or ``multiple_of`` is less than 1, or ``side`` is another word.
       InvalidType: if an argument has the wrong type.
-      MalformedItem: when it is called, if an item is longer than ``length``, if shapes differ
-        beyond the first axis, if arrays are masked, if an array has integers that the dtype of all does
-        not hold exactly, or if ``value`` does not fit the dtype.
+      MalformedItem: when called, if an item is longer than ``length``, if shapes differ beyond the
+        first axis, if arrays are masked, if an array has integers that the common dtype does not
+        hold exactly, or if ``value`` does not fit the dtype.
 
     >>> rows = rs.from_sequence([[1, 2, 3], [4]])
     >>> next(iter(rows.batch(2, collate=rs.padded())))
@@ -82,7 +85,7 @@ class _Filled(NamedTuple):
 
     Attributes:
       array: shape (items, length, ...).
-      lengths: of the items before, shape (items,).
+      lengths: of the items without padding, shape (items,).
     """
 
     array: Array
@@ -92,7 +95,7 @@ class _Filled(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Padded:
-    """What `padded` returns, whose arguments it has."""
+    """The result of `padded`; the fields are the arguments of `padded`."""
 
     value: Any
     length: int | None
@@ -127,14 +130,14 @@ class Padded:
         return tuple(values) if self.mask is not None else values[0]
 
     def rounded(self, length: int) -> int:
-        """The length of a batch whose longest item has ``length``."""
+        """The length of a batch with the longest item of ``length``."""
         if self.length is not None:
             return self.length
         multiple = self.multiple_of or 1
         return -(-length // multiple) * multiple
 
     def _field(self, name: Any, column: Sequence[Any]) -> Any:
-        """The padded ``column``, or the stacked one if it does not consist of arrays."""
+        """The padded ``column``; stacked instead if not of arrays."""
         arrays = _arrays_of(column)
         if arrays is None:
             return stack(column)
@@ -148,7 +151,7 @@ class Padded:
         return _Filled(self._filled(name, arrays, lengths, self.rounded(longest)), lengths)
 
     def _filled(self, name: Any, arrays: list[Array], lengths: Indices, length: int) -> Array:
-        # Empty lists have no dtype of their own.
+        # Empty lists have no dtype to contribute.
         kept = [array for array in arrays if array.size] or arrays
         shapes = sorted({array.shape[1:] for array in kept})
         if len(shapes) > 1:
@@ -172,7 +175,7 @@ class Padded:
         return filled
 
     def _places(self, lengths: Indices, length: int) -> npt.NDArray[np.bool_]:
-        """Where the items are, shape (items, length)."""
+        """True at the places of the items, shape (items, length)."""
         places, ends = np.arange(length), lengths[:, None]
         return places < ends if self.side == "right" else places >= length - ends
 
@@ -186,7 +189,7 @@ class Padded:
 
 
 def _filling(value: Any, dtype: np.dtype[Any]) -> Array | None:
-    """``value`` in this dtype, as an array without axes; None if it does not fit."""
+    """``value`` in this dtype, as an array without axes; None if ``value`` does not fit."""
     given = np.full((), value)
     if given.dtype.kind == "c" and dtype.kind != "c":
         if given.imag:
@@ -207,7 +210,7 @@ def _is_infinite(value: Array) -> bool:
 
 
 def _arrays_of(column: Sequence[Any]) -> list[Array] | None:
-    """The items as arrays of at least one axis; None if they are something else."""
+    """The items as arrays of at least one axis; None if an item is something else."""
     if not all(isinstance(item, (list, np.ndarray)) for item in column):
         return None
     if any(map(is_masked, column)):

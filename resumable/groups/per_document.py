@@ -1,4 +1,4 @@
-"""What a row has of its documents, one after another, rather than of their tokens."""
+"""The values of a row for its documents, one after another, rather than for tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .row_format import DOCUMENT_NUMBERS, RowFormat
 from .segments import Segments
 
 NONE_THERE = -1
-"""Stands for the number and the offset of a document that a row does not have."""
+"""Stands for the number and the offset of a document beyond the last document of a row."""
 
 
 def add_values(
@@ -25,12 +25,12 @@ def add_values(
     numbers: Indices,
     form: RowFormat,
 ) -> None:
-    """Put the values of the documents of each row into it.
+    """Put the values of the documents of each row into the row.
 
     Args:
-      rows: that are changed.
-      documents: whose values they are.
-      segments: of the documents, in the order that they have in rows.
+      rows: changed in place.
+      documents: the documents with the values.
+      segments: of the documents, in the order of the rows.
       numbers: the row of each segment, shape (segments,).
       form: of the rows.
     """
@@ -54,7 +54,7 @@ def add_values(
 
 
 def _of_row(name: str, values: list[Any], form: RowFormat) -> Any:
-    """``values`` as they are; as an array of ``max_documents`` if there is that bound and they fit one."""
+    """``values``; as an array of ``max_documents`` if given and the values fit."""
     most, pad = form.max_documents, form.pad
     if most is None:
         return values
@@ -69,7 +69,7 @@ def _of_row(name: str, values: list[Any], form: RowFormat) -> Any:
 
 
 def _stacked(name: str, values: list[Any]) -> Any:
-    """An array of numbers, or of arrays of one shape; else ``values``."""
+    """An array, if ``values`` are numbers or arrays of one shape; else ``values``."""
     if not all(
         isinstance(value, (bool, int, float, complex, np.number, np.bool_, np.ndarray))
         for value in values
@@ -96,8 +96,8 @@ def check_per_document(names: Any) -> tuple[str, ...]:
     """Return ``names`` as a tuple.
 
     Raises:
-      InvalidType: if they are not several strings.
-      InvalidArgument: if one comes twice.
+      InvalidType: if ``names`` is not a list of strings.
+      InvalidArgument: if a name comes twice.
     """
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidType(f"per_document must be a list of names, got {shorten(names)}")

@@ -1,4 +1,4 @@
-"""Rows that are planned from lengths which are known, before the documents in them are read."""
+"""Rows planned from known lengths, before their documents are read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .segments import Segments
 
 
 class Plan(NamedTuple):
-    """Which documents are in which row of a group.
+    """The documents in each row of a group.
 
     Attributes:
       segments: of the documents, in the order of their rows.
-      bounds: the first segment of each row, and behind the last one, shape (rows + 1,).
+      bounds: the first segment of each row, and the end of the last row, shape (rows + 1,).
       lengths: of the documents of the group, shape (documents, capacities).
     """
 
@@ -36,15 +36,15 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, segments: Segments, rows: Indices, lengths: Indices) -> Plan:
-        """That of ``segments`` in the rows with these numbers, shape (segments,)."""
+        """The plan of ``segments`` in the rows with these numbers, shape (segments,)."""
         placed, bounds = segments.by_row(rows, int(rows.max(initial=-1)) + 1)
         return cls(placed, bounds, lengths)
 
     def rows(self, start: int, stop: int) -> Iterator[tuple[Indices, Segments]]:
         """For each row from ``start`` to ``stop`` the numbers of its documents, and their segments.
 
-        The numbers are those in the group, ascending, shape (documents,); the segments number the documents
-        of the row from 0.
+        The numbers count in the group and ascend, shape (documents,); the segments number the
+        documents of the row from 0.
         """
         for begin, end in pairwise(self.bounds[start : stop + 1].tolist()):
             chosen = self.segments.chosen(np.arange(begin, end))
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
             yield numbers, chosen._replace(numbers=places)
 
     def check(self, numbers: Indices, documents: Documents) -> None:
-        """Refuse documents with these numbers, shape (n,), that have other lengths than planned."""
+        """Refuse documents, with ``numbers`` of shape (n,), whose lengths differ from the plan."""
         if not np.array_equal(documents.lengths, self.lengths[numbers]):
             raise MalformedItem(
                 "documents must have as many tokens as lengths says, "
@@ -66,11 +66,12 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
     State: O(1), the number of the group and an offset in its rows.
 
     Args:
-      stage: whose motion it is.
-      epoch: in which it moves.
-      groups: how many there are.
-      plan: that of the group with a number.
-      made: makes the rows of a plan from a start to a stop; the last argument is the number of the group.
+      stage: the iterated stage.
+      epoch: the epoch of the rows.
+      groups: number of groups.
+      plan: makes the plan of the group with a number.
+      made: makes the rows of a plan from a start to a stop; the last argument is the number of the
+        group.
     """
 
     def __init__(
@@ -133,10 +134,10 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
 
 
 def lengths_of(block: Block, form: RowFormat) -> Indices:
-    """What ``block`` says of the lengths of documents, shape (n, capacities).
+    """The lengths of documents given by ``block``, shape (n, capacities).
 
     Args:
-      block: its items are integers, or dicts of them if fields have capacities of their own.
+      block: items are integers, or dicts of integers if fields have separate capacities.
       form: of the rows.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the rows that documents are packed into consist of."""
+"""The format of rows of packed documents."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LONGEST: Final = 2**31 - 1  # positions are int32
 @final
 @dataclass(frozen=True)
 class Capacity:
-    """How many tokens of some fields a row has.
+    """The number of tokens of some fields in a row.
 
     Args:
       length: tokens in a row.
       field: the only field; None for all fields, whose lengths then are equal in each document.
-      align: each segment begins at a multiple of it.
-      bos: whether a token is put before each segment that has tokens.
-      eos: whether one is put behind it.
+      align: each segment begins at a multiple of this number.
+      bos: whether a token is put before each segment, unless empty.
+      eos: whether a token is put after each segment, unless empty.
     """
 
     length: int
@@ -43,17 +43,17 @@ class Capacity:
 
     @property
     def segment_ids(self) -> str:
-        """The name of what numbers the documents."""
+        """The name of the column with the numbers of documents."""
         return self._named(SEGMENT_IDS)
 
     @property
     def positions(self) -> str:
-        """The name of what counts the tokens of each."""
+        """The name of the column with the positions of tokens."""
         return self._named(POSITIONS)
 
     @property
     def offsets(self) -> str:
-        """The name of what tells how many tokens of a document come before its part in a row."""
+        """The name of the number of tokens of each document before its part in a row."""
         return self._named(OFFSETS)
 
     def _named(self, name: str) -> str:
@@ -61,36 +61,36 @@ class Capacity:
 
     @property
     def added(self) -> int:
-        """How many tokens are put around those of a segment."""
+        """Number of tokens put around a segment."""
         return self.bos + self.eos
 
     @property
     def most(self) -> int:
-        """How many tokens a segment may have."""
+        """Most tokens in a segment."""
         return self.length - self.added
 
     def places(self, lengths: Indices) -> Indices:
-        """How many places segments of these lengths have, shape (n,): with what is put around them."""
+        """Number of places of segments of these lengths, with the added tokens, shape (n,)."""
         return lengths + self.added * (lengths > 0)
 
     def aligned(self, places: Any) -> Any:
-        """``places``, rounded up to where the next segment may begin."""
+        """``places``, rounded up to the beginning of the next segment."""
         return -(-places // self.align) * self.align
 
 
 @final
 @dataclass(frozen=True)
 class RowFormat:
-    """The capacities of a row, of which there are one or more, and what is put into it.
+    """The capacities of a row, at least one, and the tokens and values put into the row.
 
     Args:
       capacities: one for all fields, or one for each.
-      pad: stands behind and between the documents.
+      pad: stands after and between the documents.
       bos: stands before each document; None for nothing.
-      eos: stands behind it.
+      eos: stands after each document; None for nothing.
       max_documents: most documents in a row; None for any number.
-      per_document: names of what a row has of each document as it is.
-      parts: whether a row tells the number of each document, and the offset of its part.
+      per_document: names of values taken unchanged from each document.
+      parts: whether a row has the number of each document, and the offset of the document's part.
     """
 
     capacities: tuple[Capacity, ...]
@@ -103,12 +103,12 @@ class RowFormat:
 
     @property
     def is_of_columns(self) -> bool:
-        """Whether all that a row has are arrays of one shape for all rows."""
+        """Whether a row has only arrays, each with the same shape in all rows."""
         return not self.per_document and not self.parts
 
     @property
     def added(self) -> list[str]:
-        """The names of what rows have beside the fields of documents."""
+        """The names in rows besides the fields of documents."""
         names = [DOCUMENT_NUMBERS] * self.parts
         for capacity in self.capacities:
             names += [capacity.segment_ids, capacity.positions, *[capacity.offsets] * self.parts]
@@ -116,29 +116,29 @@ class RowFormat:
 
     @property
     def fields(self) -> list[str] | None:
-        """The fields that have capacities of their own; None if all share one."""
+        """The fields with separate capacities; None if all fields share one capacity."""
         names = [capacity.field for capacity in self.capacities if capacity.field is not None]
         return names or None
 
     @property
     def is_plain(self) -> bool:
-        """Whether a row is full with a number of tokens, whatever documents they are of."""
+        """Whether a row is full with a number of tokens, whatever their documents."""
         (first, *others), most = self.capacities, self.max_documents
         return not others and most is None and first.align == 1 and not first.added
 
     @property
     def most(self) -> Indices:
-        """How many tokens of each capacity a segment may have, shape (capacities,)."""
+        """Most tokens of each capacity in a segment, shape (capacities,)."""
         return np.array([capacity.most for capacity in self.capacities], np.int64)
 
     @property
     def limits(self) -> Indices:
-        """What a row has of what segments need, shape (needs,)."""
+        """The space of a row for the needs of segments, shape (needs,)."""
         lengths = [capacity.length for capacity in self.capacities]
         return np.array([*lengths, *([self.max_documents] if self.max_documents else ())], np.int64)
 
     def needs(self, lengths: Indices) -> Indices:
-        """What segments of these lengths, shape (n, capacities), need of a row, shape (n, needs)."""
+        """The needs, shape (n, needs), of segments of ``lengths``, shape (n, capacities)."""
         needed = [
             capacity.aligned(capacity.places(column))
             for capacity, column in zip(self.capacities, lengths.T, strict=True)
@@ -159,10 +159,10 @@ def row_format(
     per_document: tuple[str, ...],
     parts: bool,
 ) -> RowFormat:
-    """The format that these arguments say; each has been checked by itself.
+    """The format given by the arguments, each already checked alone.
 
     Raises:
-      InvalidArgument: if they do not fit each other.
+      InvalidArgument: if the arguments do not fit together.
     """
     fields = length if isinstance(length, Mapping) else {None: length}
     for name, value in (("align", align), ("bos", bos), ("eos", eos)):
@@ -215,11 +215,11 @@ def _is_for(field: str | None, value: Numbers | None) -> bool:
 
 
 def check_align(align: Any) -> RowLength:
-    """Return ``align`` with integers of Python.
+    """Return ``align`` with Python integers.
 
     Raises:
-      InvalidType: if it is neither an integer nor a mapping of names to integers.
-      InvalidArgument: if one is out of its range.
+      InvalidType: if ``align`` is neither an integer nor a mapping of names to integers.
+      InvalidArgument: if a number is out of range.
     """
     if not isinstance(align, Mapping):
         return check_int("align", align, minimum=1, maximum=LONGEST)
@@ -230,11 +230,11 @@ def check_align(align: Any) -> RowLength:
 
 
 def check_length(length: Any) -> RowLength:
-    """Return ``length`` with integers of Python, and names in alphabetical order.
+    """Return ``length`` with Python integers, and names in alphabetical order.
 
     Raises:
-      InvalidType: if it is neither an integer nor a mapping of names to integers.
-      InvalidArgument: if a length is out of its range, or names are none, or are those of what is added.
+      InvalidType: if ``length`` is neither an integer nor a mapping of names to integers.
+      InvalidArgument: if a length is out of range, or the mapping is empty.
     """
     if not isinstance(length, Mapping):
         return check_int("length", length, minimum=1, maximum=LONGEST)

@@ -1,7 +1,7 @@
-"""Rows of a fixed length, made of the segments of documents that are in them."""
+"""Make rows of a fixed length from segments of documents."""
 
-# Each row is filled from its beginning. So all rows together are the segments in the order of their rows, joined,
-# with what pads a row behind its last one.
+# Each row is filled from its beginning. So all rows together are the segments in the order of their
+# rows, joined, with the padding of a row after its last segment.
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def rows_of(documents: Documents, segments: Segments, rows: Indices, form: RowFo
     """The rows, as columns.
 
     Args:
-      documents: that the segments are of.
-      segments: one or more.
-      rows: the row of each segment, shape (segments,); every row has one or more, which fit into it.
+      documents: the documents of the segments.
+      segments: not empty.
+      rows: the row of each segment, shape (segments,); every row has at least one segment, and all
+        its segments fit.
       form: of the rows.
 
     Returns:
-      by name, arrays of shape (rows, length, ...): each field, and for each capacity the segment ids and the
-      positions, both int32.
+      by name, arrays of shape (rows, length, ...): each field, and for each capacity the segment
+      ids and the positions, both int32.
     """
     order = np.argsort(rows, kind="stable")
     placed, division = segments.chosen(order), _Division.of(rows[order])
@@ -59,11 +60,11 @@ def rows_of(documents: Documents, segments: Segments, rows: Indices, form: RowFo
 
 
 class _Division(NamedTuple):
-    """Where rows begin and end in segments that are in the order of their rows.
+    """The beginning and end of each row, in segments sorted by row.
 
     Attributes:
       begins: the first segment of each row, shape (rows,).
-      ends: the segment behind its last one, shape (rows,).
+      ends: the segment after the last segment of each row, shape (rows,).
       ids: the number of each segment in its row, from 1, shape (segments,).
     """
 
@@ -83,12 +84,12 @@ class _Division(NamedTuple):
 
 
 class _RowParts(NamedTuple):
-    """What the rows consist of: the segments of each, and the padding behind them.
+    """The parts of all rows: the segments of each row, and the padding after the segments.
 
     Attributes:
       numbers: of the arrays with the tokens; -1 for padding.
       lengths: in places.
-      ids: what is in ``segment_ids``, int32.
+      ids: the values of ``segment_ids``, int32.
     """
 
     numbers: list[int]
@@ -97,13 +98,13 @@ class _RowParts(NamedTuple):
 
     @property
     def begins(self) -> Indices:
-        """The first place of each segment that has tokens, in all rows joined, shape (n,)."""
+        """The first place of each segment with tokens, in all rows joined, shape (n,)."""
         begins: Indices = np.cumsum([0, *self.lengths[:-1]])
         return begins[self._are_tokens]
 
     @property
     def ends(self) -> Indices:
-        """The place behind the last one of each, shape (n,)."""
+        """The place after the last place of each segment with tokens, shape (n,)."""
         ends: Indices = np.cumsum(self.lengths)
         return ends[self._are_tokens]
 
@@ -112,7 +113,7 @@ class _RowParts(NamedTuple):
         return (np.array(self.numbers) >= 0) & (np.array(self.lengths) > 0)
 
     def within(self, capacity: Capacity) -> _RowParts:
-        """The same with what is put around segments as parts of their own, which are padding."""
+        """The same, with the tokens around segments as separate parts, marked as padding."""
         if not capacity.added:
             return self
         numbers, lengths = list[int](), list[int]()
@@ -146,10 +147,10 @@ class _RowParts(NamedTuple):
 def _parts_of(
     lengths: Indices, numbers: Indices, division: _Division, capacity: Capacity
 ) -> _RowParts:
-    """Those of segments of these lengths, whose tokens are in the arrays with these numbers."""
+    """The parts of segments of ``lengths``, with tokens in the arrays ``numbers``, shape (n,)."""
     places = capacity.places(lengths) if capacity.added else lengths
     aligned = capacity.aligned(places) if capacity.align > 1 else places
-    spaces = aligned - places  # behind each segment
+    spaces = aligned - places  # after each segment
     spaces[division.ends - 1] += capacity.length - np.add.reduceat(aligned, division.begins)
     padded = np.flatnonzero(spaces)
     behind = padded + 1
@@ -170,7 +171,7 @@ def ends_short(columns: Columns, form: RowFormat) -> list[Columns]:
 
 
 def _ended(columns: Columns, capacity: Capacity) -> list[Columns]:
-    """Those of one capacity."""
+    """The rows of ``columns``, with the columns of one capacity, each without its padding."""
     ids = columns[capacity.segment_ids]
     lengths = np.count_nonzero(ids, axis=1).tolist()
     if capacity.align > 1:  # there is padding between segments, too

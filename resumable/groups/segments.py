@@ -1,4 +1,4 @@
-"""Segments: documents, or parts of them, as they stand in rows."""
+"""Segments: whole documents or parts of documents, as placed in rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Segments(NamedTuple):
 
     Attributes:
       numbers: of the documents, shape (segments,).
-      begins: how many tokens of its document come before each segment, shape (segments, capacities).
+      begins: number of the document's tokens before each segment, shape (segments, capacities).
       lengths: in tokens, shape (segments, capacities).
     """
 
@@ -25,12 +25,12 @@ class Segments(NamedTuple):
 
     @classmethod
     def whole(cls, lengths: Indices) -> Segments:
-        """Each document as one segment; they have ``lengths``, shape (documents, capacities)."""
+        """Each document as one segment; ``lengths`` of shape (documents, capacities)."""
         return cls(np.arange(len(lengths)), np.zeros_like(lengths), lengths)
 
     @classmethod
     def cut(cls, lengths: Indices, most: Indices) -> Segments:
-        """All documents, those that are too long as several segments.
+        """All documents; too long documents become several segments.
 
         Args:
           lengths: of the documents, shape (documents, capacities).
@@ -44,30 +44,31 @@ class Segments(NamedTuple):
         return cls(numbers, begins, np.minimum(lengths - begins, most))
 
     def are_whole(self, documents: Documents) -> bool:
-        """Whether each is all of its document."""
+        """Whether each segment is a whole document."""
         lengths = documents.lengths[self.numbers]
         return not self.begins.any() and np.array_equal(self.lengths, lengths)
 
     def by_row(self, rows: Indices, count: int) -> tuple[Segments, Indices]:
-        """They in the order of their rows, and where those of each row begin.
+        """The segments sorted by row, and where each row starts.
 
         Args:
           rows: the row of each segment, shape (segments,).
           count: of the rows.
 
         Returns:
-          the segments; and the first one of each row, and behind the last one, shape (count + 1,).
+          the segments; and the first segment of each row, and the end of the last row, shape (count
+          + 1,).
         """
         order = np.argsort(rows, kind="stable")
         bounds = np.searchsorted(rows[order], np.arange(count + 1))
         return self.chosen(order), bounds
 
     def chosen(self, places: Indices) -> Segments:
-        """Those at ``places``, shape (n,), in this order."""
+        """The segments at ``places``, shape (n,), in this order."""
         return Segments(self.numbers[places], self.begins[places], self.lengths[places])
 
     def tokens(self, documents: list[Tokens], capacity: int) -> list[Tokens]:
-        """Those of each segment, of a field with the number ``capacity``."""
+        """The tokens of each segment, for a field with the number ``capacity``."""
         begins = self.begins[:, capacity]
         places = zip(
             self.numbers.tolist(),

@@ -1,4 +1,4 @@
-"""Documents one after another, whose first tokens are dropped as rows are made of them."""
+"""Documents one after another; rows take their tokens from the front."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TokenRun:
     """Tokens of documents in order.
 
     Args:
-      capacities: how many a row has.
+      capacities: number of capacities of a row.
     """
 
     def __init__(self, capacities: int) -> None:
@@ -26,15 +26,15 @@ class TokenRun:
 
     @property
     def tokens(self) -> Indices:
-        """How many there are, shape (capacities,)."""
+        """The number of tokens, shape (capacities,)."""
         total: Indices = self.documents.lengths.sum(axis=0)
         return total
 
     def append(self, documents: Documents) -> None:
-        """Put ``documents`` behind what is there.
+        """Put ``documents`` after the present documents.
 
         Raises:
-          MalformedItem: if their fields, dtypes or shapes are others than those before.
+          MalformedItem: if fields, dtypes or shapes differ from the earlier documents.
         """
         if not len(documents.lengths):
             return
@@ -67,7 +67,7 @@ class TokenRun:
         """Drop the first tokens; copy the rest, so its originals may change.
 
         Args:
-          counts: how many, shape (capacities,); all if there are not as many.
+          counts: number of tokens to drop, shape (capacities,); larger counts drop all tokens.
         """
         if not counts.any():
             return
@@ -95,6 +95,6 @@ def _copied(value: Any) -> Any:
 
 
 def _kind_of(found: list[Tokens]) -> str:
-    """The dtype of arrays, and their shape behind the first axis if there is one."""
+    """The dtype of arrays, and their shape after the first axis unless empty."""
     dtype, shape = found[0].dtype, found[0].shape[1:]
     return f"{dtype}{shape}" if shape else str(dtype)

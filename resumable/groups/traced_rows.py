@@ -1,4 +1,4 @@
-"""Rows of documents that come with their origins."""
+"""Rows of documents together with their origins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .row_format import Capacity, RowFormat
 from .segments import Segments
 
 ORIGIN: Final = "\0origin"
-"""The field of a document with its origin, which no user has."""
+"""The field of a document with its origin, a name that no user has."""
 
 
 def with_origin(traced: Traced[Any]) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def traced_rows(
     """The ``rows`` with their origins.
 
     Args:
-      rows: as `add_values` has left them.
-      documents: whose segments they have.
+      rows: after `add_values`.
+      documents: the documents of the segments.
       segments: of the documents.
       numbers: the row of each segment, shape (segments,).
       form: of the rows.

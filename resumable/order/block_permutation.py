@@ -1,11 +1,12 @@
 """Seeded permutations that move whole blocks of neighbours, for readers of row groups and pages."""
 
-# The blocks come in the order of one permutation. Consecutive blocks of that order form a group, and
-# a permutation of its own orders the items of each group. So whoever takes the items in order needs
-# the blocks of one group at a time, and each of them in one group only. The last block may be
-# short; a hash says where it comes, so that all other blocks are alike.
+# The blocks come in the order of one permutation. Consecutive blocks of the new order form a group,
+# and a separate permutation orders the items of each group. So a reader in order needs the blocks
+# of one group at a time, and each block in one group only. The last block may be short; a hash
+# picks its slot, so all other blocks are alike.
 #
-# `tests/golden/block_orders.json` pins the orders. Changing a constant here breaks every checkpoint.
+# `tests/golden/block_orders.json` pins the orders. Changing a constant here breaks every
+# checkpoint.
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from .random_bits import derive
 GROUP_BLOCKS: Final = 8
 """Blocks of a group, unless they are small."""
 GROUP_ITEMS: Final = 1024
-"""Small blocks are grouped until a group has so many items."""
+"""Small blocks are grouped until a group has this many items."""
 
 
 @lru_cache(maxsize=32)
@@ -34,8 +35,8 @@ def block_permutation(length: int, block: int, seed: int, epoch: int) -> BlockPe
 class BlockPermutation:
     """A bijection of [0, ``length``) that keeps blocks of ``block`` indices together.
 
-    Memory is O(1): at most 4,096 entries for the order of the blocks, and for that of each of the
-    last groups.
+    Memory is O(1): at most 4,096 entries for the order of the blocks, and for the order of each of
+    the last groups.
 
     Args:
       length: number of items, from 1 to 2**62.
@@ -50,7 +51,8 @@ class BlockPermutation:
         self._block = block
         self._whole, short = divmod(length, block)
         slots = self._whole + (short > 0)
-        # The short block stands at slot `_short` of the new order; as many items are missing there.
+        # The short block stands at slot `_short` of the new order; `_missing` items are missing in
+        # this slot.
         self._short = derive(key, 1) % slots if short else slots
         self._missing = block - short if short else 0
         in_group = max(GROUP_BLOCKS, -(-GROUP_ITEMS // block))
@@ -58,8 +60,8 @@ class BlockPermutation:
         self._short_group = self._short // min(in_group, slots)
 
     def __call__(self, indices: Indices) -> Indices:
-        """Map ``indices``, int64 in [0, length), to as many different ones; both of shape (n,)."""
-        # Places count as if the short block were a whole one.
+        """Map ``indices``, int64 in [0, length), to as many others; both of shape (n,)."""
+        # Places count as if the short block were whole.
         places = indices + self._missing * (indices >= self._after_the_short_group)
         places = self._within_groups(places)
         if self._missing:
@@ -70,7 +72,7 @@ class BlockPermutation:
         return moved
 
     def inverse(self, values: Indices) -> Indices:
-        """The indices that are mapped to ``values``, int64 in [0, length); both of shape (n,)."""
+        """The indices that map to ``values``, int64 in [0, length); both of shape (n,)."""
         blocks, within = np.divmod(values, self._block)
         places = self._slots_of(blocks) * self._block + within
         if self._missing:
@@ -93,7 +95,7 @@ class BlockPermutation:
         return blocks
 
     def _slots_of(self, blocks: Indices) -> Indices:
-        """Where each of ``blocks`` comes."""
+        """The slot of each of ``blocks``."""
         order = permutation(self._whole, self._key, 0)
         slots = order.inverse(np.minimum(blocks, self._whole - 1))
         slots += slots >= self._short
@@ -101,7 +103,7 @@ class BlockPermutation:
         return slots
 
     def _within_groups(self, places: Indices, back: bool = False) -> Indices:
-        """``places`` with the items of each group in their new order, or ``back`` from there."""
+        """``places`` with the items of each group in the new order, or ``back`` in the old."""
         groups = places // self._group
         moved = np.empty_like(places)
         if not len(places):
@@ -114,7 +116,7 @@ class BlockPermutation:
         return moved
 
     def _size_of(self, group: int) -> int:
-        """How many items there are in ``group``."""
+        """The number of items in ``group``."""
         padded = self._length + self._missing
         size = min((group + 1) * self._group, padded) - group * self._group
         return size - self._missing if group == self._short_group else size

@@ -1,4 +1,4 @@
-"""Turns in proportions that change at given items of a mix."""
+"""Turns in proportions with changes at given items of a mix."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ AnySchedule: TypeAlias = "Schedule | LongSchedule | ChangingSchedule"
 
 @final
 class ChangingSchedule:
-    """One schedule after the other, each with rounds of its own that begin at its first turn.
+    """Several schedules in sequence, each with rounds counted from its first turn.
 
     Args:
-      firsts: the first turn of each, ascending from 0.
-      schedules: as many, of the same upstreams.
+      firsts: the first turn of each schedule, ascending from 0.
+      schedules: one for each of ``firsts``, over the same upstreams.
     """
 
     def __init__(self, firsts: Sequence[int], schedules: Sequence[AnyRounds]) -> None:
@@ -39,7 +39,7 @@ class ChangingSchedule:
         self._schedules = schedules
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
+        """The first turn from ``turn`` on of any of ``upstreams``."""
         wanted = list(upstreams)
         for part in range(self._part_of(turn), len(self._firsts)):
             first = self._firsts[part]
@@ -49,7 +49,7 @@ class ChangingSchedule:
         return found
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         upstreams, items = np.empty_like(turns), np.empty_like(turns)
         order, groups = grouped(np.searchsorted(self._firsts, turns, side="right") - 1)
         for part, start, stop in groups:
@@ -68,23 +68,24 @@ class ChangingSchedule:
         return np.concatenate(pieces)
 
     def turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if beyond all turns."""
         before = self._before[:, upstream]
         part = int(np.searchsorted(before, item, side="right")) - 1
         within = self._schedules[part].turn_of(upstream, item - int(before[part]))
         return self._firsts[part] + within
 
     def turns_before(self, turn: int) -> list[int]:
-        """How many of the turns before ``turn`` each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         part = self._part_of(turn)
         within = self._schedules[part].turns_before(turn - self._firsts[part])
         counts: list[int] = (self._before[part] + within).tolist()
         return counts
 
     def round_end(self, turn: int) -> int:
-        """The first turn that has no part in the order of the round of ``turn``.
+        """The first turn without effect on the order of the round of ``turn``.
 
-        A change within the round has, since such a round has the order of the seed alone.
+        A change of weights within the round affects the order, since the round then has the order
+        of the seed alone.
         """
         part = self._part_of(turn)
         first = self._firsts[part]
@@ -94,7 +95,7 @@ class ChangingSchedule:
         return bisect_right(self._firsts, turn) - 1
 
     def stretch(self, turn: int) -> Stretch:
-        """The turns around ``turn`` in which the weights are the same."""
+        """The turns around ``turn`` with the same weights."""
         part = self._part_of(turn)
         first, is_last = self._firsts[part], part + 1 == len(self._firsts)
         upstreams = self._schedules[part].stretch(turn - first).upstreams
@@ -102,7 +103,7 @@ class ChangingSchedule:
 
     @cached_property
     def _before(self) -> Indices:
-        """How many turns before each part each upstream has, shape (parts, upstreams)."""
+        """The number of each upstream's turns before each part, shape (parts, upstreams)."""
         lengths = np.diff(self._firsts).tolist()
         turns = [
             schedule.turns_before(length)
@@ -123,13 +124,13 @@ def schedule_of(
 
     Args:
       parts: turns of each upstream in a round.
-      changes: the same from a turn on, for ascending turns.
-      seed: orders the turns of each round; None spreads them evenly.
+      changes: ``parts`` from a turn on, for ascending turns.
+      seed: orders the turns of each round; None spreads the turns evenly.
       lengths: items of each upstream, where known; needed only by ``turns_with_items``.
-      epoch: gives the rounds other orders; None leaves them to the seed. Rounds in which the
-        weights change, or ``end`` falls, keep that of the seed alone: so the items of each upstream
-        that come before are equally many in every epoch.
-      end: the turn at which the mix ends, if that depends on the order of a round.
+      epoch: gives the rounds different orders in each epoch; None leaves the orders to the seed.
+        Rounds with a change of weights, or with ``end``, keep the order of the seed alone: so each
+        upstream has equally many items before the change or end in every epoch.
+      end: the turn where the mix ends, if the end depends on the order of a round.
     """
     parts_from = {0: parts, **dict(changes)}
     firsts = list(parts_from)
@@ -151,7 +152,7 @@ def _rounds_of(
     epoch: int | None,
     kept: Iterable[int],
 ) -> AnyRounds:
-    """The turns of rounds in which those of ``parts`` that are not 0 have turns."""
+    """Rounds with turns only for upstreams whose ``parts`` are not 0."""
     numbers = [number for number, part in enumerate(parts) if part]
     own = tuple(parts[number] for number in numbers)
     kind = LongSchedule if sum(own) > LONGEST_ROUND else Schedule

@@ -1,7 +1,8 @@
 """Draw from weighted choices, with replacement: each draw a pure function of a key and its own number."""
 
-# The weights become whole numbers with a sum below 2**62: only scaling by a power of two and rounding, which
-# IEEE 754 defines, so the draws are the same on every machine. `tests/golden/states-sample.json` pins some.
+# The weights become whole numbers with a sum below 2**62 by scaling with a power of two and
+# rounding alone, as defined by IEEE 754, so the draws are the same on every machine.
+# `tests/golden/states-sample.json` pins some.
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DIGEST_BYTES: Final = 8
 
 @final
 class WeightTable:
-    """The weights of several choices, none of them changed later.
+    """The weights of several choices, fixed once made.
 
     Memory: 8 bytes for each choice.
 
@@ -53,7 +54,7 @@ class WeightTable:
             raise InvalidArgument(f"weights must not all be 0, got {shorten(weights)}")
         scale = BITS - int(np.frexp(largest)[1]) - len(given).bit_length()
         parts = np.rint(np.ldexp(given, scale)).astype(np.int64)
-        # What is too rare to be counted is still possible.
+        # A choice too rare to be counted is still possible.
         self._ends = np.cumsum(np.maximum(parts, given > 0), dtype=np.int64)
         self.digest = blake2b(
             self._ends.astype("<i8").tobytes(), digest_size=DIGEST_BYTES

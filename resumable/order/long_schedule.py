@@ -1,9 +1,9 @@
-"""Whose turn it is in rounds of too many turns for a table."""
+"""The turns of rounds too long for a table."""
 
 # As in a short round, item k of an upstream with w of the turns is due at (2k + 1) / 2w of the
-# round, and the turns follow these times. How many items of each upstream are among the first t
+# round, and the turns follow these times. The number of items of each upstream among the first t
 # turns follows by exact arithmetic with integers of any size. So a round can be cut into sections,
-# each with its own numbers of turns, which are spread or shuffled as in a short round.
+# each with its numbers of turns, which are spread or shuffled as in a short round.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..core.orders import MOST_ITEMS, check_reach
 from .turns import RoundKeys, Rounds, Stretch
 
 SECTION: Final = 1024
-SECTIONS_AT_ONCE: Final = 1024  # which take some megabytes
+SECTIONS_AT_ONCE: Final = 1024  # these take some megabytes
 
 
 class _Section(NamedTuple):
@@ -34,16 +34,16 @@ class _Section(NamedTuple):
 
 @final
 class LongSchedule:
-    """What `Schedule` is, for rounds of any length.
+    """As `Schedule`, for rounds of any length.
 
     One or two turns of a section take some ten microseconds each. For more turns the whole section
     is computed.
 
     Args:
       parts: turns of each upstream in a round.
-      seed: orders the turns of each section; None spreads them evenly.
+      seed: orders the turns of each section; None spreads the turns evenly.
       lengths: items of each upstream, where known.
-      epoch: gives the sections other orders; None leaves them to the seed.
+      epoch: gives the sections different orders in each epoch; None leaves the orders to the seed.
       kept: turns whose section has the order of the seed alone in every epoch.
     """
 
@@ -64,7 +64,7 @@ class LongSchedule:
         self._before = lru_cache(maxsize=1024)(self._count_before)
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
+        """The first turn from ``turn`` on of any of ``upstreams``."""
         wanted = list(upstreams)
         number = self._section_of(turn)
         section = self._section(number)
@@ -79,7 +79,7 @@ class LongSchedule:
         return section.start + int(np.flatnonzero(np.isin(section.upstreams, wanted))[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         rounds, within = np.divmod(turns, min(self._round, MOST_ITEMS))
         places = within % SECTION
         if len(turns):
@@ -105,7 +105,7 @@ class LongSchedule:
     def _items_in(
         self, numbers: Indices, rows: Indices, places: Indices
     ) -> tuple[Indices, Indices]:
-        """The same for ``places`` in the sections ``numbers[rows]``, where ``numbers`` ascend."""
+        """As `items_of`, for ``places`` in sections ``numbers[rows]``, where ``numbers`` ascend."""
         edges = np.union1d(numbers, numbers + 1)
         counts = self._counts_before(edges).astype(np.int64)
         before = counts[np.searchsorted(edges, numbers)]
@@ -113,7 +113,7 @@ class LongSchedule:
         sizes = parts.sum(axis=1)
         keys = self._keys.of(numbers)
         upstreams, ranks = np.empty_like(places), np.empty_like(places)
-        for size in np.unique(sizes).tolist():  # the last one of a round may be shorter
+        for size in np.unique(sizes).tolist():  # the last section of a round may be shorter
             alike = np.flatnonzero(sizes == size)
             here = np.flatnonzero(sizes[rows] == size)
             kinds, kind_of = np.unique(parts[alike], axis=0, return_inverse=True)
@@ -126,7 +126,7 @@ class LongSchedule:
         return upstreams, before[rows, upstreams] + ranks
 
     def turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if beyond all turns."""
 
         def items_before(number: int) -> int:
             return self._before(number)[upstream]
@@ -140,14 +140,14 @@ class LongSchedule:
         return section.start + int(place)
 
     def turns_before(self, turn: int) -> list[int]:
-        """How many of the turns before ``turn`` each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         number = self._section_of(turn)
         section = self._section(number)
         last = np.bincount(section.upstreams[: turn - section.start], minlength=len(self._parts))
         return list(map(add, self._before(number), last.tolist()))
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:
@@ -197,12 +197,12 @@ class LongSchedule:
         return rounds * self._round + section * SECTION
 
     def _count_before(self, number: int) -> list[int]:
-        """How many turns before section ``number`` each upstream has."""
+        """The number of each upstream's turns before section ``number``."""
         counts: list[int] = self._counts_before(np.array([number]))[0].tolist()
         return counts
 
     def _counts_before(self, numbers: Any) -> Any:
-        """The same for each of ``numbers``: Python integers, shape (numbers, upstreams)."""
+        """`_count_before` of each of ``numbers``: Python integers, shape (numbers, upstreams)."""
         numbers = numbers.astype(object)
         due = _due(self._parts, self._round, numbers % self._sections * SECTION)
         rounds = numbers[:, np.newaxis] // self._sections
@@ -215,13 +215,13 @@ class LongSchedule:
 
 
 def _due(parts: Sequence[int], total: int, turns: Any) -> Any:
-    """How many items of each upstream are among the first t turns of a round, for t in ``turns``.
+    """The number of items of each upstream in the first t turns of a round, for t in ``turns``.
 
     Arrays of Python integers, since products exceed 64 bits; shape (turns, upstreams).
     """
-    # What is due by the time t / total, rounded for each upstream, may not sum up to t. Then items
-    # due next are added, or those due last removed. If items are due at the same time, those of the
-    # first upstream come first.
+    # The items due by the time t / total, rounded for each upstream, may not sum up to t. Then the
+    # items due next are added, or the items due last removed. If items are due at the same time,
+    # the items of the first upstream come first.
     weights = np.array(parts, object)
     counts = (2 * turns[:, np.newaxis] * weights + total) // (2 * total)
     missing = turns - counts.sum(axis=1)

@@ -1,8 +1,8 @@
 """Seeded permutations, computed for any block of indices at once."""
 
-# Every random choice of the library is a pure function of (seed, epoch, index), so none of it has
-# to be saved. Only `random_bits`, integer arithmetic and a stable sort are used, so an order
-# is the same everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every
+# Every random choice of the library is a pure function of (seed, epoch, index), so no choice has to
+# be saved. Only `random_bits`, integer arithmetic and a stable sort are used, so an order is the
+# same everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every
 # checkpoint.
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from ..core.block import Indices
 from .random_bits import derive, random_bits
 
-# Up to this length a permutation is a table: the stable order of random keys is uniform over
-# all permutations, which a network of few bits is not. Above it, a network takes O(1) memory.
+# Up to this length a permutation is a table: the stable order of random keys is uniform over all
+# permutations, unlike a network of few bits. Above, a network takes O(1) memory.
 TABLE_LENGTH = 4096
 ROUNDS = 6
 # Up to this many indices take less time one by one than as an array.
@@ -65,7 +65,7 @@ class Permutation:
         self._keys = [tuple(map(self._word, pair)) for pair in self._integer_keys]
 
     def __call__(self, indices: Indices) -> Indices:
-        """Map ``indices``, int64 in [0, length), to as many different ones."""
+        """Map ``indices``, int64 in [0, length), to as many different values."""
         if self._table is not None:
             taken: Indices = self._table[indices]
             return taken
@@ -74,7 +74,7 @@ class Permutation:
         return self._walked_home(indices, self._network)
 
     def inverse(self, values: Indices) -> Indices:
-        """The indices that are mapped to ``values``, int64 in [0, length); both of shape (n,)."""
+        """The indices that map to ``values``, int64 in [0, length); both of shape (n,)."""
         if self._table is not None:
             indices = np.empty_like(self._table)
             indices[self._table] = np.arange(self.length)
@@ -83,7 +83,7 @@ class Permutation:
         return self._walked_home(values, self._network_back)
 
     def _walked_home(self, values: Indices, network: Callable[[Any], Any]) -> Indices:
-        """``network`` of ``values``, as often as takes each of them below `length`."""
+        """``network`` of ``values``, repeated until each value is below `length`."""
         walked = network(values.astype(self._word))
         limit = self._word(self.length)
         outside = np.flatnonzero(walked >= limit)
@@ -95,7 +95,7 @@ class Permutation:
         return home
 
     def _network_back(self, values: Any) -> Any:
-        """The inverse of `_network`: its rounds undone, the last one first."""
+        """The inverse of `_network`: the rounds undone, the last round first."""
         word, half = self._word, self._word(self._half)
         right_bits, left_size = word(self._right_bits), word(self._left_size)
         right_shift = word(2 * self._half - self._right_bits)
@@ -113,7 +113,7 @@ class Permutation:
         return left << right_bits | right
 
     def _of_one(self, value: int) -> int:
-        """The value that one index is mapped to, computed in Python integers."""
+        """The value that one index maps to, computed in Python integers."""
         half, right_bits, left_size = self._half, self._right_bits, self._left_size
         right_shift, mask = 2 * half - right_bits, (1 << 2 * half) - 1
         while True:

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: each a pure function of a key and its own number."""
+"""Counter-based random numbers: each a pure function of a key and its number."""
 
 # Only integer arithmetic of fixed width is used: no NumPy generator takes part in an order, so an
 # order is the same under every version of NumPy and Python. `tests/golden/orders.json` pins it.
@@ -33,7 +33,7 @@ def derive(*words: int) -> int:
 
 def derive_many(key: int, words: Indices) -> npt.NDArray[np.uint64]:
     """``derive(key, word)`` for each of ``words``; both of shape (n,)."""
-    # As in `derive`: first the word that all have in common, then each of ``words``.
+    # As in `derive`: first the common word, then each of ``words``.
     first = _mix64(((2 ^ key & MASK64) * GOLDEN + OFFSET) & MASK64)
     keys = words.astype(np.uint64)
     keys ^= np.uint64(first)
@@ -43,7 +43,7 @@ def derive_many(key: int, words: Indices) -> npt.NDArray[np.uint64]:
 
 
 def random_bits(key: int, counters: Indices) -> npt.NDArray[np.uint64]:
-    """64 random bits for each of ``counters``: SplitMix64 at those positions of its stream.
+    """64 random bits for each of ``counters``: SplitMix64 at these positions of its stream.
 
     Args:
       key: picks the stream, in [0, 2**64).
@@ -86,7 +86,7 @@ def random_below(key: int, counters: Indices, bound: int) -> Indices:
 
 
 def generator(key: int, index: int) -> np.random.Generator:
-    """The `numpy.random.Generator` that belongs to ``index``: Philox keyed by it."""
+    """The `numpy.random.Generator` of ``index``: Philox keyed by ``key`` and ``index``."""
     low = derive(key, index)
     return np.random.Generator(np.random.Philox(key=low | (derive(low, key) << 64)))
 

@@ -1,4 +1,4 @@
-"""What remains where other items are left out from some item on."""
+"""The remaining items, with records left out from given items on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from ..core.left_out import LeftOut
 
 @final
 class Remaining:
-    """The items that remain where other ones are left out from some item on.
+    """The remaining items, where the left-out items change at given items.
 
     Args:
-      length: number of all items, infinite if they do not end.
-      firsts: the items, counted among those that remain, at which other ones are left out; ascending from 0.
-      left_out: what is left out from each of them on, if it had been so from the beginning.
+      length: number of all items, infinite without an end.
+      firsts: the items, counted among the remaining items, where the left-out items change;
+        ascending from 0.
+      left_out: the items left out from each of ``firsts`` on, as if left out from the start.
     """
 
     def __init__(
         self, length: int | float, firsts: Sequence[int], left_out: Sequence[LeftOut]
     ) -> None:
         self._firsts, self._left_out = list[int](), left_out
-        # What a place of a part has to be added to be one of what remains if it is so from the beginning.
+        # For each part, the offset from a place to the index among the items kept by the part.
         self._shifts = list[int]()
         self.length = length
         index = 0
@@ -35,18 +36,18 @@ class Remaining:
             if self._firsts:
                 if first > self.length:
                     break
-                index = self.index_of(first - 1) + 1  # what follows the item before
+                index = self.index_of(first - 1) + 1  # after the previous item
             self._firsts.append(first)
             self._shifts.append(part.kept_before(index) - first)
             kept = length if length == math.inf else length - part.total
             self.length = kept - self._shifts[-1]
 
     def index_of(self, place: int) -> int:
-        """The index among all items of one that remains."""
+        """The index, among all items, of the remaining item at ``place``."""
         return int(self.indices_of(np.array([place], np.int64))[0])
 
     def indices_of(self, places: Indices) -> Indices:
-        """The index among all items of each of ``places`` among those that remain; both of shape (n,)."""
+        """The indices, among all items, of the remaining ones at ``places``; both of shape (n,)."""
         if not len(places):
             return places
         first = bisect_right(self._firsts, int(places.min())) - 1

@@ -1,4 +1,4 @@
-"""Whose turn it is among partitions that have handed out different numbers of items."""
+"""The turns of partitions with different numbers of items handed out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 def turns_in_rounds(positions: Sequence[int], ended: Sequence[bool], count: int) -> Indices:
     """The partition of each of the next ``count`` turns; none if all have ended.
 
-    A turn belongs to the partition that has handed out the fewest items; among several, to the
-    first. So from the start on they take turns in rounds. Partitions that are behind, as after a
-    run in which other ranks owned them, catch up first.
+    A turn belongs to the partition with the fewest items handed out; among several, to the first.
+    So from the start on partitions take turns in rounds. Partitions that are behind, as after a run
+    in which other ranks owned them, catch up first.
 
     Args:
-      positions: how many items each partition has handed out.
-      ended: which of them have ended; these get no turn.
-      count: how many turns.
+      positions: number of items handed out by each partition.
+      ended: whether each partition has ended; an ended partition gets no turn.
+      count: number of turns.
 
     Returns:
       places in ``positions``, shape (count,), or (0,).
@@ -37,10 +37,10 @@ def turns_in_rounds(positions: Sequence[int], ended: Sequence[bool], count: int)
     rest = [positions[place] for place in going]
     first = rest.index(min(rest))
     if rest == [rest[first] + 1] * first + [rest[first]] * (len(rest) - first):
-        # Nobody is behind: the round goes on with the first that has not had its turn.
+        # No partition is behind: the round continues with the first partition still without a turn.
         taking = np.array(going)
         return taking[np.arange(first, first + count) % len(going)]
-    # Partitions by the round in which they take their next turn.
+    # Partitions by the round of their next turn.
     entering = sorted(going, key=positions.__getitem__)
     waiting = [(at, list(group)) for at, group in groupby(entering, positions.__getitem__)]
     turns: list[Indices] = []

@@ -1,4 +1,4 @@
-"""Whose turn it is when several pipelines are mixed in fixed proportions."""
+"""The turns of several pipelines mixed in fixed proportions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KEPT_TURNS: Final = 4096
 
 @final
 class Schedule:
-    """The turns of rounds in which each upstream i has ``parts[i]`` of them, held as tables.
+    """The turns of rounds with ``parts[i]`` turns for each upstream i, held as tables.
 
     Args:
       parts: turns of each upstream in a round, at most some thousands in all.
-      seed: orders the turns of each round; None spreads them evenly.
+      seed: orders the turns of each round; None spreads the turns evenly.
       lengths: items of each upstream, where known.
-      epoch: gives the rounds other orders; None leaves them to the seed.
+      epoch: gives the rounds different orders in each epoch; None leaves the orders to the seed.
       kept: turns whose round has the order of the seed alone in every epoch.
     """
 
@@ -52,7 +52,7 @@ class Schedule:
         self._kept = lru_cache(maxsize=16)(self._make_kept)
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
+        """The first turn from ``turn`` on of any of ``upstreams``."""
         wanted = list(upstreams)
         number, place = divmod(turn, self._kept_turns)
         while not len(places := np.flatnonzero(np.isin(self._kept(number)[place:], wanted))):
@@ -60,7 +60,7 @@ class Schedule:
         return number * self._kept_turns + place + int(places[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         if len(turns) and turns[-1] - turns[0] == len(turns) - 1 and (np.diff(turns) == 1).all():
             return self._items_in_a_row(int(turns[0]), len(turns))
         numbers, places = np.divmod(turns, self._round)
@@ -82,7 +82,7 @@ class Schedule:
         first, place = divmod(turn, self._round)
         rounds = -(-(place + count) // self._round)
         upstreams = self._in_a_row(first, rounds)
-        # In the order of the upstreams, the items of each follow each other.
+        # In the order of the upstreams, the items of each are consecutive.
         sizes = self._parts * rounds
         starts = self._parts * first - (np.cumsum(sizes) - sizes)
         items = np.empty(len(upstreams), np.int64)
@@ -97,7 +97,7 @@ class Schedule:
         return self._rounds.in_a_row(np.zeros_like(numbers), self._keys.of(numbers))
 
     def turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if beyond all turns."""
         first = item // int(self._parts[upstream]) * self._round
         if first >= MOST_ITEMS:
             return first
@@ -105,14 +105,14 @@ class Schedule:
         return first + int(np.flatnonzero((upstreams == upstream) & (items == item))[0])
 
     def turns_before(self, turn: int) -> list[int]:
-        """How many of the turns before ``turn`` each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         number, place = divmod(turn, self._round)
         last = np.bincount(self._in_a_row(number, 1)[:place], minlength=len(self._parts))
         counts: list[int] = (number * self._parts + last).tolist()
         return counts
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:
@@ -158,7 +158,8 @@ class Schedule:
         """Stretches of rounds with equally many items.
 
         Returns:
-          for each stretch its first round, the items of one round, and the items before it.
+          for each stretch the first round, the items of one round, and the items before the
+          stretch.
         """
         # In its last round an upstream may have items for only some of its turns.
         last = self._lengths // self._parts

@@ -1,9 +1,9 @@
-"""Which slot of a window each step of a windowed shuffle empties."""
+"""The slot of a window emptied by each step of a windowed shuffle."""
 
-# Every fourth step takes the next slot of a round: a seeded order over all slots, another one
-# in each round. The other steps take a random slot. Any 8 * window steps include one whole round,
-# so they empty each slot, however unlucky the random choices. This bounds how old an item in the
-# window can be, and so how far back a resume has to read.
+# Every fourth step takes the next slot of a round: a seeded order over all slots, different in each
+# round. The other steps take a random slot. Any 8 * window steps include a whole round, so each
+# slot is emptied, however unlucky the random choices. This bounds the age of an item in the window,
+# and so how far back a resume has to read.
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 
 ROUND_EVERY = 4
-# A round of at most this many slots is computed whole and kept, at 8 bytes a slot: in many small
-# parts it would take several times as long.
+# A round of at most this many slots is computed whole and kept, at 8 bytes a slot: computing many
+# small parts would take several times as long.
 LARGEST_KEPT_ROUND = 1 << 16
 SLOT, ROUND, DRAIN = 1, 2, 3
 
@@ -31,7 +31,7 @@ class Choices:
 
     Args:
       start: the first step.
-      slots: of this step and those after it.
+      slots: of ``start`` and the following steps.
     """
 
     def __init__(self, start: int, slots: list[int]) -> None:
@@ -42,7 +42,7 @@ class Choices:
         return len(self._slots)
 
     def include(self, start: int, count: int) -> bool:
-        """Whether all ``count`` steps from ``start`` on are among these."""
+        """Whether all ``count`` steps from ``start`` on are included."""
         return self._start <= start and start + count <= self._start + len(self._slots)
 
     def slots_of(self, start: int, count: int) -> list[int]:
@@ -53,10 +53,10 @@ class Choices:
 
 @final
 class SlotChoice:
-    """The slots that the steps of one epoch empty: a pure function of the step.
+    """The slot emptied by each step of an epoch: a pure function of the step.
 
     Args:
-      seed, epoch: what the order is drawn from.
+      seed, epoch: the order is drawn from both.
       window: number of slots, at most 2**31.
     """
 
@@ -71,7 +71,7 @@ class SlotChoice:
         """The slots of steps ``start`` to ``stop``, shape (stop - start,), int64."""
         steps = np.arange(start, stop, dtype=np.int64)
         slots = random_below(self._slot_key, steps, self._window)
-        # Every fourth of these steps is one of the turns ``first`` to ``end`` of the rounds.
+        # Every fourth step here is one of the turns ``first`` to ``end`` of the rounds.
         first, end = start // ROUND_EVERY, stop // ROUND_EVERY
         if first < end:
             slots[ROUND_EVERY - 1 - start % ROUND_EVERY :: ROUND_EVERY] = self._rounds(first, end)
@@ -106,11 +106,11 @@ class SlotChoice:
     def contents(self, steps: int) -> Indices:
         """Index of the item in each slot after ``steps`` steps; shape (window,), int64.
 
-        The slot that the last step emptied still has the index of the item it handed out.
+        The slot emptied by the last step still has the index of the item handed out.
         """
         window = self._window
         items = np.arange(window, dtype=np.int64)
-        # A slot holds the last item that was put into it, which has the largest index.
+        # A slot holds the last item put into it, with the largest index.
         first = max(0, steps - 1 - OLDEST_WINDOWS * window)
         chunk = max(window, 1 << 16)
         for start in range(first, steps - 1, chunk):

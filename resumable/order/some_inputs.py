@@ -1,4 +1,4 @@
-"""Turns of some of the upstreams of a mix, while the others have none."""
+"""Turns of only some of the upstreams of a mix."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NEVER = 2 * MOST_ITEMS
 
 @final
 class SomeInputs:
-    """A schedule of those upstreams that have turns, by the numbers that they have among all.
+    """A schedule of the upstreams with turns, under their numbers among all upstreams.
 
     Args:
-      schedule: of those alone.
-      numbers: theirs among all, ascending.
-      count: how many upstreams there are.
+      schedule: of the upstreams with turns.
+      numbers: of the upstreams with turns, among all upstreams, ascending.
+      count: number of all upstreams.
     """
 
     def __init__(
@@ -36,16 +36,16 @@ class SomeInputs:
         self._count = count
 
     def stretch(self, turn: int) -> Stretch:
-        """All turns, which all have the same weights."""
+        """All turns: the weights never change."""
         return Stretch(0, math.inf, list(self._places))
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
+        """The first turn from ``turn`` on of any of ``upstreams``."""
         wanted = [self._places[number] for number in upstreams if number in self._places]
         return self._schedule.next_turn(turn, wanted) if wanted else NEVER
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        """The upstream of each of ``turns`` and its item's index there, each of shape (n,)."""
         places, items = self._schedule.items_of(turns)
         return self._numbers[places], items
 
@@ -54,12 +54,12 @@ class SomeInputs:
         return self._numbers[self._schedule.upstreams_from(turn, count)]
 
     def turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if beyond all turns."""
         place = self._places.get(upstream)
         return NEVER if place is None else self._schedule.turn_of(place, item)
 
     def turns_before(self, turn: int) -> list[int]:
-        """How many of the turns before ``turn`` each upstream has."""
+        """The number of each upstream's turns before ``turn``."""
         counts = np.zeros(self._count, np.int64)
         counts[self._numbers] = self._schedule.turns_before(turn)
         before: list[int] = counts.tolist()

@@ -1,8 +1,8 @@
-"""The turns of many rounds at once, each round in a random order of its own."""
+"""The turns of many rounds at once, each round in a separate random order."""
 
 # A round is a row here. The order of a row is the stable order of random keys, as in the table of a
 # `Permutation`; the keys are the same, so the orders are too. Rows of which many turns are needed
-# are sorted; one or two turns of a row are found with less work.
+# are sorted; finding one or two turns of a row takes less work.
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import numpy as np
 from ..core.block import Indices
 from .random_bits import derive, derive_many, random_rows
 
-# Rows are computed this many turns at a time, with 8 bytes for each key: these fit into the nearest
-# caches.
+# Rows are computed this many turns at a time, with 8 bytes for each key: small enough for the
+# nearest caches.
 TURNS_AT_ONCE: Final = 1 << 13
-# To sort a row of so few takes less time column by column, over all rows.
+# Rows this short are sorted faster column by column, over all rows.
 SHORT_ROUND: Final = 4
 
 
 class Stretch(NamedTuple):
-    """Turns in which the weights are the same.
+    """Turns with the same weights.
 
     Attributes:
       first: the first turn.
-      stop: the first turn after them; infinite if they are the last ones.
-      upstreams: those that have some of the turns.
+      stop: the first turn after the stretch; infinite for the last stretch.
+      upstreams: the upstreams with turns in the stretch.
     """
 
     first: int
@@ -42,7 +42,7 @@ class RoundKeys:
 
     Args:
       seed: orders the turns; None for no shuffle.
-      epoch: another one has other orders; None for orders of the seed alone.
+      epoch: gives the rounds different orders in each epoch; None for orders of the seed alone.
       kept: numbers of rounds that have the order of the seed alone in every epoch.
     """
 
@@ -80,7 +80,7 @@ class Rounds:
     def turns(
         self, kinds: Indices, keys: Any, rows: Indices, places: Indices
     ) -> tuple[Indices, Indices]:
-        """The upstream of some turns, and which of its turns in the round each is.
+        """The upstream of some turns, and the rank of each among the upstream's turns in the round.
 
         Args:
           kinds: kind of each round, shape (rounds,).
@@ -107,14 +107,15 @@ class Rounds:
         return upstreams, ranks
 
     def in_a_row(self, kinds: Indices, keys: Any) -> Any:
-        """The upstream of each turn of whole rounds, one round after the other.
+        """The upstream of each turn of whole rounds, one round after another.
 
         Args:
           kinds: of the rounds, shape (rounds,).
           keys: as in `turns`.
 
         Returns:
-          numbers of the smallest dtype that holds them, shape (rounds * turns of a round,).
+          numbers of the smallest dtype that holds the upstreams, shape (rounds * turns of a
+          round,).
         """
         if keys is None:
             return self._upstreams[kinds].reshape(-1)
@@ -160,8 +161,8 @@ def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
     """A round in which the turns of each upstream are as far apart as can be.
 
     Returns:
-      For each turn the upstream, and which of its turns this is. These are at most 4,096 numbers
-      each, of small dtypes, which take less memory and less time to sort.
+      For each turn the upstream, and the rank of the turn among the upstream's turns. Both are
+      arrays of at most 4,096 numbers of small dtypes, which take less memory and less time to sort.
     """
     upstreams = np.repeat(np.arange(len(parts)), parts)
     ranks = np.concatenate([np.arange(part) for part in parts])
@@ -173,8 +174,8 @@ def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
 
 def _stable_order(keys: Any) -> Indices:
     """The stable order of each row of ``keys``, uint64, shape (rows, length)."""
-    # A number and its place in one word are sorted in a fraction of the time. The bits that the place
-    # takes are missed only where the others of two numbers are equal.
+    # A number and its place in one word are sorted in a fraction of the time. The bits that the
+    # place takes are missed only where the other bits of two numbers are equal.
     length = keys.shape[1]
     bits = np.uint64((length - 1).bit_length())
     places = (np.uint64(1) << bits) - np.uint64(1)
@@ -189,7 +190,7 @@ def _stable_order(keys: Any) -> Indices:
 
 
 def _sorted_by_column(rows: Any) -> Any:
-    """Each of ``rows`` sorted, all at once: neighbours change places until none have to."""
+    """Each of ``rows`` sorted, all at once: neighbours swap places until all are in order."""
     columns = list(np.ascontiguousarray(rows.T))
     for turn in range(len(columns)):
         for left in range(turn % 2, len(columns) - 1, 2):

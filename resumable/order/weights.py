@@ -27,10 +27,10 @@ RAREST: Final = 2**31
 def weights_by_item(
     weights: Weights | WeightsByItem | None, count: int
 ) -> tuple[Parts, tuple[tuple[int, Parts], ...]]:
-    """``weights`` as whole numbers: those from item 0 on, and from each item at which they change.
+    """``weights`` as whole numbers: from item 0 on, and from each item with a change.
 
     Raises:
-      InvalidArgument: unless the first are for item 0, or if `integer_weights` refuses one.
+      InvalidArgument: if no weights are given for item 0, or if `integer_weights` refuses weights.
       InvalidType: if an item's number is no integer, or ``weights`` are not several numbers.
     """
     if not isinstance(weights, Mapping):
@@ -56,7 +56,7 @@ class ChangingWeights(ByPosition):
     """The weights of several pipelines.
 
     Args:
-      names: of the pipelines, if they have any.
+      names: of the pipelines, if named.
     """
 
     names: Sequence[str] | None = None
@@ -69,7 +69,7 @@ class ChangingWeights(ByPosition):
         return "{" + ", ".join(f"{first:_}: {each}" for first, each in given.items()) + "}"
 
     def _given(self, parts: Parts, timeline: Timeline) -> Any:
-        """``parts`` as users give them: by name, and 0 only for what never has another weight."""
+        """``parts`` as users give them: by name, and 0 only for inputs always without weight."""
         if self.names is None:
             return parts
         ever = [any(column) for column in zip(*(each for _, each in timeline), strict=True)]
@@ -78,17 +78,17 @@ class ChangingWeights(ByPosition):
 
 
 def by_name(names: Sequence[str] | None, parts: Parts) -> str:
-    """``parts`` as users read them, without those that are 0 if there are names."""
+    """``parts`` as users read them: with names a dict by name, without weights of 0."""
     if names is None:
         return str(parts)
     return str({name: part for name, part in zip(names, parts, strict=True) if part})
 
 
 def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
-    """The weights of ``count`` pipelines from each item on, from the fields of a mix as it was saved.
+    """The weights of ``count`` pipelines from each item on, from the saved fields of a mix.
 
-    Pipelines that it did not have have no weight. None if the fields are not as this version has them, or of
-    more pipelines.
+    Pipelines missing at the save get weight 0. None if this version does not write such fields, or
+    the saved mix has more pipelines.
     """
     parts, changes = fields.get("parts"), fields.get("changes", ())
     if not isinstance(changes, (list, tuple)) or not all(map(_is_pair, changes)):
@@ -106,7 +106,7 @@ def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
     try:
         (first, later) = weights_by_item(dict(timeline), count)
     except InvalidArgument:
-        return None  # as no mix has them
+        return None  # no mix has these weights
     return timeline if ((0, first), *later) == timeline else None
 
 
@@ -123,18 +123,18 @@ def _is_parts(parts: Any) -> bool:
 def integer_weights(weights: Weights | None, count: int, *, zeros: bool = False) -> Parts:
     """``weights`` as the smallest whole numbers in the same proportions.
 
-    A float counts as the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. If the sum
-    would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62 turns, the
-    most that there are, they differ by less than a turn.
+    A float counts as the simplest fraction that rounds to the float: 0.7 is 7/10, 1 / 3 is 1/3. If
+    the sum would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62
+    turns, the most possible, the rounded proportions differ by less than a turn.
 
     Args:
-      weights: one for each pipeline, or None for equal ones.
+      weights: one for each pipeline, or None for equal weights.
       count: number of pipelines.
       zeros: whether some, but not all, may be 0.
 
     Raises:
-      InvalidArgument: unless there are ``count`` positive finite numbers, none of them less than one
-        part in 2**31 of their sum.
+      InvalidArgument: unless there are ``count`` positive finite numbers, each at least one part in
+        2**31 of the sum.
       InvalidType: if ``weights`` are not several numbers.
     """
     if weights is None:
@@ -178,7 +178,7 @@ def _as_fraction(weight: Any) -> Fraction:
 
 
 def _simplest(number: float) -> Fraction:
-    """The first convergent of the continued fraction of ``number`` that rounds to it."""
+    """The first convergent of the continued fraction of ``number`` that rounds to ``number``."""
     rest = Fraction(number)
     before, found = (0, 1), (1, 0)
     while True:

@@ -1,4 +1,4 @@
-"""Rows of NumPy arrays that share their first axis."""
+"""Rows of NumPy arrays with a common first axis."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from .identity import DATA_IDENTITY, LENGTH, check_identity
 class FromArrays(LookedUp[Any]):
     """The rows of an array, or of a tuple or dict of arrays with a common first axis.
 
-    Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks
-    are columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional
-    bool, int64, float64 or complex128 data is a Python number, and one of another dtype a
-    NumPy scalar.
+    Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks are
+    columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional bool, int64,
+    float64 or complex128 data is a Python number; a row of one-dimensional data of another dtype is
+    a NumPy scalar.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
       arrays: shapes (n, ...), any dtypes; `numpy.memmap` stays on disk.
-      data_identity: what identifies the data beyond its length: a version, a digest or a list of
-        file names. It must be the same at save and resume.
+      data_identity: identifies the data beyond the length: a version, a digest or a list of file
+        names. The value must be the same at save and resume.
 
     Raises:
-      InvalidArgument: if the first axes differ, an array has none, or there is no array.
-      InvalidType: if one is not an array, or is masked; or if ``data_identity`` is neither a string
-        nor a list of strings.
+      InvalidArgument: if the first axes differ, an array has no axis, or no array is given.
+      InvalidType: if a value is not an array, or is masked; or if ``data_identity`` is neither a
+        string nor a list of strings.
 
     >>> list(rs.from_arrays({"x": np.array([1, 2]), "y": np.array([True, False])}))
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
@@ -97,7 +97,7 @@ class FromArrays(LookedUp[Any]):
 
 
 def rows_lookup(arrays: Any) -> Callable[[int], Any]:
-    """What gives an item by its index: a row of ``arrays``, or a tuple or dict of rows."""
+    """A function that returns an item by index: a row of ``arrays``, or a tuple or dict of rows."""
     if isinstance(arrays, np.ndarray):
         return row_lookup(arrays)
     if isinstance(arrays, dict):
@@ -108,7 +108,7 @@ def rows_lookup(arrays: Any) -> Callable[[int], Any]:
 
 
 def rows_between(arrays: Any) -> Callable[[int, int], Block]:
-    """What gives the rows of ``arrays`` from a start to a stop, as a block of its own."""
+    """A function that returns the rows of ``arrays`` from a start to a stop, as a copied block."""
     if isinstance(arrays, np.ndarray):
         return lambda start, stop: arrays[start:stop].copy()
     if isinstance(arrays, dict):
@@ -139,7 +139,7 @@ def check_no_mask(name: str, value: Any) -> None:
     """Refuse a masked array, whose rows would come without the mask.
 
     Raises:
-      InvalidType: if it is masked; the message says how to keep the mask.
+      InvalidType: if ``value`` is masked; the message says how to keep the mask.
     """
     if is_masked(value):
         raise InvalidType(

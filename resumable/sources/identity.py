@@ -1,4 +1,4 @@
-"""What identifies data: what the user says, shortened for the fingerprint, or a pipeline's own."""
+"""The identity of data: as given by the user, shortened for the fingerprint, or of a pipeline."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DATA_IDENTITY: Final = IdentityField(
 
 
 def check_identity(value: Any) -> str | None:
-    """``value``, a string or a list of strings, as one string that differs for every value.
+    """``value``, a string or a list of strings, as one string, different for every value.
 
-    If that has more than 100 characters, it is the number of strings and a digest.
+    A string of more than 100 characters becomes the number of strings and a digest.
 
     Raises:
-      InvalidType: if it is neither, nor None.
+      InvalidType: if ``value`` is neither a string, nor a list of strings, nor None.
     """
     if value is None:
         return None
@@ -44,7 +44,10 @@ def check_identity(value: Any) -> str | None:
 
 
 def node_of(data: Any) -> Evidence:
-    """Which part of a Hugging Face stream ``split_dataset_by_node`` has made of it, or of what it reads."""
+    """The part of a Hugging Face stream made by ``split_dataset_by_node``, if known.
+
+    Searches ``data`` and the objects read by ``data``.
+    """
     for part in parts_of(data):
         split = getattr(part, "__dict__", {}).get("_distributed")
         rank, world_size = getattr(split, "rank", None), getattr(split, "world_size", None)
@@ -55,10 +58,10 @@ def node_of(data: Any) -> Evidence:
 
 
 def evidence_of(data: Any) -> Evidence:
-    """What is known of ``data`` that is a pipeline, so that its seeds and lengths are compared.
+    """The fingerprint of ``data`` if it is a pipeline, so its seeds and lengths are compared.
 
     Raises:
-      InvalidType: if it is a pipeline without random access.
+      InvalidType: if ``data`` is a pipeline without random access.
     """
     stage = getattr(data, "stage", data)
     if not isinstance(stage, Stage):

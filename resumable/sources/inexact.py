@@ -1,8 +1,8 @@
-"""Recognise foreign objects whose own state is known to lose items."""
+"""Recognise foreign objects with a saved state known to lose items."""
 
-# They are recognised by the names of their class and its package, since none of these packages is
-# imported here. A new class is a new line in `KNOWN`. If other objects read it through an attribute
-# of another name, that is a new name in `PARTS`.
+# Objects are recognised by the names of their class and package, since no such package is imported
+# here. A new class is a new line in `KNOWN`. If other objects read the class through an attribute
+# with another name, the name is a new entry of `PARTS`.
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 
 class Inexact(NamedTuple):
-    """A class whose state leaves something out.
+    """A class with an incomplete state.
 
     Attributes:
-      package: the top-level package that defines the class.
+      package: the top-level package of the class.
       name: of the class.
-      loses: tells of an object whether its state leaves something out.
+      loses: whether the state of a given object is incomplete.
       reason: what is lost, then what to do instead.
     """
 
@@ -37,11 +37,11 @@ KNOWN: Final = (
     ),
 )
 PARTS: Final = ("_ex_iterable", "ex_iterable", "ex_iterables", "dataset", "_stateful")
-"""The attributes in which an object keeps what it reads: one such object, or a list of them."""
+"""The attributes in which an object keeps its data source: an object, or a list of objects."""
 
 
 def known_inexact(target: Any) -> Inexact | None:
-    """The entry of `KNOWN` for ``target``, or for an object that it reads; None without one."""
+    """The entry of `KNOWN` for ``target``, or for an object in `parts_of`; None if missing."""
     for part in parts_of(target):
         for kind in type(part).__mro__:
             package = kind.__module__.partition(".")[0]
@@ -52,7 +52,7 @@ def known_inexact(target: Any) -> Inexact | None:
 
 
 def parts_of(target: Any) -> Iterator[Any]:
-    """``target`` and the objects that it reads, each once."""
+    """``target`` and the objects read by ``target``, each once."""
     seen: dict[int, Any] = {}
     waiting = [target]
     while waiting:
@@ -61,7 +61,7 @@ def parts_of(target: Any) -> Iterator[Any]:
             continue
         seen[id(part)] = part
         yield part
-        # Not `getattr`, which may compute something.
+        # Not `getattr`: it may compute something.
         attributes = getattr(part, "__dict__", {})
         for name in PARTS:
             held = attributes.get(name)

@@ -1,9 +1,10 @@
-"""Items of any Python iterable, resumed in the best way that the object offers."""
+"""Items of any Python iterable, resumed in the best way offered by the object."""
 
-# An object that follows a protocol keeps its own position. If iterating it makes a new iterator anyway, a
-# restore works on a copy, because some objects (Hugging Face datasets) start every later pass from the
-# state once loaded. Of an object that is read by parts, which it says by `_ex_iterable`, each pass reads a
-# copy. Any other object has one position: an iterator that opens it takes the `Turn` from the one before.
+# An object with a protocol keeps its own position. If iterating the object makes a new iterator
+# anyway, a restore works on a copy, because some objects (Hugging Face datasets) start every later
+# pass from the state once loaded. An object with `_ex_iterable` is read by parts, and each pass
+# reads a copy. Any other object has a single position: a new iterator takes the `Turn` from the
+# previous iterator.
 
 from __future__ import annotations
 
@@ -83,43 +84,48 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class FromIterable(ExternalSource[T]):
-    """The items of ``iterable``, whatever it is.
+    """The items of any ``iterable``.
 
-    The position is restored in the first of these ways that the object offers; `repr` tells which. It may have
-    ``get_state/set_state``, ``state_dict/load_state_dict`` or ``getstate/setstate``. A file, whose
-    items are lines, has ``tell/seek``. An object that can be iterated anew gives a new iterator. If
-    that has none of the first three pairs of methods, it reads again all items before the position.
-    There is no way for an iterator that can only be read once, nor for an object whose state is
-    known to lose items (``resumable.sources.inexact``).
+    The position is restored in the first way below that the object offers; `repr` reports the way.
+    The object may have ``get_state/set_state``, ``state_dict/load_state_dict`` or
+    ``getstate/setstate``. A file, with lines as items, has ``tell/seek``. An object that can be
+    iterated again gives a new iterator. If the iterator has none of the first three pairs of
+    methods, a resume reads again all items before the position. Iterators that can only be read
+    once, and objects whose state is known to lose items (``resumable.sources.inexact``), cannot be
+    restored.
 
-    State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
-    stands when the pipeline is built. All epochs share its position. Skipping takes time in proportion to the saved position.
-    After ten million items a warning tells how many are left. An interrupt leaves the iterator
-    where it was.
+    State: the object's own, or O(1) if a resume skips. An iterator or a file is read from the
+    position at the time the pipeline is built, and all epochs share the position. Skipping takes
+    time in proportion to the saved position. After ten million items a warning reports how many are
+    left. An interrupt leaves the position of the iterator unchanged.
 
-    If a resume skips, the state also has a 32-bit digest of four earlier items, so that a source
-    that delivers another order is refused. They are the last four among the first 16 items and
-    every 16th after them. The digest tells numbers (floats in seven digits), text and arrays apart
-    by some of their values, also inside tuples, lists and dicts. Other objects do not enter it.
+    If a resume skips, the state also has a 32-bit digest of four earlier items, so a source with
+    another order is refused. The digest covers the last four among the first 16 items and every
+    later 16th item. Numbers (floats in seven digits), text and arrays enter the digest with some of
+    their values, also inside tuples, lists and dicts. Other objects do not enter the digest.
 
-    Each pass in a later epoch first calls ``set_epoch(epoch)``, on a copy, if the iterable has that method. In
-    epoch 0 the iterable has the epoch that you have set, if it has an attribute ``epoch``; else 0 is set. An object with a state that counts its passes itself
-    counts on after a resume, as long as the same pipeline goes from epoch to epoch.
+    Each pass in a later epoch first calls ``set_epoch(epoch)``, on a copy, if the iterable has this
+    method. In epoch 0 the iterable keeps the epoch that you have set, if it has an attribute
+    ``epoch``; else 0 is set. An object that counts passes in its state counts on after a resume, as
+    long as the same pipeline goes from epoch to epoch.
 
-    Each iterator reads its own copy of a Hugging Face data set. Any other object with a state has one
-    position: once a later iterator reads it, also one of another pipeline, earlier iterators raise
-    `ExternalStateError`. A loop outside of pipelines that moves such an object is not noticed.
+    Each iterator reads a separate copy of a Hugging Face data set. Any other object with a state
+    has a single position: once a later iterator reads the object, also an iterator of another
+    pipeline, earlier iterators raise `ExternalStateError`. A loop outside of pipelines that moves
+    the object is not noticed.
 
     Args:
-      iterable: an iterable, or a function that returns one for each epoch. A function with one
-        required positional argument is given the epoch, an int from 0. A class is called without.
-      external_state_policy: what `get_state` does if no position can be restored: ``"fail"``
-        raises, ``"warn"`` warns, ``"ignore"`` does neither. Under the last two it saves the number
-        of items handed out, and a resume skips as many items of a fresh iterator; if the object's
-        state loses items, it saves that state. The policy also says what a resume does with a state
-        that loses items, or if the items that it skips differ from the items before the save.
-      data_identity: what identifies the data: a version, a digest or a list of file
-        names. It must be the same at save and resume.
+      iterable: an iterable, or a function that returns an iterable for each epoch. A function with
+        one required positional argument is given the epoch, an int from 0. A class is called
+        without arguments.
+      external_state_policy: the action of `get_state` if no position can be restored: ``"fail"``
+        raises, ``"warn"`` warns, ``"ignore"`` does neither. Under ``"warn"`` and ``"ignore"`` it
+        saves the number of items handed out, and a resume skips as many items of a fresh iterator;
+        if the object's state loses items, it saves this state. The policy also applies at a resume,
+        to a state that loses items, and to skipped items that differ from the items before the
+        save.
+      data_identity: identifies the data: a version, a digest or a list of file names. The value
+        must be the same at save and resume.
 
     Raises:
       InvalidArgument: if ``external_state_policy`` is another word.
@@ -137,7 +143,7 @@ class FromIterable(ExternalSource[T]):
     external_state_policy: str = "fail"
     _: KW_ONLY
     data_identity: str | None = None
-    # Known of a stream that is split by node; states of earlier versions have nothing to compare it with.
+    # For a stream split by node; states of earlier versions have nothing to compare with.
     node: Evidence = field(init=False, repr=False, default=UNKNOWN)
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
@@ -146,7 +152,7 @@ class FromIterable(ExternalSource[T]):
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T]:
-        # The items are the records; how many there are is not known.
+        # The items are the records; their number is unknown.
         left_out = [AtPlaces.of(each.below(math.inf)) for each in records.values()]
         return WithoutItems(self, Remaining(math.inf, list(records), left_out))
 
@@ -171,28 +177,29 @@ class FromIterable(ExternalSource[T]):
             iterator = iter(target) if protocol is None else target
             object.__setattr__(self, "_shared", SharedPosition(iterator, protocol is TELL))
             if protocol is not None:
-                # An epoch starts where the object stands now.
+                # An epoch starts at the object's present position.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
         object.__setattr__(self, "_protocol", protocol)
         if protocol is not None:
             object.__setattr__(self, "_inexact", known_inexact(target))
 
     def is_new(self, iterator: Iterator[T], shared: bool) -> bool:
-        """Whether ``iterator`` is not that of the last epoch.
+        """Whether ``iterator`` is not the iterator of the last epoch.
 
-        It is kept for the next call only if it is ``shared``, so that any other ends with its epoch.
+        A ``shared`` iterator is kept for the next call; any other iterator ends with its epoch.
         """
         return self._last.replace(iterator if shared else None) is not iterator
 
     def object_for(self, epoch: int, saved: Any) -> Any:
-        """What a pass reads: the iterable, or a copy of it that has an epoch or a position of its own.
+        """The object read by a pass: the iterable, or a copy with a separate epoch or position.
 
-        In epoch 0 the iterable has the epoch that the user has set, if it shows which one that is. It is set again
-        where it does not, since a copy may share with the iterable what keeps the epoch.
+        In epoch 0 the iterable has the epoch set by the user, if shown by an attribute. Otherwise
+        the epoch is set again, since a copy may share the holder of the epoch with the iterable.
 
         Args:
           epoch: of the pipeline.
-          saved: the state of the object, if it is restored; it may name an epoch as the object counts them.
+          saved: the state of the object to restore, or None; may have an epoch as counted by the
+            object.
         """
         source: Any = self.iterable
         own = saved.get("epoch") if isinstance(saved, dict) else None
@@ -207,7 +214,7 @@ class FromIterable(ExternalSource[T]):
         return copied
 
     def continued_by(self, epoch: int) -> _Restored | None:
-        """The copy that was restored in the pass before ``epoch``, and knows how many passes there were."""
+        """The copy restored in the pass before ``epoch``, with the number of passes."""
         last = self._last.replace(None)
         return last if isinstance(last, _Restored) and last.epoch + 1 == epoch else None
 
@@ -220,12 +227,12 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def is_made_by_a_function(self) -> bool:
-        """Whether each epoch calls a function that returns what it iterates."""
+        """Whether each epoch calls a function for the object to iterate."""
         return is_factory(self.iterable)
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """What a resume calls again to make the items; none if the object restores its own position."""
+        """Functions called again by a resume; none if the object restores the position."""
         target: Any = self.iterable
         if self.is_made_by_a_function:
             return {"iterable": target}
@@ -236,12 +243,12 @@ class FromIterable(ExternalSource[T]):
 
     @derived
     def takes_epoch(self) -> bool:
-        """Whether the function is given the epoch."""
+        """Whether the function gets the epoch."""
         return takes_epoch(self.iterable)
 
     @property
     def indexable(self) -> bool:
-        """Whether it is an object that a resume can only iterate anew."""
+        """Whether a resume can only iterate the object again."""
         return self.method == ANEW and not self.is_made_by_a_function
 
     @property
@@ -264,7 +271,7 @@ class FromIterable(ExternalSource[T]):
         except Exception:
             if self._shared is not None:
                 raise
-            # Its position is restored on such a copy too.
+            # The position is restored on such a copy too.
             return replace(self, iterable=copy_to_read(self.iterable))
 
     @property
@@ -290,7 +297,7 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def _shown_method(self) -> str:
-        """The method; for a function, what is known of it before the function is called."""
+        """The method; for a function, as known before the call."""
         if self.is_made_by_a_function:
             return f"the state of its iterator, or else by {ANEW}"
         return self.method
@@ -302,12 +309,12 @@ def reads_again(stage: object) -> bool:
 
 
 class _Restored(NamedTuple):
-    """A copy of an object that counts its passes for itself.
+    """A copy of an object that counts passes.
 
     Attributes:
       target: the copy.
-      epoch: of the last pass over it.
-      first_states: those after the first item of the pass in which it was restored, encoded.
+      epoch: of the last pass over the copy.
+      first_states: encoded states after the first item of the pass of the restore.
     """
 
     target: Any
@@ -316,13 +323,13 @@ class _Restored(NamedTuple):
 
 
 class _Last:
-    """What the function returned last, if it can return that again, or `_Restored`; left out when pickled."""
+    """The last result of the function, if it may come again, or `_Restored`; not pickled."""
 
     def __init__(self) -> None:
         self._held: Any = None
 
     def replace(self, held: Any) -> Any:
-        """Remember ``held``; returns what was remembered before."""
+        """Remember ``held``; returns the previously held object."""
         last, self._held = self._held, held
         return last
 
@@ -331,30 +338,32 @@ class _Last:
 
 
 class _FromIterableIterator(DefersState[T], SourceIterator[T]):
-    """Opens the iterable at the first item, so that a restore before that touches nothing."""
+    """Opens the iterable at the first item, so an earlier restore touches nothing."""
 
     _stage: FromIterable[T]
 
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._position = Position()
-        # The object's own state, until the iterable is opened. An object that is read from where it
-        # stands has the place where it stood when the pipeline was built.
+        # The object's own state, until the iterable is opened. It begins as `_initial`, the state
+        # of an iterator or a file when the pipeline was built.
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
-        # Samples of the last items, once it is opened. They are saved if a resume has to skip them.
+        # Samples of the last items, once the iterable is opened; saved if a resume has to skip the
+        # items.
         self._recent: Recent | None = None
-        # A copy of `_recent` that is not appended to, for the marks made until the next sample.
+        # A copy of `_recent`, never appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
         self._iterator: Iterator[T] | None = None
-        # That of an object with a state, which `_iterator` reads as long as it has the turn.
+        # The iterator of an object with a state; `_iterator` reads from this iterator during its
+        # turn.
         self._own: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
-        # Of an object that only one iterator can read at a time.
+        # The turn of an object with one position.
         self._turn: Turn[T] | None = None
-        # The position at which the iterable was opened, where its state is `_saved`.
+        # The position when the iterable was opened; its state is `_saved`.
         self._opened_at = -1
 
     def pull(self, count: int) -> Block:
@@ -371,7 +380,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return Items(chain.from_iterable(self._runs()))
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """The items before the next sampled one, then that one, and so on."""
+        """The items before the next sampled item, then the sampled item, and so on."""
         items = self._position.counting(self._opened())
         recent, position = self._recent, self._position
         if recent is None:
@@ -381,12 +390,12 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
             yield self._first_sampled(items, recent)
             if position.number < EVERY:
                 return
-        # Taken out of the loop, since an item costs no more than a few of its calls.
+        # Looked up outside the loop, since an item costs no more than a few calls.
         append, left = recent.append, position.left
         before = next_sampled(position.number) - position.number
         left_there = left() - before
         yield islice(items, before)
-        while left() == left_there:  # nobody is asked again after the end
+        while left() == left_there:  # an ended iterator is not asked again
             item = next(items, END)
             if item is END:
                 return
@@ -397,7 +406,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
             yield islice(items, EVERY - 1)
 
     def _first_sampled(self, items: Iterator[T], recent: Recent) -> Iterator[T]:
-        """The first items, all of which are sampled."""
+        """The first items, all sampled."""
         append = recent.append
         for item in islice(items, EVERY - self._position.number):
             append(item if type(item) in NUMBERS else sample(item))
@@ -472,8 +481,8 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return self._digest()
 
     def close(self) -> None:
-        # What was opened here may hold files, threads or processes until it is closed. An object that is read
-        # from where it stands belongs to the user: `SharedPosition` has no `close`.
+        # An iterator opened here may hold files, threads or processes until closed. An object in a
+        # `SharedPosition`, which has no `close`, belongs to the user.
         iterator = self._iterator if self._own is None else self._own
         self._iterator = self._own = None
         close = getattr(iterator, "close", None)
@@ -506,9 +515,10 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return self._turn.items
 
     def _of_restored(self, earlier: _Restored | None, items: Iterator[T]) -> Iterator[Iterable[T]]:
-        """The items of a restored copy in this pass, or in one that follows the ``earlier`` pass over it.
+        """The items of a restored copy in this pass, or in a later pass after the ``earlier`` pass.
 
-        If the copy begins the later pass where it was restored, the object itself is read instead.
+        If the copy begins the later pass at the restored position, the object itself is read
+        instead.
         """
         stage, target = self._stage, self._target
         first = next(items, END)
@@ -526,7 +536,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         yield items
 
     def _begun(self, shared: SharedPosition[T]) -> Iterator[T]:
-        """What the object still has, after it is brought to the position of this epoch."""
+        """The remaining items of the object, moved to the position of this epoch."""
         stage = self._stage
         if stage._protocol is None:
             count = self._position.number - shared.position
@@ -585,7 +595,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         first = self._position.number - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
-            # Not refused: nothing in a state tells whether its position is plausible.
+            # Not refused: no state says whether a position is plausible.
             warnings.warn(
                 f"{self._stage!r} reads {count - passed} more items again to come to its saved "
                 "position; an iterable with get_state and set_state of its own resumes at once",
@@ -605,11 +615,11 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return iterator
 
     def _digest(self) -> int:
-        """That of the last samples, if their items have passed here."""
+        """The digest of the last samples, if the items have passed here."""
         return self._last if self._recent is None else self._recent.digest(self._position.number)
 
     def _compare(self, recent: Recent) -> None:
-        """Refuse what was skipped if it is not what was handed out before the save."""
+        """Refuse skipped items unlike the items before the save."""
         last, policy = recent.digest(self._position.number), self._stage.external_state_policy
         if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
             return
@@ -626,12 +636,12 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
 
 
 def _with_position(source: Any) -> Iterator[Any]:
-    """``source`` and the objects that it reads, as far as they have a state."""
+    """The objects with a state among ``source`` and the objects that it reads."""
     return filter(protocol_of, parts_of(source))
 
 
 def _encoded_state(target: Any) -> bytes | None:
-    """The state of ``target`` as bytes; None if it cannot be taken."""
+    """The state of ``target`` as bytes; None if the state cannot be taken."""
     protocol: Any = protocol_of(target)
     with suppress(Exception):
         return dumps_frozen(freeze(protocol.read(target)))
@@ -639,7 +649,7 @@ def _encoded_state(target: Any) -> bytes | None:
 
 
 def _iterable(iterator: Any) -> Iterator[Any]:
-    """``iterator``, wrapped if it has no ``__iter__``: `itertools` needs one, `iter` does not."""
+    """``iterator``, wrapped if without ``__iter__``: needed by `itertools`, not by `iter`."""
     return iterator if isinstance(iterator, Iterator) else _by_next(iterator)
 
 
@@ -649,7 +659,7 @@ def _by_next(iterator: Any) -> Iterator[Any]:
 
 
 def _state_where_skipped(position: int, own: Any, recent: Recent) -> State:
-    """The state of an iterable that a resume iterates anew and skips."""
+    """The state of an iterable, for a resume by iterating again and skipping."""
     return {"position": position, "object": freeze(own), "last": recent.digest(position)}
 
 
@@ -665,12 +675,12 @@ def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> 
 
 
 def _counted(iterator: Iterator[Any], count: int) -> int:
-    """Skip up to ``count`` items; returns how many there were."""
+    """Skip up to ``count`` items; returns how many."""
     return sum(1 for _ in islice(iterator, count))
 
 
 def _of_a_new_object() -> int:
-    """The reference count of an object that a function just returned, held nowhere else."""
+    """The reference count of an object just returned by a function, and held nowhere else."""
     made = object()
     return _references(made)
 

@@ -1,4 +1,4 @@
-"""What kind of iterable an object is, and a copy of one whose position can be set."""
+"""Tell kinds of iterables apart, and copy an iterable with a position."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ POSITIONAL: Final = (
 
 
 def has_epochs(source: Any) -> bool:
-    """Whether ``source`` takes the number of an epoch, from which its order follows."""
+    """Whether ``source`` takes the number of an epoch, to decide its order."""
     return callable(getattr(source, "set_epoch", None))
 
 
 def copies_apart(source: Any) -> bool:
-    """Whether `copy_to_read` makes copies that know nothing of each other."""
+    """Whether `copy_to_read` makes independent copies."""
     return "_ex_iterable" in getattr(source, "__dict__", {})
 
 
 def copy_to_read(source: Any, copies: dict[int, Any] | None = None) -> Any:
-    """A copy of ``source`` with attributes of its own, to set a position or an epoch in.
+    """A copy of ``source`` with separate attributes, to set a position or an epoch in.
 
-    What a Hugging Face data set reads notes the position too, and data sets made of each other share it.
+    The objects read by a Hugging Face data set note the position too, and are shared by data sets
+    made of each other.
 
     Args:
       source: an object.
-      copies: the copies of its parts made so far, by the address of the part.
+      copies: the copies of the parts of ``source`` made so far, by the address of the part.
     """
     copies = {} if copies is None else copies
     if id(source) in copies:
@@ -42,7 +43,7 @@ def copy_to_read(source: Any, copies: dict[int, Any] | None = None) -> Any:
     attributes = getattr(source, "__dict__", None)
     if attributes is None or copied is source:
         return copied
-    # Some classes (Hugging Face's among them) restore a copy by taking over this very dict.
+    # Some classes (of Hugging Face too) restore a copy by taking over this very dict.
     if copied.__dict__ is attributes:
         copied.__dict__ = dict(attributes)
     for name in PARTS:
@@ -51,20 +52,20 @@ def copy_to_read(source: Any, copies: dict[int, Any] | None = None) -> Any:
             copied.__dict__[name] = [copy_to_read(part, copies) for part in held]
         elif protocol_of(held) is not None:
             copied.__dict__[name] = copy_to_read(held, copies)
-    if "_epoch" in attributes:  # it may lie in memory that processes share
+    if "_epoch" in attributes:  # may lie in memory that processes share
         copied.__dict__["_epoch"] = copy.deepcopy(attributes["_epoch"])
     return copied
 
 
 def is_factory(target: Any) -> bool:
-    """Whether it is a function, or a class, that is called for each epoch."""
+    """Whether ``target`` is a function or a class, called for each epoch."""
     if isinstance(target, type):
         return True
     return callable(target) and not hasattr(target, "__iter__")
 
 
 def takes_epoch(factory: Any) -> bool:
-    """Whether it is a function that cannot be called without one positional argument."""
+    """Whether ``factory`` is a function with exactly one required positional argument."""
     if isinstance(factory, type):
         return False
     try:
@@ -78,7 +79,7 @@ def takes_epoch(factory: Any) -> bool:
 
 
 def is_old_sequence(target: Any) -> bool:
-    """Whether it is iterated by its indices; NumPy's scalars have ``__getitem__`` and are not."""
+    """Whether ``target`` is iterated by index; NumPy's scalars, with ``__getitem__``, are not."""
     try:
         iter(target)  # asks for no item
     except TypeError:
@@ -87,7 +88,7 @@ def is_old_sequence(target: Any) -> bool:
 
 
 def is_seekable(target: Any) -> bool:
-    """Whether it is a file whose position can be asked for and set."""
-    # Some other objects with these methods read ahead of what `tell` says.
+    """Whether ``target`` is a readable file whose position can be set."""
+    # Some other objects with these methods read ahead of `tell`.
     file = getattr(target, "file", target)  # inside a temporary file
     return isinstance(file, io.IOBase) and file.readable() and file.seekable()

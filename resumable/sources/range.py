@@ -38,8 +38,8 @@ class Range(LookedUp[int]):
       step: distance between items, not 0.
 
     Raises:
-      InvalidArgument: if ``step`` is 0, an item lies beyond int64, or there are more
-        than 2**62 items.
+      InvalidArgument: if ``step`` is 0, an item lies beyond int64, or the range has more than 2**62
+        items.
       InvalidType: if an argument is not an integer.
 
     >>> list(rs.range(2, 9, 3))
@@ -59,13 +59,13 @@ class Range(LookedUp[int]):
     _: KW_ONLY
     begin: int = 0
     step: int = 1
-    # What is known of the rows that the integers number; states of earlier versions have nothing of it.
+    # For rows numbered by the integers; states of earlier versions have no evidence of rows.
     rows: Evidence = field(repr=False, default=UNKNOWN)
 
     def __post_init__(self) -> None:
         step = _check_int64("step", self.step)
         begin = _check_int64("start", self.begin)
-        # `stop` need not fit in int64: it may lie up to one step beyond the last item.
+        # `stop` need not fit in int64, as it may lie up to one step beyond the last item.
         stop = check_int("stop", self.stop, minimum=2 * INT64.min, maximum=2 * INT64.max)
         if step == 0:
             raise InvalidArgument("step must not be 0, got 0")
@@ -85,7 +85,7 @@ class Range(LookedUp[int]):
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
         gather_range: Callable[[int, int], Block] | None = None
-        # What comes after the last item is named too.
+        # The number after the last item is computed too.
         if INT64.min <= begin + step * self.length <= INT64.max:
 
             def gather_range(start: int, stop: int) -> Block:

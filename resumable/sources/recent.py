@@ -1,14 +1,14 @@
-"""Digest the last items of a source, to compare them with the items of a later run."""
+"""Digest the last items of a source, to compare with a later run."""
 
-# The user may change an item before a state is taken. So a sample is kept of it: a few parts, which
-# nobody can change. A sample is encoded when a state is taken, and only once. It has nothing in it
-# that may differ between equal runs: no address, no order of a set, no value of an unknown type.
-# It has only seven digits of a float, since versions of a library differ in the last bits.
+# The user may change an item before a state is taken. So a sample of the item is kept: a few
+# unchangeable parts. A sample is encoded when a state is taken, and only once. It leaves out all
+# values that may differ between equal runs: addresses, the order of a set, values of unknown types.
+# Only seven digits of a float enter, since versions of a library differ in the last bits.
 #
 # Taking a sample takes longer than handing out an item. So each of the first items is sampled, then
-# every 16th. Which ones they are depends on their numbers alone: runs that reached a position by
-# different calls have the same samples there. Another order is still noticed, since it seldom has
-# the right items in four given places.
+# every 16th. The sampled items depend on their numbers alone: runs that reach a position by
+# different calls have the same samples. Another order is still noticed: it seldom has the right
+# items in four given places.
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ import msgpack
 import numpy as np
 
 FEW: Final = 4
-"""Samples that a digest is made of."""
+"""Number of samples in a digest."""
 KEPT: Final = FEW + 1
-"""Samples that are kept, so that the digest before the last item is known too."""
+"""Number of samples kept, so that the digest before the last item is known too."""
 EVERY: Final = 16
-"""Every item before this number is sampled; from it on, its multiples only."""
+"""Every item before this number is sampled; later, only the multiples of this number."""
 NOTHING_KNOWN: Final = 0
 LARGEST_DIGEST: Final = 2**32 - 1
 
@@ -38,25 +38,25 @@ LONGEST_PART: Final = 64
 LARGEST_INT: Final = 2**63 - 1
 
 Sample: TypeAlias = Any
-"""A number, text, None, an array that nobody else has, or a tuple of them."""
+"""A number, text, None, an array that nobody else has, or a tuple of samples."""
 UNKNOWN: Final = ()
 """The sample of an object of an unknown type."""
 
 
 def next_sampled(first: int) -> int:
-    """The first number from ``first`` on whose item is sampled."""
+    """The first sampled number from ``first`` on."""
     return first + -first % EVERY if first > EVERY else first
 
 
 def sampled(first: int, end: int) -> Sequence[int]:
-    """The last `FEW` numbers from ``first`` to before ``end`` whose items are sampled."""
+    """The last `KEPT` sampled numbers from ``first`` to before ``end``."""
     if first >= EVERY:
         return range(first + -first % EVERY, end, EVERY)[-KEPT:]
     return [*range(first, min(end, EVERY))[-KEPT:], *range(EVERY, end, EVERY)[-KEPT:]][-KEPT:]
 
 
 def sample(item: Any) -> Sample:
-    """A few parts of ``item``, which nobody can change."""
+    """A few unchangeable parts of ``item``."""
     kind = type(item)
     if kind in NUMBERS:
         return item
@@ -68,7 +68,7 @@ def sample(item: Any) -> Sample:
         return _part(item)
     if len(parts) > MOST_PARTS:
         parts = islice(parts, MOST_PARTS)
-    # Inline, since it is done in the loop over items.
+    # Inline, for the loop over items.
     return (
         len(item),
         *[
@@ -81,7 +81,7 @@ def sample(item: Any) -> Sample:
 
 
 def _part(part: Any) -> Sample:
-    """The sample of an object that is neither a number nor a tuple, list or dict."""
+    """The sample of an object other than a number, tuple, list or dict."""
     kind = type(part)
     if kind in TEXT:
         return part if len(part) <= LONGEST_HELD else _ends(part)
@@ -91,10 +91,10 @@ def _part(part: Any) -> Sample:
 
 
 class Recent:
-    """The last `FEW` samples.
+    """The last `KEPT` samples, of which a digest has `FEW`.
 
     Args:
-      samples: those so far, at most `KEPT`.
+      samples: the samples so far, at most `KEPT`.
     """
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
@@ -102,17 +102,17 @@ class Recent:
         self.append = self._samples.append
 
     def copy(self) -> Recent:
-        """Another one with the same samples."""
+        """A copy with the same samples."""
         return Recent(self._samples)
 
     def extend(self, items: list[Any], first: int) -> None:
-        """Sample ``items``, which come next and are numbered from ``first``."""
+        """Sample ``items``, the next items, numbered from ``first``."""
         for number in sampled(first, first + len(items)):
             item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
 
     def digest(self, position: int, later: int = 0) -> int:
-        """A number that tells these samples, without the last ``later`` of them, from others.
+        """A number for the samples, without the last ``later``, to tell runs apart.
 
         `NOTHING_KNOWN` if some of the items sampled before ``position`` did not pass here.
         """
@@ -129,7 +129,7 @@ class Recent:
         return zlib.crc32(b"".join(islice(samples, end - needed, end)))
 
     def digest_before(self, last: int) -> int:
-        """The same as it was before item ``last``, the last one that has passed."""
+        """The digest before item ``last``, the last passed item."""
         return self.digest(last, int(next_sampled(last) == last))
 
 
@@ -138,7 +138,7 @@ class _PackedSample(bytes):
 
 
 def _packable(one: Sample) -> Any:
-    """A sample as a value that msgpack can encode."""
+    """A sample as a value for msgpack."""
     kind = type(one)
     if kind in TEXT:
         return one if len(one) <= 2 * LONGEST_PART else _packable(_ends(one))

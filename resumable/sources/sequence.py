@@ -1,4 +1,4 @@
-"""Items of anything that has a length and can be indexed."""
+"""Items of any object with a length and access by index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Indexable(Protocol[T_co]):
 
 
 def is_sequence(value: object) -> bool:
-    """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
+    """Whether ``value`` can be indexed from 0 to its length; false for mappings."""
     if isinstance(value, type) or hasattr(value, "keys"):
         return False
     if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
@@ -46,14 +46,14 @@ def is_sequence(value: object) -> bool:
 
 
 def _is_stream(value: Any) -> bool:
-    """Whether its class adds iteration to a look-up that is not implemented, as torch's streams do."""
+    """Whether the class of ``value`` adds iteration to a missing look-up, as torch's streams do."""
     methods = {"__getitem__", "__iter__"}
     defined = (methods & vars(kind).keys() for kind in type(value).__mro__)
     if next(filter(None, defined), methods) != {"__iter__"}:
         return False
     try:
         value[0]
-    except Exception as error:  # another one if the data set is empty
+    except Exception as error:  # another error if the data set is empty
         return isinstance(error, NotImplementedError)
     return False
 
@@ -63,20 +63,20 @@ def _is_stream(value: Any) -> bool:
 class FromSequence(LookedUp[T]):
     """The items of ``sequence``: a list, a `numpy.memmap`, an array of h5py or zarr, a torch or Hugging Face dataset.
 
-    Many items are looked up at once where the sequence can do that: by ``__getitems__``, or by
-    `numpy.take` if it is an array, whose rows are copied.
+    Many items are looked up at once where possible: by ``__getitems__``, or by `numpy.take` for an
+    array, with copied rows.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
-      sequence: has ``__len__``, or a ``shape``, and ``__getitem__``; its length must not change later. A pipeline is
-        taken as it is in epoch 0, in every epoch; a state of another one is refused.
-      data_identity: what identifies the data beyond its length: a version, a digest or a list of
-        file names. It must be the same at save and resume.
-
+      sequence: has ``__len__``, or a ``shape``, and ``__getitem__``; the length must not change
+        later. A pipeline has its items of epoch 0 in every epoch; a state saved with another
+        pipeline is refused.
+      data_identity: identifies the data beyond the length: a version, a digest or a list of file
+        names. The value must be the same at save and resume.
     Raises:
-      InvalidType: if ``sequence`` lacks one of these methods, or is a mapping, a masked array or an
-        array without an axis; or if ``data_identity`` is neither a string nor a list of strings.
+      InvalidType: if ``sequence`` lacks a method, or is a mapping, a masked array or an array
+        without an axis; or if ``data_identity`` is neither a string nor a list of strings.
       InvalidArgument: if ``sequence`` has more than 2**62 items.
 
     >>> list(rs.from_sequence("abc"))
@@ -93,7 +93,7 @@ class FromSequence(LookedUp[T]):
     sequence: Indexable[T]
     _: KW_ONLY
     data_identity: str | None = None
-    # Known of a pipeline; states of earlier versions have nothing to compare it with.
+    # For a pipeline; states of earlier versions have nothing to compare with.
     inner: Evidence = field(init=False, repr=False, default=UNKNOWN)
     _length: int = field(init=False, repr=False)
 
@@ -170,10 +170,10 @@ class FromSequence(LookedUp[T]):
 
 
 def check_no_table(name: str, value: Any) -> None:
-    """Refuse a table of pyarrow or pandas, whose items are its columns and not its rows.
+    """Refuse a table of pyarrow or pandas: iterating yields columns and not rows.
 
     Raises:
-      InvalidType: naming ways to its rows.
+      InvalidType: if ``value`` is a table; the message names ways to the rows.
     """
     library = type(value).__module__.partition(".")[0]
     if (library, hasattr(value, "columns")) in (("pyarrow", True), ("pandas", True)):
@@ -185,7 +185,7 @@ def check_no_table(name: str, value: Any) -> None:
 
 
 def _gather_range(sequence: Any) -> Callable[[int, int], Block]:
-    """What gives the items of a built-in ``sequence`` from a start to a stop, as a list."""
+    """A function that returns the items of a built-in sequence from a start to a stop."""
 
     def gather_range(start: int, stop: int) -> Block:
         items = list(sequence[start:stop])

@@ -1,4 +1,4 @@
-"""Objects with one position, which only the latest of their iterators reads: files, generators, loaders."""
+"""Files, generators, loaders: objects with a single position, read only by the latest iterator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @final
 class SharedPosition(Generic[T]):
-    """An object that each epoch reads from where it stands. Only the latest epoch may read it.
+    """An object read by each epoch from the present position. Only the latest epoch may read.
 
     Args:
       source: an iterator, or a file.
-      is_file: whether the items are its lines.
-      position: how many items were taken of it.
+      is_file: whether ``source`` is a file, with lines as items.
+      position: number of items taken so far.
     """
 
     def __init__(self, source: Any, is_file: bool, position: int = 0) -> None:
@@ -36,11 +36,11 @@ class SharedPosition(Generic[T]):
 
     @property
     def position(self) -> int:
-        """How many items were taken, by all epochs."""
+        """The number of items taken, by all epochs."""
         return self._position.number
 
     def begin(self, stage: Stage[T]) -> Turn[T]:
-        """The turn of one epoch; the epoch before can take no more."""
+        """The turn of one epoch; the previous epoch can take no more items."""
         source = self._source
         items = iter(source.readline, source.read(0)) if self._is_file else source
         turn = Turn([source], stage, items)
@@ -50,12 +50,12 @@ class SharedPosition(Generic[T]):
 
 @final
 class Turn(list[Iterator[T]]):
-    """The right of an iterator to read ``objects``, until another one of any pipeline gets it.
+    """The right of an iterator to read ``objects``, until another iterator of any pipeline gets it.
 
-    No Python code runs between taking an item and handing it out, so no interrupt loses one.
+    No Python code runs between taking an item and handing it out, so no interrupt loses an item.
 
     Attributes:
-      items: those of the argument, as long as the turn lasts.
+      items: the items passed in, as long as the turn lasts.
     """
 
     def __init__(self, objects: Iterable[Any], stage: Stage[T], items: Iterator[T]) -> None:
@@ -76,7 +76,7 @@ class Turn(list[Iterator[T]]):
 
 
 _LATEST: Final[WeakValueDictionary[int, Turn[Any]]] = WeakValueDictionary()
-"""Who reads an object, by the address of the object."""
+"""The turn that reads an object, by the address of the object."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""A source that counts its items, without some of them."""
+"""Leave out items of a source with counted items."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ END: Final[Any] = object()
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class WithoutItems(PassThrough[T]):
-    """The items that remain of a source whose states tell how many were read.
+    """The remaining items of a source with states that count the items read.
 
-    Its states are those of the source.
+    The states are the source's.
     """
 
     remaining: Remaining
@@ -51,7 +51,7 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
         return Items(self._walk())
 
     def _walk(self) -> Iterator[T]:
-        # Nothing is counted from run to run, so that an interrupt leaves no count that is wrong.
+        # No count is kept between runs, so an interrupt leaves no wrong count.
         read, place = self._position()
         while True:
             places = np.arange(place, place + PLACES_AT_ONCE, dtype=np.int64)
@@ -65,7 +65,7 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
             place += PLACES_AT_ONCE
 
     def _position(self) -> tuple[int, int]:
-        """How many items upstream has handed out, and how many of these remain."""
+        """The number of items handed out by upstream, and how many remain."""
         read = self._upstream._items_delivered or 0
         return read, bisect_left(range(read), read, key=self._stage.remaining.index_of)
 
@@ -75,5 +75,5 @@ class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
     def _reached(self) -> Iterator[Reach]:
         read, place = self._position()
         last = self._stage.remaining.index_of(place - 1) if place else -1
-        # At the end the records that are left out last were passed over.
+        # At the end the last left-out records were passed over.
         yield Reach(self._stage, place + (read > last + 1))

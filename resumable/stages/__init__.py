@@ -1,1 +1,1 @@
-"""Stages with upstreams, one operation a module."""
+"""Stages with upstreams, an operation per module."""

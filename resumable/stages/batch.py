@@ -39,9 +39,9 @@ from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, row
 class Batch(CallsFunction[Any]):
     """Group consecutive items into batches of ``batch_size``.
 
-    State: upstream's, on a batch boundary, and ``collate``'s own if it carries one. It counts
-    items, so another ``batch_size`` may be chosen on resume, unless a later stage counts or
-    shuffles the batches. Random access is kept unless ``collate`` carries state.
+    State: upstream's, on a batch boundary, and ``collate``'s if ``collate`` carries state. The
+    state counts items, so another ``batch_size`` may be chosen on resume, unless a later stage
+    counts or shuffles the batches. Random access is kept unless ``collate`` carries state.
 
     Args:
       upstream: stage whose items are grouped.
@@ -134,7 +134,7 @@ class _BatchIterator(SteadyIterator[Any]):
             blocks = (block for block in blocks if block_length(block) == size)
         if stage.collate is None:
             return Items(stage.upstream.block_layout.batches(blocks))
-        # Not `map`, which would take a StopIteration of ``collate`` for the end.
+        # Not `map`: it would take a StopIteration raised by ``collate`` for the end.
         return Items(stage.collated(block) for block in blocks)
 
     def skip(self, count: int) -> int:

@@ -1,4 +1,4 @@
-"""Batches of items of like length."""
+"""Batch items of similar length."""
 
 from __future__ import annotations
 
@@ -49,44 +49,47 @@ from ..shadows.traced import AsksTraced, CollatesTraced
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Bucket(FunctionVersion[Any]):
-    """Batches of items of like length, so that little of them is padding.
+    """Batches of items of similar length, which need little padding.
 
-    The items of a group of ``window`` are sorted by their length and cut into batches. The batches of the
-    group come in an order that is drawn from (seed, epoch, group). Every item comes once; those that fill no
-    batch come in a smaller one, unless ``drop_last`` leaves them out.
+    The items of each group of ``window`` are sorted by length and cut into batches. The batches of
+    a group come in an order drawn from (seed, epoch, group). Every item comes once. The items after
+    the last full batch form a smaller batch, unless ``drop_last`` leaves them out.
 
-    State: O(1), upstream's from before the group it is inside, the number of that group, and an
-    offset. A resume reads that group again.
+    State: O(1), upstream's from before the current group, the number of the group, and an offset. A
+    resume reads the group again.
 
     Args:
       upstream: stage whose items are batched.
-      length: returns the length of an item, an integer of at least 0, the same in every run; or a list of
-        names, for items that are dicts: the lengths of these fields, each padded by itself. Items are then
-        sorted by their sum.
+      length: returns the length of an item, an integer of at least 0, the same in every run; or a
+        list of names, for items that are dicts: the lengths of these fields, each padded
+        separately. Items are then sorted by the sum of their lengths.
       batch_size: most items in a batch.
-      max_tokens: most tokens in a batch: its items times the length that they are padded to, of all fields
-        that ``length`` names together; or a dict with that of each. Items are then sorted by the sum of the
-        shares that they take. Give ``batch_size``, ``max_tokens`` or both.
+      max_tokens: most tokens in a batch, which are the number of items times their padded length,
+        over all fields named in ``length``; or a dict with a limit for each field. With a dict,
+        items are sorted by the sum of their shares of the limits. Give ``batch_size``,
+        ``max_tokens`` or both.
       window: items in a group, at least 1. Larger groups need less padding and keep less of
         upstream's order.
       seed: of the order of batches, in [0, 2**64).
-      boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; a batch has
-        items from one side of each. A length equal to a boundary belongs to the upper side. Not with
-        several lengths.
-      multiple_of: lengths are rounded up to a multiple of it, for the padding and the token count.
+      boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; the items of
+        a batch lie on the same side of each boundary. A length equal to a boundary belongs to the
+        upper side. Not with several lengths.
+      multiple_of: lengths are rounded up to a multiple of this number, for the padding and the
+        token count.
       collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
       drop_last: leave out the last batch of a group, or of its part between two boundaries, unless
-        it has ``batch_size`` items; with ``max_tokens`` alone it is always left out.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+        the batch has ``batch_size`` items; with ``max_tokens`` alone the last batch is always left
+        out.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, or are those of several
-        lengths, ``max_tokens`` has other fields than ``length``, there is neither it nor ``batch_size``, or a
-        function carries state.
+      InvalidArgument: if a number is out of range, ``boundaries`` do not ascend or are given for
+        several lengths, ``max_tokens`` has other fields than ``length``, both ``batch_size`` and
+        ``max_tokens`` are missing, or a function carries state.
       InvalidType: if an argument has the wrong type.
-      MalformedItem: while iterating, if ``length`` returns no length, an item lacks a field of it, or alone has
-        more than ``max_tokens``.
+      MalformedItem: while iterating, if ``length`` returns no length, or an item lacks a field or
+        alone has more than ``max_tokens``.
 
     >>> texts = rs.from_sequence([[1], [2, 2, 2], [3], [4, 4]])
     >>> [batch.tolist() for batch in texts.bucket(len, batch_size=2)]
@@ -107,7 +110,7 @@ class Bucket(FunctionVersion[Any]):
 
     length_of: Callable[[Any], int] | None
     _: KW_ONLY
-    fields: Sequence[str] | None = None  # in the place of `length_of`
+    fields: Sequence[str] | None = None  # instead of `length_of`
     batch_size: int | None = None
     max_tokens: int | Mapping[str, int] | None = None
     window: int = 1024
@@ -143,7 +146,7 @@ class Bucket(FunctionVersion[Any]):
         check_bool("drop_last", self.drop_last)
 
     def _check_budgets(self) -> Any:
-        """``max_tokens``, where a dict has integers of Python in the order of the fields."""
+        """``max_tokens``; a dict gets Python integers in the order of the fields."""
         given = self.max_tokens
         if not isinstance(given, Mapping):
             return given
@@ -186,14 +189,14 @@ class Bucket(FunctionVersion[Any]):
         )
 
     def _batches(self, key: int, block: Block, group: int) -> list[list[Any]]:
-        """The batches of a group, not collated yet, in their order."""
+        """The uncollated batches of a group, in their drawn order."""
         items = block_items(block)
         batches = list(self._rule.batches(self._lengths(items)))
         order = permutation(len(batches), key, group)(np.arange(len(batches))).tolist()
         return [[items[number] for number in batches[place]] for place in order]
 
     def _lengths(self, items: list[Any]) -> Indices:
-        """Of the items, shape (n, fields)."""
+        """The lengths of the items, shape (n, fields)."""
         if self.fields is not None:
             return np.array([_lengths_of_fields(item, self.fields) for item in items], np.int64)
         assert self.length_of is not None
@@ -205,7 +208,7 @@ class Bucket(FunctionVersion[Any]):
 
 
 class _BucketIterator(GroupIterator[Any]):
-    """Collates each batch when it is asked for."""
+    """Collates each batch on demand."""
 
     _stage: Bucket
 
@@ -217,7 +220,7 @@ class _BucketIterator(GroupIterator[Any]):
 
 
 def _budgets_of(max_tokens: Mapping[str, int]) -> int | list[int]:
-    """One for each field, or the only one."""
+    """The budget of each field, or the budget itself if there is one field."""
     budgets = list(max_tokens.values())
     return budgets if len(budgets) > 1 else budgets[0]
 

@@ -1,11 +1,12 @@
 """Keep the items of a finite upstream in memory."""
 
-# Every epoch keeps an item by its index as soon as it has made it. That is so whether the epoch goes in
-# order, looks items up, or was resumed in the middle. Upstream makes only what is missing. A stream skips
-# the kept items before that. So an item is made twice only if two epochs make it at the same time, and an
-# error loses no item made before (tests/stages/test_cache.py: test_an_error_costs_nothing_that_was_made).
-# Only if an error comes out of a block made at once are the items of this block before it lost. They are made
-# again one by one, and kept, so that later tries do not make them.
+# Every epoch keeps an item by its index as soon as the item is made, whether the epoch goes in
+# order, looks items up, or was resumed mid-epoch. Upstream makes only missing items; a stream skips
+# the kept items before a missing item. So an item is made twice only if two epochs make it at the
+# same time, and an error loses no item made before (tests/stages/test_cache.py:
+# test_an_error_costs_nothing_that_was_made). The exception is an error out of a block made at once:
+# the earlier items of the block are lost. They are made again one by one and kept, so that later
+# tries do not make them.
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 class CachedItems:
-    """Items by their index in an epoch. A pickle or a copy of it is empty.
+    """Items by their index in an epoch. A pickle or a copy is empty.
 
     Attributes:
       items: the items made so far.
@@ -65,7 +66,7 @@ class CachedItems:
         return CachedItems, ()
 
     def gather(self, numbers: list[int], upstream: Indexed[Any]) -> list[Any]:
-        """The items with ``numbers``, of which ``upstream`` makes those that are missing."""
+        """The items with ``numbers``; ``upstream`` makes the missing items."""
         try:
             return list(map(self.items.__getitem__, numbers))
         except KeyError:
@@ -78,7 +79,7 @@ class CachedItems:
     def keep(self, numbers: list[int], make: Callable[[], Block], upstream: Indexed[Any]) -> None:
         """Keep the items with ``numbers``, which ``make`` makes from ``upstream`` at once.
 
-        If it raises, the items before the one that raises are kept all the same.
+        If ``make`` raises, the items before the failing item are kept all the same.
         """
         try:
             made = block_items(make())
@@ -102,24 +103,25 @@ class Cache(Transform[T]):
     """Upstream's items, each made once and then kept in memory.
 
     Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
-    not change from epoch to epoch. Put them after the cache if they should.
+    not change from epoch to epoch. Put both after the cache if they should.
 
-    The items belong to this pipeline in this process. All of its iterators share them. They are
+    The items belong to this pipeline in this process, and all of its iterators share them. They are
     freed with the pipeline, and are neither pickled nor sent to workers. Their memory has no limit.
-    Arrays are handed out read-only, also inside dicts and tuples. A batch of them is a copy, which
-    can be written to. Other objects are handed out as they are, so a change stays for later epochs.
-    After an error within a batch, the items of that batch before it are made once more, and then kept.
+    Arrays are handed out read-only, also inside dicts and tuples. A batch of arrays is a copy,
+    which can be written to. Other objects are handed out without a copy, so a change stays for
+    later epochs. After an error within a batch, the earlier items of the batch are made once more,
+    and then kept.
 
-    Where workers run partitions, a cache in the function of a `partition` keeps its items for one epoch of the
-    `partition` only, and they are made again by a worker that takes the place of another one. There, put the
-    ``repeat`` into the function too, behind the cache, or do without ``workers``.
+    Where workers run partitions, a cache in the function of a `partition` keeps its items for one
+    epoch of the `partition` only, and a worker that replaces another makes the items again. There,
+    put the ``repeat`` into the function too, after the cache, or do without ``workers``.
 
     State: O(1), the position; never the items. Random access is kept. With random access a resume
     makes no item before the position. A stream is read from its start, and skipped up to the
     position, without calling maps.
 
     Args:
-      upstream: stage of finite length, or of a length that is not known.
+      upstream: stage of finite or unknown length.
 
     Raises:
       InvalidArgument: if ``upstream`` is endless.
@@ -158,7 +160,7 @@ class Cache(Transform[T]):
 
     @derived
     def _in_order(self) -> bool:
-        """Whether upstream is iterated, since it has no random access or one of its stages runs ahead."""
+        """Whether upstream is iterated: it has no random access, or a stage of it runs ahead."""
         return not self.random_access or any(runs_ahead(one) for one, _ in walk(self.upstream))
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
@@ -201,7 +203,7 @@ def guarded(item: Any) -> Any:
 @final
 @dataclass(eq=False)
 class _PreparedCachedItems(PreparedItems[T]):
-    """Kept items, and missing items, which upstream prepares for many indices at once."""
+    """Kept items, and missing items that upstream prepares for many indices at once."""
 
     kept: CachedItems
     upstream: Indexed[T]
@@ -222,7 +224,7 @@ class _PreparedCachedItems(PreparedItems[T]):
         return map(items.__getitem__, self.indices[places.start : places.stop].tolist())
 
     def _made(self, places: range) -> Iterator[T]:
-        """The items at ``places``, of which those that are missing are made."""
+        """The items at ``places``; missing items are made."""
         items = self.kept.items
         for place in places:
             number = int(self.indices[place])
@@ -236,7 +238,7 @@ class _PreparedCachedItems(PreparedItems[T]):
 
 
 class _CacheIterator(CountsItems, DefersState[T]):
-    """Hands out kept items, and reads upstream for missing ones."""
+    """Hands out kept items, and reads upstream for missing items."""
 
     _stage: Cache[T]
 
@@ -245,7 +247,7 @@ class _CacheIterator(CountsItems, DefersState[T]):
         self._epoch = epoch
         self._place = Position()
         self._upstream = stage.upstream.start(0)
-        self._read = 0  # how many items upstream has read or skipped
+        self._read = 0  # number of items read or skipped in upstream
 
     @property
     def inputs(self) -> tuple[StageIterator[Any], ...]:
@@ -266,7 +268,7 @@ class _CacheIterator(CountsItems, DefersState[T]):
         return Items(chain.from_iterable(self._runs()))
 
     def _runs(self) -> Iterator[Iterator[T]]:
-        """The remaining items: without Python code an item if all are kept."""
+        """The remaining items: no Python code per item if all are kept."""
         kept = self._left_of_whole()
         if kept is None:
             yield self._walk()

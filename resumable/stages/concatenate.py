@@ -67,17 +67,17 @@ INPUTS_MAY_FOLLOW: Final = _ConcatenateChanges()
 class Concatenate(Combine[T]):
     """All items of the first upstream, then all of the second, and so on.
 
-    State: O(1), the number of the current upstream, and its state. Random access if all
-    upstreams have it and all but the last are finite. At a resume further upstreams may follow those
-    that there were, if the end of those was not reached.
+    State: O(1), the number of the current upstream, and the state of this upstream. Random access
+    if all upstreams have random access and all but the last are finite. At a resume, further
+    upstreams may be appended, unless the end of the earlier upstreams was reached.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
 
     Raises:
-      InvalidArgument: if there is no upstream, if they have more than 2**62 items together, or if
-        one of them calls a function that carries state of its own.
-      InvalidType: if one is not a pipeline, or a name of the dict is not a string.
+      InvalidArgument: without upstreams, if all have more than 2**62 items together, or if one
+        calls a function that carries state.
+      InvalidType: if an upstream is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.concatenate(rs.range(2), rs.range(7, 9)))
     [0, 1, 7, 8]
@@ -115,11 +115,11 @@ class Concatenate(Combine[T]):
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         if not len(records.numbers):
             return super()._records_of_inputs(records)
-        return records.dealt(self._sections.starts.tolist())  # numbers go on from input to input
+        return records.dealt(self._sections.starts.tolist())  # numbers continue from input to input
 
 
 class _Sections:
-    """Turns of inputs that follow each other.
+    """Turns of inputs in sequence, each begun at the end of the previous input.
 
     Args:
       lengths: of the inputs.
@@ -215,7 +215,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
     def _reached(self) -> Iterator[Reach]:
         upstreams, index = self._stage.upstreams, self._index
         state = self._upstream.get_state()
-        # Of its own items it matters only whether the end may have been seen.
+        # Among the stage's own items, only the end matters: whether it may have been seen.
         yield Reach(self._stage, 0 if self.skip(1) else UNBOUNDED)
         yield from chain.from_iterable(map(reached_in_epoch, upstreams[:index]))
         with closing(upstreams[index].start(self._epoch)) as here:

@@ -1,4 +1,4 @@
-"""Motion of a mix whose inputs begin again, until each has ended once."""
+"""Motion of a mix with inputs that begin again, until each has ended once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class CyclingMixIterator(MixIterator[T]):
-    """Motion of a mix that begins its upstreams again, in epochs of their own."""
+    """Motion of a mix with upstreams that begin again, each in its separate epochs."""
 
     _upstreams: Sequence[CycleIterator[Any]]
 
@@ -40,7 +40,7 @@ class CyclingMixIterator(MixIterator[T]):
         return super()._next_turns(int(min(count, stretch.stop - self._turn)))
 
     def _unfinished(self) -> list[CycleIterator[Any]]:
-        """The upstreams that have turns now and have not ended."""
+        """The upstreams that have not ended and have turns now."""
         numbers = self._schedule.stretch(self._turn).upstreams
         having_turns = [self._upstreams[number] for number in numbers]
         return [upstream for upstream in having_turns if upstream.in_first_epoch]
@@ -80,10 +80,10 @@ class CyclingMixIterator(MixIterator[T]):
 
 @final
 class CycleIterator(RepeatIterator[T]):
-    """Motion through an endless repeat in which no epoch may be without items.
+    """Motion through an endless repeat; no epoch may be without items.
 
     Args:
-      upstream: what is repeated.
+      upstream: the stage to repeat.
       epoch: the epoch of the mix.
       waits: whether the second epoch begins only when `begin_again` is called. Until then this
         iterator has no more items than the first epoch.
@@ -95,7 +95,7 @@ class CycleIterator(RepeatIterator[T]):
 
     @property
     def epoch(self) -> int:
-        # The mix is in one epoch, though its inputs may be in several.
+        # The mix is in one epoch, though its inputs may be in several epochs.
         return self._start_epoch
 
     @property
@@ -109,7 +109,7 @@ class CycleIterator(RepeatIterator[T]):
         self._next_epoch()
 
     def _looked_up(self) -> IndexedIterator[T] | None:
-        # Epochs that are looked up as one would hide the end of the first.
+        # Epochs looked up as a single sequence would hide the end of the first epoch.
         return None if self._waits and self.in_first_epoch else super()._looked_up()
 
     def _next_epoch(self) -> bool:

@@ -1,9 +1,9 @@
-"""End all ranks after the same number of steps; their partitions must have known lengths."""
+"""End all ranks after the same number of steps; needs partitions of known length."""
 
-# Invariant: `_left`, the number of steps left, is the same on all ranks, which advance together. It
-# follows from the positions of all partitions. It also tells which item a rank repeats next, so that
-# position is not saved. `_left` is saved only for a rank that resumes from its own state alone
-# (tests/stages/test_partition_uneven.py:
+# Invariant: `_left`, the number of steps left, is the same on all ranks, which advance together.
+# `_left` follows from the positions of all partitions. The next repeated item follows from `_left`,
+# so the position of the repetition is not saved. `_left` is saved only for a rank that resumes from
+# its own state alone (tests/stages/test_partition_uneven.py:
 # test_other_ranks_in_mid_epoch_end_together_and_lose_no_more_than_the_last_ones_drop).
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class EvenIterator(StageIterator[T]):
         self._own: StageIterator[T] = stage.start_own(epoch)
         self._again: StageIterator[T] | None = None
         self._left = stage.steps_after({})
-        # How many steps are left when what is read ends; below 0 if that has more items than there are steps.
+        # Steps left when the current source ends; below 0 if the source has more items than steps.
         self._left_at_end = self._left - stage.own_total()
-        # Whether it follows from the positions of all partitions.
+        # Whether `_left` follows from the positions of all partitions.
         self._knows_all = True
         self._may_repeat = False
 
@@ -84,12 +84,12 @@ class EvenIterator(StageIterator[T]):
         return count
 
     def _end_if_done(self) -> None:
-        """Close after the last step: workers may still have items that no step needs."""
+        """Close after the last step: workers may still hold unneeded items."""
         if not self._left:
             self.close()
 
     def _repeating(self) -> StageIterator[T]:
-        """The rank's items once more, from the one that lets its last item come at the last step."""
+        """The rank's items again, begun so that the last item comes at the last step."""
         total = self._stage.own_total()
         if (missing := self._left - max(self._left_at_end, 0)) > 0:
             raise InvalidArgument(
@@ -112,7 +112,7 @@ class EvenIterator(StageIterator[T]):
                 f"of all {self._stage.count} partitions; join the states of all ranks with merge_states",
                 self._stage,
             )
-        # Which items a rank has repeated follows from the number of steps that were left.
+        # The repeated items of a rank follow from the number of steps left.
         return reached_all(self._stage.upstream) if self._may_repeat else self._own._reached()
 
     def get_state(self) -> State:

@@ -1,4 +1,4 @@
-"""Leave out records of the source, from some item on."""
+"""Leave out records of the source, from a given item on."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class _ExcludeChanges(RunChanges):
         example = first_record(stage.upstream)
         own = {example.known_as: example}
         own |= {value: stage.by_item[first] for first, value in stage.changes}
-        # Of many records that are not ours only the digest is known. They come later than what was read,
-        # or the timelines do not agree.
+        # Of many records from another run only the digest is known. They come later than the items
+        # read, or the timelines do not agree.
         known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
         if stage.by_item[0].may_lack:
             known = {first: each.lenient for first, each in known.items()}
@@ -91,36 +91,37 @@ RECORDS_MAY_CHANGE: Final = _ExcludeChanges(
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Exclude(LookedUp[T], Transform[T]):
-    """All items but those made of some records of the source.
+    """The items that are not made of given records of the source.
 
-    The rest stays in its order. This stage may stand where each item is made of one record: behind a
-    source, a `mix`, `concatenate` or `zip` of sources, a `shuffle` of the whole epoch or of blocks, and stages
-    that make one item of each. Behind `repeat` the records are left out of all epochs. Behind `by_epoch` they are
-    left out of each pipeline that has them.
+    The remaining items keep their order. This stage may stand where each item is made of one
+    record: after a source, a `mix`, `concatenate` or `zip` of sources, a `shuffle` of the whole
+    epoch or of blocks, and stages that make one item of each. After `repeat` the records are left
+    out of all epochs. After `by_epoch` the records are left out of each pipeline with such records.
 
-    It may also stand over a stream: `from_iterable`, compressed files, and remote files without an index. There it
-    stands behind the source, with nothing in between but `prefetch`, and maps that drop nothing and have no
-    state of their own. Maps are not called for what is left out. How many records there are is known only at the
-    end, so numbers beyond it are ignored. The records of `from_iterable` are its items. A compressed file that is
-    damaged still raises, whatever is left out.
+    The stage may also stand over a stream: `from_iterable`, compressed files, and remote files
+    without an index. Over a stream, only `prefetch`, and maps that drop nothing and carry no state,
+    may stand between the source and this stage. Maps are not called for left-out records. The
+    number of records is known only at the end, so numbers beyond the end are ignored. The records
+    of `from_iterable` are its items. A damaged compressed file still raises, whatever is left out.
 
-    State: O(1), the position; over a stream, upstream's state. Random access is kept. Opening an epoch with k
-    left-out records takes O(k log k) and reads nothing: the inverse of the permutation tells where a record comes.
+    State: O(1), the position; over a stream, upstream's state. Random access is kept. Opening an
+    epoch with k left-out records takes O(k log k) and reads nothing: the inverse of the permutation
+    gives the index of a record.
 
     Args:
       upstream: stage with random access, or a stream.
-      records: numbers of records of the source, from 0. Behind inputs with names, as of a `mix`, a dict by
-        name, such as ``{"web": [12, 977]}``. For a source of files it may be a dict by file, such as
-        ``{"a.jsonl": [12]}``; the end of a path suffices. To leave other records out from some item on, a dict by
-        item, such as ``{0: [], 41_000: [12, 977]}``. Its keys count the items of this stage in one epoch. Over a
-        stream that is the first epoch, and in later ones the last entry holds from the beginning. At a
-        resume it must say the same as the saved one of all items that were read; otherwise the error says what to
-        write.
+      records: numbers of records of the source, from 0. After inputs with names, as of a `mix`, a
+        dict by name, such as ``{"web": [12, 977]}``. For a source of files, also a dict by file,
+        such as ``{"a.jsonl": [12]}``; the end of a path suffices. To leave out other records from a
+        later item on, a dict by item, such as ``{0: [], 41_000: [12, 977]}``. The keys count the
+        items of this stage in one epoch. Over a stream the keys hold for the first epoch, and later
+        epochs have the last entry from the start. At a resume the records must equal the saved
+        records for all items already read; otherwise the error shows the right argument.
 
     Raises:
-      InvalidArgument: if the source has no such record, input or file, if no record of it would remain, if
-        none would in a partition that is repeated without end, or if ``upstream`` has items that are not
-        each made of one record.
+      InvalidArgument: if the source has no such record, input or file, if no record of the source
+        would remain, if none would in a partition that is repeated without end, or if ``upstream``
+        has items that are not each made of one record.
       InvalidType: if ``records`` are not integers, or names are not strings.
 
     >>> list(rs.range(6).exclude([1, 4]))
@@ -135,7 +136,7 @@ class Exclude(LookedUp[T], Transform[T]):
     _run_changes = RECORDS_MAY_CHANGE
 
     records: RecordsByItem
-    # From which item on which records are left out: `Records.known_as` of them.
+    # The left-out records (as `Records.known_as`), by the first item after each change.
     changes: Timeline = field(init=False, repr=False, default=())
     # Whether upstream is looked up by index even if nothing is left out.
     looks_up: bool = field(default=False, repr=False)
@@ -160,7 +161,7 @@ class Exclude(LookedUp[T], Transform[T]):
         )
 
     def _check_remaining(self) -> None:
-        """Refuse records that are all of the source; a partition may be left without any."""
+        """Refuse to leave out the whole source; a partition may be left without records."""
         for left_out, records in zip(self._at_first, self.by_item.values(), strict=True):
             if not _is_all(left_out, self.upstream):
                 continue
@@ -173,7 +174,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Behind a repeat the position is one over all epochs, so it depends on their lengths."""
+        """After a repeat the position counts over all epochs, so it depends on their lengths."""
         if not self.changes or not self.upstream.random_access:
             return NOTHING
         repeats = any(kind_of(found) is Repeated for found, _ in walk(self.upstream))
@@ -185,7 +186,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @property
     def by_item(self) -> Mapping[int, Records]:
-        """The records that are left out from each item at which they change."""
+        """The left-out records by the item from which on they are left out."""
         return cast("Mapping[int, Records]", self.records)
 
     @property
@@ -206,14 +207,15 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @derived
     def _at_first(self) -> Sequence[LeftOut]:
-        """What is left out in the first epoch, from each item at which that changes."""
+        """The left-out items in the first epoch, one entry for each key of `by_item`."""
         return self._left_out_in(0)
 
     def stream_in(self, epoch: int) -> Stage[T]:
-        """Upstream, which is a stream, without what is left out of it in ``epoch``."""
+        """Upstream, a stream, without the records left out in ``epoch``."""
         if self.upstream._changes:
             return self._streams(epoch)
-        # One stage for all epochs that leave out the same, as workers are kept by their stage.
+        # One stage for all epochs that leave out the same records, as workers are kept by their
+        # stage.
         return self._streams(min(epoch, len(self.by_item) - 1, 1))
 
     @derived
@@ -221,7 +223,7 @@ class Exclude(LookedUp[T], Transform[T]):
         return lru_cache(KEPT_EPOCHS)(self._stream_without)
 
     def _stream_without(self, epoch: int) -> Stage[T]:
-        # Items are counted in the first epoch, so a later one has what is left out at last.
+        # Items are counted in the first epoch, so a later epoch has the last records throughout.
         records = {0: self.by_item[max(self.by_item)]} if epoch else self.by_item
         found: Stage[T] | None = stream_without(self.upstream, epoch, records)
         if found is None:
@@ -253,18 +255,18 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @derived
     def remaining_in(self) -> Callable[[int], Remaining]:
-        """What remains of upstream's items in an epoch; kept for the last epochs."""
+        """Upstream's remaining items in an epoch; cached for the last epochs."""
         return lru_cache(KEPT_EPOCHS)(self._computed_in)
 
     def _computed_in(self, epoch: int) -> Remaining:
-        # Only when an item is asked for: who has come to the end may have begun another epoch.
+        # Only when an item is asked for: a finished iterator may have begun another epoch.
         if epoch and self._first_epoch_only:
             raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         left_out = self._left_out_in(epoch) if epoch else self._at_first
         return Remaining(known_length(self.upstream), list(self.by_item), left_out)
 
     def _in_epoch(self, epoch: int) -> Stage[Any]:
-        # That each record is one of some epoch was seen when this was made.
+        # Each record was already checked to be in some epoch when this stage was made.
         return replace(
             self,
             upstream=in_epoch(self.upstream, epoch),
@@ -276,13 +278,14 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     """The records to `exclude`, from a file.
 
     Args:
-      path: of a file with a list of numbers, or with a dict of such lists, by item or by name, such as
-        ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and ``resumable amend`` print it. If all keys
-        are digits, they are items; so put names that are digits below an item, as in ``{"0": {"2024": [12]}}``.
+      path: of a file with a list of numbers, or with a dict of lists, by item or by name, such as
+        ``{"0": [], "41000": {"web": [12, 977]}}``: as JSON, or as errors and ``resumable amend``
+        print it. If all keys are digits, the keys are items; so put names of digits below an item,
+        as in ``{"0": {"2024": [12]}}``.
 
     Raises:
-      InvalidArgument: if it holds neither, naming the file.
-      OSError: if it cannot be read.
+      InvalidArgument: if the file holds neither; the error names the file.
+      OSError: if the file cannot be read.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -302,11 +305,11 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
 
 
 def exclusions_in(path: str | Path) -> Any:
-    """The value in the file at ``path``, which is JSON or a literal of Python.
+    """The value in the file at ``path``: JSON or a Python literal.
 
     Raises:
-      InvalidArgument: if it is neither, naming the file.
-      OSError: if it cannot be read.
+      InvalidArgument: if the file holds neither; the error names the file.
+      OSError: if the file cannot be read.
     """
     text = Path(path).read_text(encoding="utf-8")
     try:
@@ -326,7 +329,7 @@ def _no_exclusions(path: str | Path, reason: object) -> InvalidArgument:
 
 
 def is_by_item(records: Any) -> bool:
-    """Whether ``records``, of a file, have the items from which on they are left out as keys."""
+    """Whether the keys of ``records``, read from a file, are item numbers."""
     return (
         isinstance(records, dict)
         and bool(records)
@@ -337,12 +340,12 @@ def is_by_item(records: Any) -> bool:
 
 
 def _is_all(left_out: LeftOut, stage: Stage[Any]) -> bool:
-    """Whether ``left_out`` are all items of ``stage``, which has some."""
+    """Whether ``stage`` has items and ``left_out`` has all."""
     return 0 < known_length(stage) < math.inf and left_out.total == known_length(stage)
 
 
 class _NothingLeftOut(ThroughIterator[T]):
-    """Motion of upstream, so that records can be left out of a run that was begun without this stage."""
+    """Motion of upstream; a run begun without this stage may leave out records later."""
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
         super().__init__(stage, epoch)
@@ -353,7 +356,7 @@ class _NothingLeftOut(ThroughIterator[T]):
         if looks_up(upstream) or not isinstance(state, dict) or state.keys() != {"position"}:
             self._upstream.set_state(state)
             return
-        # It was saved where something was to be left out later.
+        # Saved by a pipeline with records to leave out later.
         position = unpack_position(self._stage, state["position"], upstream.length)
         started = upstream.start(self._start_epoch)
         started.skip(position)
@@ -366,7 +369,7 @@ class _ExcludeIterator(IndexedIterator[T]):
 
     def set_state(self, state: State) -> None:
         if not isinstance(state, dict) or state.keys() != {"position"}:
-            # It is upstream's, from before something was left out.
+            # Upstream's state, from before records were left out.
             with closing(self._stage.upstream.start(self._epoch)) as before:
                 before.set_state(state)
                 if before._items_delivered is None:
@@ -392,7 +395,7 @@ class _StreamIterator(ThroughIterator[T]):
         try:
             self._upstream.set_state(state)
         except StateMismatch as error:
-            # It names a copy of a stage, which users do not know.
+            # The error names a copy of a stage; users know only the stage.
             for (copy, _), (stage, _) in zip(
                 walk(self._remaining), walk(self._stage.upstream), strict=False
             ):
@@ -406,7 +409,7 @@ class _StreamIterator(ThroughIterator[T]):
 
 
 def first_record(stage: Stage[Any]) -> Records:
-    """The first record of a source of ``stage``, if it has any, to try whether records can be left out."""
+    """The first record of a source of ``stage``, if any, to try whether records can be left out."""
     if isinstance(stage, Mix) and stage.names:
         inner = first_record(stage.inputs[0])
         return Records(named={stage.names[0]: inner}, may_lack=True)
@@ -414,7 +417,7 @@ def first_record(stage: Stage[Any]) -> Records:
 
 
 def _records_by_item(given: Any) -> dict[int, Records]:
-    """The records that are left out from each item at which they change."""
+    """The left-out records by the item from which on they are left out."""
     by_item = isinstance(given, Mapping) and not any(isinstance(key, str) for key in given)
     found = {0: Records.NONE}
     parts = {

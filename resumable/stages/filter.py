@@ -34,12 +34,12 @@ from ..shadows.traced import AsksTraced, calling
 T = TypeVar("T")
 
 MOST_DROPPED: Final = 100_000
-"""A warning comes if so many items of an epoch are dropped before one is passed on."""
+"""A warning comes if this many items of an epoch are dropped before the first is passed on."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPredicate(FunctionVersion[T], CallsFunction[T]):
-    """A stage that decides by the result of ``predicate`` which items it delivers."""
+    """A stage that delivers items by the result of ``predicate``."""
 
     calls: ClassVar[str] = "predicate"
 
@@ -54,15 +54,15 @@ class ByPredicate(FunctionVersion[T], CallsFunction[T]):
 class Filter(ByPredicate[T]):
     """The items for which ``predicate`` is true.
 
-    State: upstream's, and the predicate's own if it carries one. No random access: only calling
-    ``predicate`` tells which items remain. If it refuses the first 100,000 items of an epoch, or
-    the first 100,000 after a resume, one `RuntimeWarning` says so.
+    State: upstream's, and the predicate's if the predicate carries state. No random access: the
+    remaining items are known only by calling ``predicate``. If the predicate refuses the first
+    100,000 items of an epoch, or the first 100,000 after a resume, one `RuntimeWarning` is issued.
 
     Args:
       upstream: stage whose items are tested.
-      predicate: called with one item.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      predicate: called with an item.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.
@@ -85,10 +85,10 @@ class Filter(ByPredicate[T]):
 class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
     _stage: Filter[T]
 
-    # Items dropped before the first one passed on; below 0 after that one, and after the warning.
+    # Items dropped before the first passed item; below 0 afterwards, and after the warning.
     _dropped = 0
-    # Of the first `_read` items that the last `pull` read, the numbers of the ones passed on. `_tested` has
-    # what the predicate returned for the items after these.
+    # The numbers of the passed items among the first `_read` items of the last `pull`. `_tested`
+    # has the results of the predicate for the items after the first `_read`.
     _read = 1
     _passed: Sequence[int] = (0,)
     _tested: Sequence[list[object]] = ()
@@ -109,7 +109,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
                 self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
             if 8 * len(rows) < len(items):
-                # Any number of items may be dropped, so nothing is kept of these.
+                # Any number of items may be dropped, so nothing of the block is kept.
                 self._count_tested()
                 tested.clear()
                 if not rows and len(kept) > 1:
@@ -141,7 +141,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
         return self._upstream.items().through(lambda items: chain(self._first(items), kept(items)))
 
     def _first(self, items: Iterator[T]) -> Iterator[T]:
-        """The first of ``items`` that is passed on, if there is one."""
+        """The first of ``items`` that passes, if any."""
         predicate = self._stage.predicate
         for item in items:
             try:
@@ -155,7 +155,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
                 return
 
     def _note(self, tested: int, *, passed: bool) -> None:
-        """Count the items dropped before the first one passed on; warn if there are too many."""
+        """Count the items dropped before the first passed item; warn if too many."""
         self._dropped = -1 if passed else self._dropped + tested
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1

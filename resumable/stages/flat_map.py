@@ -27,26 +27,27 @@ T = TypeVar("T")
 class FlatMap(FansOut[T], FunctionVersion[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
-    State: O(1), upstream's state before the current item, and an offset. A resume reads that
-    item again, calls ``fn`` with it, and skips what was handed out. Skipping costs nothing if
-    ``fn`` returns a random-access pipeline. In another pipeline it is done by ``iterator.skip``,
-    which calls no map for the items it skips.
+    State: O(1), upstream's state before the current item, and an offset. A resume reads the current
+    item again, calls ``fn`` with it, and skips the outputs already handed out. Skipping costs
+    nothing if ``fn`` returns a random-access pipeline. In another pipeline `iterator.skip` passes
+    over the outputs without calling maps for them.
 
-    With ``size``, random access is kept: item i is one of those of upstream's item i // size. It is had by
-    calling ``fn`` with that item. The state is the same with and without it.
+    With ``size``, random access is kept: item i is made by calling ``fn`` with upstream's item i //
+    size. The state is the same with and without ``size``.
 
     Args:
       upstream: stage whose items are expanded.
-      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
-      size: how many items ``fn`` returns for each, at least 1; None if that differs, or is not known.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn: called with an item; returns an iterable or a pipeline, with the same items in every run.
+      size: number of items that ``fn`` returns for each item, at least 1; None if the number varies
+        or is unknown.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
-      InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.
-      InvalidArgument: if ``fn`` carries state of its own, or ``size`` is less than 1 or makes more than 2**62
+      InvalidType: if ``fn`` cannot be called; while iterating, if ``fn`` returns no iterable.
+      InvalidArgument: if ``fn`` carries state, or ``size`` is less than 1 or makes more than 2**62
         items.
-      MalformedItem: while iterating, if ``fn`` returns other than ``size`` items.
+      MalformedItem: while iterating, if ``fn`` returns more or fewer than ``size`` items.
 
     >>> list(rs.from_sequence(["a b", "c"]).flat_map(str.split))
     ['a', 'b', 'c']
@@ -81,7 +82,7 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
         return partial(self._made, size, epoch)
 
     def _made(self, size: int, epoch: int, item: Any) -> list[T]:
-        """The items of ``fn(item)``, of which there are ``size``."""
+        """The ``size`` items of ``fn(item)``."""
         expansion = expand(self.fn(item), epoch, 0, self)
         items = iter(items_of(expansion))
         try:

@@ -1,8 +1,8 @@
-"""Give each item its place in the order that all ranks share."""
+"""Give each item its place in the global order shared by all ranks."""
 
-# After `shard`, item n of rank i of r has the place n * r + i in the shared order. After stages that
-# drop, add or group items, these numbers are no places in that order any more. They still differ from
-# rank to rank, as random numbers need.
+# After `shard`, item n of rank i of r has the place n * r + i in the global order. After stages
+# that drop, add or group items, these numbers are no longer places in the global order. They still
+# differ from rank to rank, as random numbers need.
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ Placed: TypeAlias = tuple[int, int, Any]
 
 
 def deal_of(stage: Stage[Any]) -> Deal:
-    """How the items of ``stage`` were dealt out; with several inputs, the deal to most ranks."""
+    """How the items of ``stage`` were dealt out; of several inputs, the deal to most ranks."""
     return stage._deal
 
 
 def differs_by_rank(stage: Stage[Any]) -> bool:
-    """Whether ranks to which the items of ``stage`` are dealt out have states of their own."""
+    """Whether the state differs from rank to rank when the items of ``stage`` are dealt out."""
     return has_partitions(stage) or holds_items_of_rank(stage)
 
 
 def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:
-    """The same pipeline as another ``rank`` of ``ranks`` has it; ``stage`` itself if it deals nothing out.
+    """The pipeline for another ``rank`` of ``ranks``; ``stage`` itself if it deals nothing out.
 
-    None if it deals out what was dealt out before, to another number of ranks in all.
+    None if ``stage`` deals out items that were dealt out before, to another number of ranks in all.
 
     Raises:
-      InvalidArgument: if its items cannot be dealt to as many.
+      InvalidArgument: if the items cannot be dealt to ``ranks`` ranks.
     """
     if isinstance(stage, Partition):
         return replace(stage, index=rank, ranks=ranks)
@@ -126,7 +126,7 @@ class Places(Transform[Placed]):
 
     @derived
     def total(self) -> int | None:
-        """The place after the last item; None if it is unknown, or upstream is endless."""
+        """The place after the last item; None if the end is unknown, or upstream is endless."""
         order = dealt_order(self.upstream)
         length, ranks = (self.length, self.deal.ranks) if order is None else (order.length, 1)
         return None if length is None or length == math.inf else int(length) * ranks
@@ -136,11 +136,11 @@ class Places(Transform[Placed]):
 
 
 class _PlacesIterator(CountingIterator[Placed]):
-    """Motion of `Places`. Its position is the place after the items that all ranks handed out.
+    """Motion of `Places`. The position is the place after the items handed out by all ranks.
 
-    The n-th item from here on has the place position + n * ranks + rank, with n from 0. At the end
-    the position is the same on every rank, though a short last round gives some of them one item
-    less.
+    The n-th item from here on, with n from 0, has the place position + n * ranks + rank. At the end
+    the position is the same on every rank, though some ranks get one item less from a short last
+    round.
     """
 
     _stage: Places
@@ -190,12 +190,12 @@ class _PlacesIterator(CountingIterator[Placed]):
         self._ended = passed < asked
 
     def _within(self, position: int) -> int:
-        """``position``, or the end if a short last round would go beyond it."""
+        """``position``, or the end if a short last round would go beyond the end."""
         total = self._stage.total
         return position if total is None else min(position, total)
 
     def _limit(self) -> int:
-        # The items of all ranks are counted, so there are more of them than of a pipeline.
+        # The items of all ranks are counted, so the count may exceed the limit of one pipeline.
         total = self._stage.total
         return LARGEST_COUNT if total is None else total
 

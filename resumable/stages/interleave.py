@@ -42,16 +42,16 @@ NO_TURNS: Indices = np.empty(0, np.int64)
 class Interleave(Combine[T]):
     """``block_length`` items of each upstream in turn, until all have ended.
 
-    State: the upstreams', whose turn it is, and how far into the turn. A resume re-reads what the
-    upstreams re-read.
+    State: the upstreams' states, the turn, and the position in the turn. A resume re-reads only as
+    much as the upstreams do.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
       block_length: consecutive items in a turn, at least 1.
 
     Raises:
-      InvalidArgument: if there is no upstream, or ``block_length`` is less than 1.
-      InvalidType: if one is not a pipeline, a name of the dict is not a string, or
+      InvalidArgument: without upstreams, or if ``block_length`` is less than 1.
+      InvalidType: if an upstream is not a pipeline, a name of the dict is not a string, or
         ``block_length`` is not an integer.
 
     >>> list(rs.interleave(rs.range(3), rs.range(7, 9)))
@@ -84,10 +84,11 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._turn = 0
         self._within = 0  # items of the current turn
-        # The place in its turn of each item that was planned last.
+        # The place within its turn of each item of the last plan.
         self._planned = NO_TURNS
-        # What `blocks` has computed ahead: the upstream of each item, and the place in its turn.
-        # The upstreams have not moved past the first `_handed_out` items, which were handed out.
+        # The items that `blocks` has computed ahead: the upstream of each, and its place within the
+        # turn. The first `_handed_out` items were handed out; the upstreams have not moved past
+        # them.
         self._ahead = NO_TURNS, NO_TURNS
         self._handed_out = 0
 
@@ -140,7 +141,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         super()._stop()
 
     def _place(self) -> tuple[int, int, list[int]]:
-        """Whose turn it is, how far into it, and the items of each upstream that were handed out."""
+        """The turn, the place within it, and how many items of each upstream were handed out."""
         last, (numbers, within) = self._handed_out - 1, self._ahead
         passed = np.bincount(numbers[: last + 1], minlength=len(self._upstreams))
         return *self._place_behind(int(numbers[last]), int(within[last])), passed.tolist()
@@ -152,7 +153,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         return numbers
 
     def _place_after(self, count: int) -> tuple[int, int]:
-        """The turn and the place in it after ``count`` of the planned ones."""
+        """The turn and the place within it after ``count`` of the planned items."""
         if not count:
             return self._turn, self._within
         return self._place_behind(self._numbers[count - 1], int(self._planned[count - 1]))
@@ -178,9 +179,9 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         return not all(self._ended)
 
     def _turns(self, count: int) -> tuple[Indices, Indices]:
-        """The upstream of each of the next ``count`` items, and the item's place in the turn.
+        """The upstream of each of the next ``count`` items, and the item's place within the turn.
 
-        An upstream that ends meanwhile delivers fewer; the turns of the others do not change.
+        An upstream that ends meanwhile delivers fewer; the turns of other upstreams do not change.
         """
         if True not in self._ended:
             return self._turns_among(len(self._ended), self._turn, self._within, count)
@@ -193,7 +194,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
     def _turns_among(
         self, inputs: int, first: int, within: int, count: int
     ) -> tuple[Indices, Indices]:
-        """Whose turn it is among so many ``inputs``, from place ``within`` of the turn of ``first`` on; and the places."""
+        """As `_turns`, among ``inputs`` upstreams, from place ``within`` in turn ``first``."""
         length = self._stage.block_length
         turns = np.arange(first * length + within, first * length + within + count)
         if length == 1:

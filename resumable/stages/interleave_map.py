@@ -1,4 +1,4 @@
-"""Expand several items at once and take turns between them."""
+"""Expand several items at once and take turns between the expansions."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ class InterleaveMap(FunctionVersion[T]):
     """Open ``cycle_length`` items through ``fn`` and take ``block_length`` items of each in turn.
 
     As in `tf.data.Dataset.interleave`, an expansion that ends frees its place. At the next turn of
-    that place, the next item of upstream takes it.
+    the place, upstream's next item takes it.
 
-    State: O(cycle_length): for each open item, upstream's state before it and the position in
-    its expansion. A resume reads the open items again, calls ``fn`` with each, and skips what
-    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost). While it
-    does so, upstream computes no items ahead.
+    State: O(cycle_length): for each open item, upstream's state before the item and the position in
+    its expansion. A resume reads the open items again, calls ``fn`` with each, and skips the
+    outputs already handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost).
+    Meanwhile upstream computes no items ahead.
 
     Args:
       upstream: stage whose items are expanded.
-      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
+      fn: called with an item; returns an iterable or a pipeline, with the same items in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items in a turn, at least 1.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
-      InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
+      InvalidArgument: if a number is out of range, or ``fn`` carries state.
       InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no
         iterable.
 
@@ -116,7 +116,7 @@ class InterleaveMap(FunctionVersion[T]):
 
 
 class _OpenExpansion:
-    """One open expansion: upstream's state before its item, and the position in it."""
+    """One open expansion: upstream's state before the item, and the position in the expansion."""
 
     def __init__(
         self, before: DeferredState, expansion: Iterator[Any], offset: int, exact: bool
@@ -124,7 +124,7 @@ class _OpenExpansion:
         self.before = before
         self.offset = offset
         self._expansion = expansion
-        # Whether the expansion is a pipeline, whose own state is saved so that nothing is skipped.
+        # Whether the expansion is a pipeline, whose state is saved so that nothing is skipped.
         self._exact = exact
         self.items = items_of(expansion)
 
@@ -140,7 +140,7 @@ class _OpenExpansion:
 
 
 def _closed_place(upstream: State) -> State:
-    """The state of a place without an expansion, in the shape of the others."""
+    """The state of a place without an expansion, in the shape of an open place."""
     return {"open": False, "offset": 0, "inner": b"", "upstream": upstream}
 
 
@@ -214,7 +214,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._ended = unpack_flag(stage, "ended", ended)
         self._turn = unpack_count(stage, "turn", turn, stage.cycle_length - 1)
         self._taken = unpack_count(stage, "taken", taken, stage.block_length - 1)
-        # Else it is of version 1, or the states of upstream differ in their keys.
+        # Otherwise the state has version 1, or the states of upstream differ in their keys.
         if isinstance(places, dict) and "open" in places:
             with suppress(StateMismatch):
                 places = as_rows(places, stage.cycle_length)
@@ -227,12 +227,12 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._saved = [self._checked(place, upstream, closed) for place in places]
 
     def _checked(self, place: Any, upstream: State, closed: bytes) -> State:
-        """A copy of a saved place. In version 1 a closed place is None, an open one has no flag.
+        """A copy of a saved place. In version 1 a closed place is None, an open place has no flag.
 
         Args:
-          place: as it was saved.
+          place: the saved value, unchecked.
           upstream: upstream's state in a closed place.
-          closed: the same, serialised.
+          closed: ``upstream``, serialised.
         """
         stage = self._stage
         if place is None:
@@ -260,7 +260,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         super().close()
 
     def _open(self, upstream: Iterator[Any]) -> _OpenExpansion | None:
-        """The expansion of the next item, if there is one."""
+        """The expansion of the next item, if any."""
         if self._ended:
             return None
         before = state_deferrer(self._upstream)()
@@ -298,7 +298,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 self._stage,
             ) from None
         except StateMismatch as error:
-            # Errors name the stages of the pipeline, not their copies.
+            # Errors name the stages of the pipeline, not copies.
             for copy, stage in zip(_stages(read), _stages(self._stage.upstream), strict=True):
                 if copy is error.stage:
                     error.stage = stage
@@ -317,11 +317,11 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
 
 
 def _read_singly(stage: Stage[T]) -> Stage[T]:
-    """``stage`` without what it computes ahead, so that a single item costs little more than itself.
+    """``stage`` without computing ahead, so that a single item costs little more than itself.
 
     Workers stay if one item needs many of their results, as a batch does.
     """
-    # What a cache keeps belongs to it, so neither it nor what it reads is copied.
+    # A cache keeps its items for itself alone, so neither the cache nor its upstream is copied.
     stages = list(takewhile(lambda found: not isinstance(found, Cache), _stages(stage)))
     last = len(list(takewhile(one_by_one, stages)))
     tuning = {
@@ -332,12 +332,12 @@ def _read_singly(stage: Stage[T]) -> Stage[T]:
     }
     try:
         return tuned(stage, tuning)
-    except InvalidArgument:  # a stage of the user's that cannot be copied
+    except InvalidArgument:  # a stage of the user that cannot be copied
         return stage
 
 
 def _needs_workers(stage: Stage[Any]) -> bool:
-    """Whether its function may be unable to run in this process, or might end it."""
+    """Whether the function of ``stage`` may be unable to run in this process, or might end it."""
     executor = getattr(stage, "executor", "thread")
     if not isinstance(executor, str):
         return True

@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDropItems[T]):
-    """A stage that calls a function with each item of `read`, in workers if there are any.
+    """A stage that calls a function with each item of `read`, in workers if given.
 
-    It has the arguments of `Map`.
+    The arguments are as in `Map`.
     """
 
     identity: ClassVar[IdentityFields] = {**FunctionVersion.identity, "on_error": ALWAYS}
@@ -85,17 +85,17 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     @property
     def read(self) -> Stage[Any]:
-        """The stage whose items `called` gets: upstream, or one that a subclass puts after it."""
+        """The stage whose items `called` gets: upstream, or a stage that a subclass adds."""
         return self.upstream
 
     @property
     def called(self) -> Callable[[Any], T]:
-        """The function that gets each item of `read`: ``fn``, or a subclass's wrapper of it."""
+        """The function called with each item of `read`: ``fn``, or a subclass's wrapper."""
         return self.fn
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
-        """Without ``on_skip``, which is only told of items, and an executor."""
+        """Without an executor, and without ``on_skip``: it only receives reports."""
         found = dict(super().user_functions)
         for name in ("on_skip", "executor"):
             found.pop(name, None)
@@ -112,7 +112,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks stay in step unless items may be dropped, since the state counts those too."""
+        """Ranks stay in step unless items may be dropped: the state counts dropped items too."""
         return PARTS | RANK if self.drops else NOTHING
 
     def relation(self, epoch: int) -> Relation:
@@ -142,7 +142,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsPerItem(CallsInWorkers[T]):
-    """A stage that makes one item of each item of upstream, unless it may drop some."""
+    """A stage with one item for each of upstream's, unless items may be dropped."""
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if not (inputs.paired or self.drops or self.carries_state or self._needs_pairs):
@@ -152,76 +152,76 @@ class CallsPerItem(CallsInWorkers[T]):
 
     @property
     def _needs_pairs(self) -> bool:
-        """Whether its shadow must have items too, for another reason than those above."""
+        """Whether the shadow needs items too, for another reason than the checks above."""
         return False
 
     @property
     def alone(self) -> bool:  # type: ignore[override]
-        """A map that may drop items counts the items it has tried."""
+        """A map that may drop items counts all items tried."""
         return not self.drops
 
 
-# When a worker dies for the second time during some work, that work is tried item by item, with nothing else
-# in work. So the item that ends its worker is found after about three starts of processes. An executor that
-# replaces its workers tells of a death by a future that fails with `BrokenExecutor`, or with Dask's own error.
+# When a worker dies for the second time during the same work, the work is tried item by item, with
+# nothing else in progress. So the fatal item is found after about three starts of processes. An
+# executor with replacement workers reports a death by a future that fails with `BrokenExecutor`, or
+# with Dask's own error.
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(CallsPerItem[T]):
     """The result of ``fn`` for every item.
 
-    A function may carry state of its own (``get_state/set_state``,
-    ``state_dict/load_state_dict`` or ``getstate/setstate``), which is saved and restored. Such a
-    function belongs to one running iterator at a time. Epoch 0 begins with the function as it
-    was when the pipeline was built. Later epochs go on with the function as it is.
+    A function may carry state (``get_state/set_state``, ``state_dict/load_state_dict`` or
+    ``getstate/setstate``), saved and restored with the pipeline. The function then belongs to one
+    running iterator at a time. Epoch 0 begins with the function in its state at the time the
+    pipeline was built. Later epochs continue with the function's current state.
 
-    State: upstream's, and what the function carries. If items may be dropped, also the numbers of
-    items tried and dropped. Random access is kept unless items may be dropped or the function
-    carries state.
+    State: upstream's and the function's. If items may be dropped, also the numbers of items tried
+    and dropped. Random access is kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
-      fn: called with one item; must return a new object each time, since several results may be
+      fn: called with an item; must return a new object each time, since several results may be
         waiting.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order. Random
-        access ignores them: ``pipeline[i]`` calls ``fn`` in the calling thread.
-        Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
-        out. May differ between save and resume, as may ``executor``.
-      executor: where the workers are. ``"process"`` suits functions that compute in Python,
-        including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all others. It may
-        also be a `concurrent.futures.Executor`, such as Dask's `client.get_executor()`, which is
-        not shut down, and whose workers must have this library. Processes and such executors take
-        items in chunks of about ten milliseconds, and of about 8 MB at most. Processes end with the
-        epoch, or with the last epoch of a `repeat`. They map the file of a `numpy.memmap` that
-        ``fn`` refers to, instead of copying it. They write to that file if it was opened for
-        writing. It is copied if it was opened with mode ``"c"``, or was renamed or replaced since.
-      on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
-        item again; ``"skip"`` drops the item and counts it. The same items must then fail in every run:
-        stages behind it that read items again on a resume, such as ``flat_map``, ``window``, ``pack`` and
-        ``shuffle(window=n)``, would otherwise lose or repeat items, and do not notice.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none. Results come in order. Random
+        access ignores workers: ``pipeline[i]`` calls ``fn`` in the calling thread. Up to twice as
+        many calls, or chunks of calls, run ahead of the last result handed out. May differ between
+        save and resume, as may ``executor``.
+      executor: where the workers run. ``"process"`` suits functions that compute in Python,
+        including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all other functions.
+        A `concurrent.futures.Executor` works too, such as Dask's `client.get_executor()`; the
+        executor is not shut down, and its workers must have this library. Processes and executors
+        take items in chunks of about ten milliseconds, and of about 8 MB at most. Processes end
+        with the epoch, or with the last epoch of a `repeat`. If ``fn`` refers to a `numpy.memmap`,
+        processes map the file without a copy, and write to a file opened for writing. A file opened
+        with mode ``"c"``, or renamed or replaced since, is copied.
+      on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same item
+        again; ``"skip"`` drops and counts the item. The same items must then fail in every run:
+        later stages that read items again on a resume, such as ``flat_map``, ``window``, ``pack``
+        and ``shuffle(window=n)``, would otherwise lose or repeat items unnoticed.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
-        and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a
-        third argument without a default. ``number`` counts from 0. It is the item's number in the
-        source if there is one source, all stages before the map have random access, and none is a
-        `prefetch`. Otherwise it is the number in upstream's epoch, counted on over resumes. Use
-        ``item`` to identify the item in every case. ``error`` is the exception. An item that is
-        drawn again after an error, an interrupt or a resume is reported again.
+        and by the thread that iterates the map; as ``on_skip(number, error, item)`` if the function
+        has a third argument without a default. ``number`` counts from 0. It is the item's number in
+        the source if the pipeline has one source, all stages before the map have random access, and
+        none is a `prefetch`. Otherwise it is the number in upstream's epoch, counted on over
+        resumes. Use ``item`` to identify the item in every case. ``error`` is the exception. An
+        item drawn again after an error, an interrupt or a resume is reported again.
 
-    When a worker process dies, new processes try its work again, and the loop notices nothing. An item
-    that ends its worker each time raises `WorkerError` with its number; with ``"skip"`` it is dropped.
-    The same holds for an executor that replaces its dead workers, as those of Dask and Ray do. If an
-    executor stays broken, `WorkerError` names the first item not handed out.
+    When a worker process dies, new processes repeat the work, and the loop notices nothing. An item
+    that ends every worker raises `WorkerError` with the number of the item; with ``"skip"`` the
+    item is dropped. The same holds for an executor that replaces dead workers, as Dask and Ray do.
+    If an executor stays broken, `WorkerError` names the first item not handed out.
 
     Raises:
       InvalidType: if ``fn`` or ``on_skip`` cannot be called, ``workers`` is not an integer, or
         ``executor`` is no executor.
       MissingDependency: for processes without the extra ``parallel``.
-      WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
-        broken. The next call tries the same item again.
+      WorkerError: while iterating, if an item ends the worker, or a passed executor is broken. The
+        next call tries the same item again.
       InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, if
         ``on_error`` is another word, if ``on_skip`` is given without ``"skip"``, if workers would
-        call a function with state, or if processes would call one that cannot be pickled.
+        call a function with state, or if processes would call an unpicklable function.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]
@@ -232,7 +232,7 @@ class Map(CallsPerItem[T]):
 
 class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
     _stage: CallsInWorkers[T]
-    _items_held = 0  # also where it maps the groups of a stage that holds some
+    _items_held = 0  # also where it maps the groups of a stage that holds items
 
     def pull(self, count: int) -> Block:
         return map_items(self._stage.called, block_items(self._upstream.pull(count)), self)
@@ -255,7 +255,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
 
 
 class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped[T]):
-    """Drops the items for which the function raises."""
+    """Drops an item if the function raises."""
 
     _stage: CallsInWorkers[T]
     _items_held = 0
@@ -263,7 +263,7 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
     def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
         self._tally = Tally(stage.skip_listener, by_index=stage.upstream.random_access)
-        self._read = 0  # the number of the item that a `pull` of upstream would give
+        self._read = 0  # the number of the item that the next `pull` of upstream would return
 
     def pull(self, count: int) -> Block:
         self.one_by_one = False
@@ -292,7 +292,7 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
                 yield result
 
     def _origin_of_last(self) -> SourceItem | None:
-        """The origin of the item that was counted last."""
+        """The origin of the last counted item."""
         return self._upstream.origin(max(self._read - self._tally.number + 1, 1))
 
     def origin(self, back: int) -> SourceItem | None:
@@ -301,7 +301,7 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
 
     @property
     def number(self) -> int | None:
-        """The next item's number in upstream's epoch, if it is known."""
+        """The next item's number in upstream's epoch, if known."""
         return self._tally.known_number
 
     @property

@@ -41,35 +41,36 @@ from .map import CallsInWorkers
 class MapBatches(CallsInWorkers[Any]):
     """The items of ``fn(batch)`` for every group of ``batch_size`` consecutive items.
 
-    ``fn`` may return more items than it was given, fewer, or none. The last group of an epoch may be
-    shorter.
+    ``fn`` may return more items than the group has, fewer, or none. The last group of an epoch may
+    be shorter.
 
     A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
-    after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
-    the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
-    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
-    by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
-    this. Columns need no Python object per item, and ``fn`` may return columns too.
+    after stages that only choose, reorder, keep or join items. Columns are an array whose rows are
+    the items, shape (n, ...), or a dict or tuple of arrays of this kind, with the dtypes of the
+    source. Rows of `pack`, and of tables of only numbers and text, come as columns stacked as by
+    `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change the
+    kind of a batch. Columns need no Python object per item, and ``fn`` may return columns too.
 
-    State: O(1), upstream's from before the group it is inside, the number of that group, and an
-    offset. A resume reads that group again and calls ``fn`` with it.
+    State: O(1), upstream's from before the current group, the number of the group, and an offset. A
+    resume reads the group again and calls ``fn`` again.
 
     Args:
       upstream: stage whose items are grouped.
-      fn: called with a batch; returns an iterable of items, or columns: an array, or a dict or tuple
-        of arrays of one length. It must return the same in every run, and carry no state of its own.
+      fn: called with a batch; returns an iterable of items, or columns: an array, or a dict or
+        tuple of arrays of one length. The result must be the same in every run, and ``fn`` must
+        carry no state.
       batch_size: items in a group, at least 1.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
-      on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The same
-        groups must then fail in every run: a resume calls ``fn`` again for the groups dropped just before
-        the one it is inside, and takes what it gets for that one.
+      on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group. The
+        same groups must then fail in every run: a resume calls ``fn`` again for the groups dropped
+        just before the current group, and takes the first result as the current group's.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each group dropped.
 
     Raises:
-      InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.
+      InvalidType: if ``fn`` cannot be called; while iterating, if ``fn`` returns no iterable.
       InvalidArgument: if ``batch_size`` is less than 1, if ``fn`` carries state, and where `Map`
         raises it.
       MalformedItem: while iterating, if the columns that ``fn`` returns differ in length.
@@ -120,7 +121,7 @@ class MapBatches(CallsInWorkers[Any]):
 
 @final
 class _Expanded(StandIn[Callable[[Any], Iterable[Any]]]):
-    """Calls a function with a batch, and makes a block of what it returns; it is sent to workers."""
+    """Calls a function with a batch, and makes a block of the result; sent to workers."""
 
     def __call__(self, batch: Block) -> Block:
         return _as_block(self.fn(batch))
@@ -128,7 +129,7 @@ class _Expanded(StandIn[Callable[[Any], Iterable[Any]]]):
 
 @final
 class _MapsGroup(StandIn[Callable[[Any], Iterable[Any]]]):
-    """Calls a function with the items of a group; each of its results may be made of any of them."""
+    """Calls a function with the items of a group; each result may be made of any of the items."""
 
     def __init__(
         self, fn: Callable[[Any], Iterable[Any]], layout: Callable[[Block], Block]
@@ -145,7 +146,7 @@ class _MapsGroup(StandIn[Callable[[Any], Iterable[Any]]]):
 
 
 def _as_block(made: Any) -> Block:
-    """The block of items that a function returned."""
+    """The returned items of a function, as a block."""
     fields = made.values() if isinstance(made, Mapping) else made if isinstance(made, tuple) else ()
     if fields and all(isinstance(field, np.ndarray) and field.ndim for field in fields):
         lengths = sorted({len(field) for field in fields})

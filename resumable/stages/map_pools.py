@@ -1,10 +1,10 @@
 """One pool of processes for each map in the function of a partition, for all partitions of a rank."""
 
-# Such a map has an iterator in each partition. Each of them gets a `PoolShare`, through which its chunks go to
-# the one pool of the map. The pool belongs to the `MapPools`, which the iterator of the partitions has.
+# A map has an iterator in each partition. Each iterator gets a `PoolShare`, for sending chunks to
+# the single pool of the map. The pool belongs to the `MapPools` of the iterator of the partitions.
 #
-# A process that dies takes the chunks of all partitions with it. So a chunk that has to be tried alone goes to a
-# pool of its own, of one process: a death there belongs to its item.
+# A dying process takes the chunks of all partitions with it. So a chunk to be tried alone goes to a
+# separate pool of one process: the item of this chunk causes any death there.
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .map import CallsInWorkers
 from .part import down_to_parts
 
 MOST_WINDOWS: Final = 8
-"""Most partitions whose windows get memory that is shared with the processes of a pool."""
+"""Most partitions whose windows get memory shared with the processes of a pool."""
 
 
 def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
-    """The maps in the pipeline of a partition that start processes."""
+    """The maps with processes in the pipeline of a partition."""
     for found in down_to_parts(stage):
         if isinstance(found, CallsInWorkers) and found.workers and found.executor == "process":
             yield found
@@ -37,13 +37,13 @@ def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
 
 @final
 class MapPools(WorkerSource):
-    """The pools of the maps of all partitions, each of which starts with its first chunk.
+    """The pools of the maps of all partitions; each pool starts with its first chunk.
 
-    Several threads may use it: each partition may be read ahead by one.
+    Several threads may use the pools: each partition may be read ahead by a thread.
 
     Args:
-      maps: those that start processes, as one of the partitions has them.
-      partitions: how many of them take part.
+      maps: the maps with processes, from the pipeline of one partition.
+      partitions: number of participating partitions.
     """
 
     def __init__(self, maps: list[CallsInWorkers[Any]], partitions: int) -> None:
@@ -55,7 +55,7 @@ class MapPools(WorkerSource):
         self._closed = False
 
     def use_workers_of(self, source: WorkerSource) -> None:
-        """Take pools from ``source``, and leave them there at the end; called before the first item."""
+        """Take pools from ``source``, and put them back at the end; call before the first item."""
         self._source = source
 
     @property
@@ -78,7 +78,7 @@ class MapPools(WorkerSource):
             self._source.put(stage, workers)
 
     def release(self) -> None:
-        """Leave the pools for the next epoch, or close them where there is none."""
+        """Leave the pools for the next epoch, or close them if no epoch follows."""
         while self._pools:
             number, workers = self._pools.popitem()
             self._source.put(self._maps[number], workers)
@@ -86,7 +86,7 @@ class MapPools(WorkerSource):
             self._own_idle.close()
 
     def stop_keeping(self) -> None:
-        """From now on, close workers that partitions put here."""
+        """From now on, close returned workers."""
         self._closed = True
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class MapPools(WorkerSource):
         close_all(pools)
 
     def _map_number(self, stage: Stage[Any]) -> int | None:
-        """The number of the map that ``stage`` is a copy of; None if it is none of them."""
+        """The number of the map copied by ``stage``; None if ``stage`` copies no map."""
         for number, known in enumerate(self._maps):
             if isinstance(stage, type(known)) and _is_same_call(known, stage):
                 return number
@@ -106,7 +106,7 @@ class MapPools(WorkerSource):
 
 
 def _is_same_call(one: CallsInWorkers[Any], other: CallsInWorkers[Any]) -> bool:
-    """Whether the workers of ``one``, which is of the same class, can do the calls of ``other``."""
+    """Whether the workers of ``one``, of the same class, can do the calls of ``other``."""
     return (
         one.fn is other.fn
         and (one.workers, one.executor, one.on_error)
@@ -117,7 +117,7 @@ def _is_same_call(one: CallsInWorkers[Any], other: CallsInWorkers[Any]) -> bool:
 
 @final
 class PoolShare(Workers):
-    """One partition's share of a pool that several use."""
+    """One partition's share of a pool for several partitions."""
 
     die_together = True
 
@@ -132,7 +132,7 @@ class PoolShare(Workers):
         return self._pool.chunk_size
 
     def submit(self, block: Block) -> Job[Outcome]:
-        if self._alone is not None:  # what had to be tried alone is done
+        if self._alone is not None:  # the chunk tried alone is done
             self._alone.stop()
             self._alone = None
         return self._noted(self._pool.submit(block))
@@ -155,7 +155,7 @@ class PoolShare(Workers):
             self._alone.stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
-        """Give the share up; the pool goes on."""
+        """Give the share up; the pool stays open."""
         self.stop()
         return self._alone is None or self._alone.close(seconds)
 

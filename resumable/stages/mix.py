@@ -55,43 +55,45 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Mix(LookedUp[T], Combine[T]):
-    """Items of all upstreams, each in its own order, in the proportions of ``weights``.
+    """Items of all upstreams, each upstream in order, in the proportions of ``weights``.
 
     The weights are reduced to the smallest whole numbers w in the same proportions, with sum W.
     Each round of W turns has exactly w[i] items of upstream i. Within a round the turns are spread
     evenly or, with a ``seed``, come in an order drawn from (seed, round). A round of more than
-    4,096 turns is cut into sections of 1,024; each has its share of every upstream, to within two
-    items, and an order of its own. Every epoch has the same length and, without ``reshuffle``, the
+    4,096 turns is cut into sections of 1,024; each has a share of every upstream, to within two
+    items, and a separate order. Every epoch has the same length and, without ``reshuffle``, the
     same turns.
 
     State: the turn and the upstreams' states, with ``"cycle"`` also the epoch of each. If all
-    upstreams have random access, so has the mix, and its state is O(1), the position.
+    upstreams have random access, so has the mix, with a state of O(1), the position.
 
     Args:
-      upstreams: one or more, or one dict of them.
+      upstreams: one or more pipelines, or a dict of pipelines.
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
-        their sum. A float stands for the simplest fraction that rounds to it. The proportions are
+        the sum. A float stands for the simplest fraction that rounds to it. The proportions are
         kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
-        of the mix on; rounds begin anew where they change. There a weight may be 0, but not all may.
-        Names that are left out have 0, but none may be left out everywhere.
-        At a resume they must be equal for the items that were read; the error for others says what
-        to write. Upstreams that have no weight there may join, after those that there were.
+        of the mix on; rounds begin again where the weights change. In a dict a weight may be 0, but
+        not all may. Names left out have weight 0, but no name may be left out everywhere. At a
+        resume the weights must be equal for the items already read; otherwise the error shows the
+        right argument. Upstreams without weight for the items already read may join, after the
+        earlier upstreams.
       seed: in [0, 2**64), or None for evenly spread turns.
-      stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
-        the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
-        has ended begins again, in a new epoch of its own, like an endless `repeat`. The mix ends
-        once each upstream that has turns then has ended, at the turn where the last one has no item.
-        It never ends if one is endless. No upstream may be empty, since it could not keep its weight.
+      stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out the
+        turns of ended upstreams, until all have ended. With ``"cycle"`` an ended upstream begins
+        again, in a new epoch counted per upstream, like an endless `repeat`. The mix ends once each
+        upstream that still has turns has ended, at the turn where the last upstream has no item. An
+        endless upstream means an endless mix. No upstream may be empty: an empty upstream cannot
+        keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
-        the weights change, is drawn from the seed alone, so that all epochs have the same length.
+        the weights change, is drawn from the seed alone, so all epochs have the same length.
 
     Raises:
-      InvalidArgument: if there is no upstream, if ``weights``, ``seed`` or ``stop`` breaks its rule,
-        if ``reshuffle`` has no seed, or if the weights change or one is 0 and ``stop`` is ``"all"``,
-        since a turn then need not be an item. With ``"cycle"``, also while iterating, if an upstream has no
-        items.
-      InvalidType: if one is not a pipeline, a name of the dict is not a string, or another argument
-        has the wrong type.
+      InvalidArgument: without upstreams, if ``weights``, ``seed`` or ``stop`` breaks its rule, if
+        ``reshuffle`` has no seed, or if the weights change or a weight is 0 and ``stop`` is
+        ``"all"``, since a turn then need not be an item. With ``"cycle"``, also while iterating, if
+        an upstream has no items.
+      InvalidType: if an upstream is not a pipeline, a name of the dict is not a string, or another
+        argument has the wrong type.
 
     >>> list(rs.mix(rs.range(9), rs.range(70, 73), weights=[2, 1]))
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
@@ -122,7 +124,7 @@ class Mix(LookedUp[T], Combine[T]):
     seed: int | None = None
     stop: str = "first"
     reshuffle: bool = False
-    # The weights as whole numbers, and what they are from later items on.
+    # The weights as whole numbers, and the weights from later items on.
     parts: Parts = field(init=False, repr=False)
     changes: tuple[tuple[int, Parts], ...] = field(init=False, repr=False, default=())
     # 2 if rounds are cut into sections; earlier versions rounded such weights instead.
@@ -180,7 +182,7 @@ class Mix(LookedUp[T], Combine[T]):
         return TurnsWithItems(schedule, self.lengths) if self.stop == "all" else schedule
 
     def _cycled(self, epoch: int, number: int) -> InputItems:
-        """Upstream ``number`` as an endless repeat of it, which may be endless itself."""
+        """Upstream ``number``, endlessly repeated; unchanged if already endless."""
         upstream = self.upstreams[number]
         repeat: Repeat[T] = Repeat(upstream)
         if upstream.length == math.inf:
@@ -197,8 +199,8 @@ class Mix(LookedUp[T], Combine[T]):
         schedule = self.schedule()
         known = [number for number, length in enumerate(self.lengths) if length is not None]
         end = min(self._ends(known), default=math.inf)
-        # One that joins later counts only if it has a turn before the others end. So a run that has come to its
-        # last round still ends there if others are planned.
+        # An upstream that joins later counts only with a turn before the others end. So a run in
+        # the last round still ends there if further upstreams are planned.
         from_start = schedule.stretch(0).upstreams
         for number in set(range(len(self.upstreams))).difference(known):
             if number in from_start or schedule.turn_of(number, 0) < min(end, MOST_ITEMS):
@@ -206,7 +208,7 @@ class Mix(LookedUp[T], Combine[T]):
         return end if end == math.inf else countable(end)
 
     def _cycling_length(self) -> Length:
-        """The first turn at which all upstreams that then have turns have ended."""
+        """The first turn at which all upstreams that still have turns have ended."""
         schedule, first = self.schedule(), 0.0
         while first != math.inf:
             stretch = schedule.stretch(int(first))
@@ -218,7 +220,7 @@ class Mix(LookedUp[T], Combine[T]):
         return math.inf
 
     def _ends(self, numbers: Iterable[int]) -> list[float]:
-        """The turns at which upstreams of known length have no item; infinite if there is none."""
+        """The turns at which upstreams of known length have no item; infinite if never."""
         schedule = self.schedule()
         at_last = schedule.stretch(MOST_ITEMS).upstreams
         ends: list[float] = []
@@ -251,7 +253,7 @@ class Mix(LookedUp[T], Combine[T]):
         return kind(self, epoch, self.schedule(epoch), leaves_out, last)
 
     def schedule(self, epoch: int | None = None) -> AnySchedule:
-        """The turns in ``epoch``, or those of the seed alone; both end at the same turn.
+        """The turns in ``epoch``, or the turns by the seed alone; both end at the same turn.
 
         Upstreams of unknown length count as endless.
         """
@@ -262,7 +264,7 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def end(self) -> int | None:
-        """The turn at which the mix ends, if that depends on the order of a round and is known."""
+        """The turn at which the mix ends, if known and dependent on the order of a round."""
         return None if self.stop == "all" or self.length in (None, math.inf) else int(self.length)
 
 
@@ -270,11 +272,11 @@ _schedule = lru_cache(maxsize=64)(schedule_of)
 
 
 class TurnsWithItems:
-    """The turns of a schedule without those of inputs that have ended.
+    """The turns of a schedule without the turns of ended inputs.
 
     Args:
       schedule: with all turns.
-      lengths: of the inputs, at least one of them known.
+      lengths: of the inputs; at least one length is known.
     """
 
     def __init__(self, schedule: AnySchedule, lengths: Sequence[Length]) -> None:

@@ -1,4 +1,4 @@
-"""What may change of a mix while a run goes on: its weights, and further inputs."""
+"""The changes allowed in a running mix: new weights, and further inputs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ class MixChanges(RunChanges):
         before = self.with_timeline(stage, saved)
         end = before.length
         if end is None or reached >= end:
-            # That it ended there may have been seen, as by a short batch.
+            # The end at this turn may have been seen, as by a short batch.
             reached = min(reached, reached if end is None else end) + 1
         return _drawn_with(before, int(reached))
 
     def orders_as(self, stage: Any, other: Any, count: float) -> bool:
         if not stage.reshuffle:
             return True
-        # Which round ends the mix, and whether that is known, may depend on upstreams whose weights change.
+        # The last round of the mix, and whether it is known, may depend on upstreams with changing
+        # weights.
         until = count if count == UNBOUNDED else _drawn_with(other, int(count))
         ends = [min(until if mix.end is None else mix.end, until) for mix in (stage, other)]
         return bool(ends[0] == ends[1])
@@ -54,5 +55,5 @@ WEIGHTS_MAY_CHANGE: Final = MixChanges()
 
 
 def _drawn_with(mix: Any, count: int) -> int:
-    """How many turns of ``mix`` have a part in the order of its first ``count`` turns."""
+    """Number of turns of ``mix`` that affect the order of the first ``count`` turns."""
     return int(mix.schedule().round_end(count - 1)) if mix.reshuffle and count else count

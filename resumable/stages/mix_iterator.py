@@ -23,14 +23,14 @@ NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
 class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
-    """Motion of a mix that ends with an upstream, or leaves out those that have ended.
+    """Motion of a mix that ends with an upstream, or leaves out ended upstreams.
 
     Args:
       stage: the mix.
-      epoch: its epoch.
-      schedule: whose turn it is.
-      leaves_out: whether turns of upstreams that have ended are left out.
-      last: the turn at which the mix ends, where one upstream decides it and it is known.
+      epoch: the epoch of the mix.
+      schedule: the turns.
+      leaves_out: whether the turns of ended upstreams are left out.
+      last: the turn at which the mix ends, if known and decided by one upstream.
     """
 
     _stage: Combine[T]
@@ -44,15 +44,15 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         last: Length,
     ) -> None:
         self._leaves_out = leaves_out
-        # The last turn is not known beforehand, and no upstream may be read for a later one.
+        # The last turn is not known beforehand, and no upstream may be read beyond it.
         self._goes_singly = not leaves_out and last is None
         super().__init__(stage, epoch)
         self._schedule = schedule
         self._last = last
         self._turn = 0
-        # The turns that were planned last.
+        # The turns planned last.
         self._planned: Sequence[int] | Indices = NO_TURNS
-        # The upstreams of the turns from `_known_from` on, as far as they were computed.
+        # The upstreams of the turns from `_known_from` on, as far as computed.
         self._known: Indices = np.empty(0, np.int64)
         self._known_from = 0
 
@@ -84,12 +84,13 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         return self._leaves_out
 
     def _next_turns(self, count: int) -> tuple[Sequence[int] | Indices, Indices]:
-        """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.
+        """Up to ``count`` of the next turns of upstreams that have not ended, and their upstreams.
 
-        Both are empty only at the end.
+        Both arrays are empty only at the end.
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
-        # The upstreams left may have turns seldom: look at few turns, then go to their next one.
+        # The remaining upstreams may have turns seldom: look at few turns, then go to their next
+        # turn.
         looked_at = count if len(going) == len(self._ended) else FEW_TURNS
         while going and (self._last is None or self._turn < self._last):
             known = self._upstreams_from(self._turn, looked_at)
@@ -147,11 +148,11 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         self.set_upstream_states(self._with_new(states, lambda each: each.get_state()))
 
     def _with_new(self, saved: Any, value_of: Callable[[StageIterator[T]], Any]) -> Any:
-        """``saved``, one entry for each upstream then, with others for those that have joined since.
+        """``saved``, extended by an entry for each upstream that has joined since the save.
 
         Args:
-          saved: may be anything.
-          value_of: of one that has joined, which stands at its start.
+          saved: the saved value, unchecked; one entry for each upstream at the save.
+          value_of: gives the entry of a joined upstream at its start.
         """
         upstreams = self._upstreams
         if not isinstance(saved, list) or len(saved) >= len(upstreams):

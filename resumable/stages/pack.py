@@ -47,71 +47,79 @@ from .packs import ROW_FIELDS, ROW_LENGTH, Packs
 class BestFitPack(Packs):
     """Rows of ``length`` tokens, each of whole documents, with few places left over.
 
-    The documents of a group of ``window`` are packed by best-fit decreasing: from the longest to the
-    shortest, each goes to the fullest row that has space for it (D. S. Johnson, *Near-optimal bin
-    packing algorithms*, MIT, 1973).
-    A row has its documents in upstream's order. Rows come in the order of their first documents.
+    The documents of a group of ``window`` are packed by best-fit decreasing: from the longest to
+    the shortest, each goes to the fullest row with space for it (D. S. Johnson, *Near-optimal bin
+    packing algorithms*, MIT, 1973). A row has its documents in upstream's order. Rows come in the
+    order of their first documents.
 
-    An item is a dict of arrays of shape (length, ...). The tokens have the dtype of the documents, and
-    their shape behind the first axis, so that a token may be a number, a bool or an embedding. The
+    An item is a dict of arrays of shape (length, ...). The tokens have the dtype of the documents,
+    and their shape after the first axis, so a token may be a number, a bool or an embedding. The
     ``segment_ids``, int32, number the documents of the row from 1, and are 0 for padding. The
-    ``positions``, int32, count the tokens of each segment. Every token comes once. Documents without
-    tokens leave nothing behind.
+    ``positions``, int32, count the tokens of each segment. Every token comes once. Documents
+    without tokens are left out.
 
-    If ``length`` is a dict, such as ``{"inputs": 1024, "targets": 256}``, each of these fields of a document
-    has a length of its own, and the row has ``inputs``, ``inputs_segment_ids``, ``inputs_positions`` and so
-    on. A document goes into a row only if all its fields fit. It comes the earlier, the larger the share of a
-    row is that one of its fields takes, and goes to the row whose space has the proportions most like its own.
+    If ``length`` is a dict, such as ``{"inputs": 1024, "targets": 256}``, each of these fields of a
+    document has a separate length, and the row has ``inputs``, ``inputs_segment_ids``,
+    ``inputs_positions`` and so on. A document goes into a row only if all its fields fit. Documents
+    are packed in descending order of the largest share of a row that one of their fields takes.
+    Each goes to the row whose free space has the proportions most similar to the document's.
 
-    State: O(1), upstream's from before the group it is inside, the number of that group, and an
-    offset. A resume reads and packs that group again.
+    State: O(1), upstream's from before the current group, the number of the group, and an offset. A
+    resume reads and packs the group again.
 
     Args:
-      upstream: stage of documents: arrays of any dtype but objects, lists of numbers, or dicts of these
-        with one length. The documents of a group that have tokens must have one dtype, and one shape
-        behind the first axis. Lists of integers are int64.
-      length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field in a
-        row, for documents that are dicts. Other fields are then left out.
+      upstream: stage of documents: arrays of any dtype but objects, lists of numbers, or dicts of
+        arrays or lists of one length. The documents of a group that have tokens must have one
+        dtype, and one shape after the first axis. Lists of integers are int64.
+      length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field
+        in a row, for documents that are dicts. With a dict, other fields are left out.
       window: documents in a group, at least 1.
       how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
-      key: the only field that is packed of documents that are dicts; by default all are. Documents
-        that are no dicts are packed as the field ``tokens``.
+      key: the only packed field of documents that are dicts; by default all fields are packed.
+        Documents that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
-      align: each document begins at a multiple of it, of which ``length`` is one too; or a dict with that of
-        some fields if ``length`` is a dict. The places between have ``pad``, and 0 as segment id.
-      bos: token that is put before each document, and before each part of one that is cut; or a dict with
-        that of each field. If ``length`` is a dict, fields that it does not name get none. The places
-        belong to the segment; where a document has no tokens of a field, none is put there.
-      eos: the same, behind each document or part.
+      align: each document begins at a multiple of this number, and so must ``length`` be; or a dict
+        with the number for some fields if ``length`` is a dict. The places between documents have
+        ``pad``, and 0 as segment id.
+      bos: token put before each document, and before each part of a document that is cut; or a dict
+        with the token of each field. If ``length`` is a dict, fields missing in the dict get none.
+        The token belongs to the segment; where a document has no tokens of a field, none is put
+        there.
+      eos: the same, after each document or part.
       max_documents: most documents in a row.
-      per_document: names of fields that belong to a document rather than to its tokens, such as an id, a
-        label or an image. A row has a list with the value of each of its documents, in their order. If there is
-        ``max_documents``, numbers, and arrays of one shape, become an array of shape (max_documents, ...), filled
-        up with ``pad``, which is 0 for those that a dict does not name; other values, and those for
-        which it has None, stay a list, filled up with None.
-      parts: add ``document_numbers``, the number of each document of a row among those of the epoch, from 0, and
-        ``offsets``, how many of its tokens come before its part in this row (``inputs_offsets`` and so on if
-        ``length`` is a dict). They are lists; if there is ``max_documents``, int64 arrays filled up with -1.
-      pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
-      too_long: what becomes of documents with a field of more tokens than a row has: ``"cut"`` makes
-        several of one, ``"drop"`` leaves it out, ``"error"`` raises.
-      shuffle_rows: seed, in [0, 2**64), of the order in which the rows of a group come, another one in each
-        epoch; None for that of their first documents.
-      lengths: pipeline with the number of tokens of each document, in the same order, such as a column of the same
-        files behind the same shuffle; a dict of numbers if ``length`` is a dict. Both need random access. The rows
-        of a group are then planned from the lengths, and documents are read when a row that has them is asked
-        for. The state is the number of the group and an offset, and a resume reads the lengths of that group.
+      per_document: names of fields that belong to a document rather than to its tokens, such as an
+        id, a label or an image. A row has a list with the value of each of its documents, in their
+        order. If there is ``max_documents``, numbers, and arrays of one shape, become an array of
+        shape (max_documents, ...), filled up with ``pad``, or 0 for fields that the dict ``pad``
+        does not name; other values, and fields whose ``pad`` is None, stay a list, filled up with
+        None.
+      parts: add ``document_numbers``, the number of each document of a row within the epoch, from
+        0, and ``offsets``, the number of the document's tokens before its part in this row
+        (``inputs_offsets`` and so on if ``length`` is a dict). Both are lists; if there is
+        ``max_documents``, int64 arrays filled up with -1.
+      pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any
+        dtype.
+      too_long: treatment of documents with a field of more tokens than a row has: ``"cut"`` makes
+        several documents of one, ``"drop"`` leaves the document out, ``"error"`` raises.
+      shuffle_rows: seed, in [0, 2**64), of the order in which the rows of a group come, different
+        in each epoch; None for the order of their first documents.
+      lengths: pipeline with the number of tokens of each document, in the same order, such as a
+        column of the same files after the same shuffle; a dict of numbers if ``length`` is a dict.
+        Both pipelines need random access. The rows of a group are then planned from the lengths,
+        and documents are read when their row is asked for. The state is the number of the group and
+        an offset, and a resume reads the lengths of the group.
 
     Raises:
-      InvalidArgument: if a number is out of its range, ``length`` is no multiple of ``align``, has no space for
-        a token between ``bos`` and ``eos``, or lacks a field that these name, if ``how``, ``tail`` or ``too_long``
-        is another word, or if ``lengths`` or the documents have no random access, or are not as many; while
-        iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
-      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
-        ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
-      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``, has
-        another length than ``lengths`` says, or arrays in ``per_document`` differ in shape where there is
-        ``max_documents``.
+      InvalidArgument: if a number is out of range, ``length`` is no multiple of ``align``, has no
+        space for a token between ``bos`` and ``eos``, or lacks a field named by these arguments, if
+        ``how``, ``tail`` or ``too_long`` is another word, or if ``lengths`` or the documents have
+        no random access, or differ in number; while iterating, if the dtype cannot hold ``pad``,
+        ``bos`` or ``eos``.
+      InvalidType: if ``length`` is neither an integer nor a dict of integers, ``key`` is no string,
+        or ``pad``, ``bos``, ``eos`` or ``align`` is neither a number nor a dict of numbers.
+      MalformedItem: while iterating, if an item is no document, is too long under ``"error"``, or
+        has another length than ``lengths`` says, or if arrays in ``per_document`` differ in shape
+        although ``max_documents`` is given.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
     >>> for row in documents.pack(4):
@@ -195,7 +203,7 @@ class BestFitPack(Packs):
         made = []
         for numbers, segments in rows:
             places = np.searchsorted(wanted, numbers).tolist()
-            # Each row by itself, so that it does not depend on those that it is read with.
+            # Each row separately, so that it does not depend on the rows read together with it.
             documents = self.documents([items[place] for place in places])
             plan.check(numbers, documents)
             documents = documents._replace(numbers=first + numbers)
@@ -204,7 +212,7 @@ class BestFitPack(Packs):
         return concatenate(made)
 
     def _packed(self, lengths: Indices, epoch: int, group: int) -> tuple[Segments, Indices]:
-        """The segments of documents of these lengths, and the row of each, shape (segments,)."""
+        """The segments of documents of ``lengths``, and the row of each, shape (segments,)."""
         segments, form = self._fitting(lengths), self.form
         if not len(segments.numbers):
             return segments, segments.numbers
@@ -215,7 +223,7 @@ class BestFitPack(Packs):
         return segments, rows
 
     def _fitting(self, lengths: Indices) -> Segments:
-        """All documents; the ones that are too long are cut, left out or refused."""
+        """All documents; too long documents are cut, left out or refused."""
         most = self.form.most
         too_long = lengths > most
         segments = Segments.whole(lengths)
@@ -239,30 +247,33 @@ class BestFitPack(Packs):
 class ConcatenatePack(Packs):
     """Rows of ``length`` tokens out of one stream of all documents, cut wherever a row is full.
 
-    A document that is cut goes on in the next row. Items are as in `BestFitPack`. Each part
-    of a document in a row is a segment, whose positions begin at 0. If ``length`` is a dict, a row ends
-    where one field is full; of the document that does not fit, it has as many tokens of each field as fit.
+    A document that is cut continues in the next row. Items are as in `BestFitPack`. Each part of a
+    document in a row is a segment, whose positions begin at 0. If ``length`` is a dict, a row ends
+    where one field is full; the document cut there gives the row as many tokens of each field as
+    fit.
 
     State: O(1), upstream's from before the group of documents in which the next row begins, and how
-    many of its tokens come before that row, of each field if ``length`` is a dict. A resume reads that group again, and may choose another
-    ``window``.
+    many tokens of the group come before the row, for each field if ``length`` is a dict. A resume
+    reads the group again, and may choose another ``window``.
 
     Args:
       upstream: stage of documents as in `BestFitPack`, with the same fields, dtypes and shapes in an
         epoch.
       length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field in a row.
-      window: documents that are read at once, at least 1.
+      window: documents read at once, at least 1.
       how: ``"concatenate"``.
-      key: the only field that is packed of documents that are dicts; by default all are.
-      tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
-        with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out. With
-        ``"short"``, no row has padding behind its last token.
-      align: as in `BestFitPack`; a part that goes on in the next row begins that row.
-      bos: as in `BestFitPack`. A row in which no further token fits with it and ``eos`` ends there.
+      key: the only packed field of documents that are dicts; by default all fields are packed.
+      tail: treatment of the tokens at the end of an epoch that fill no row: ``"pad"`` fills a row
+        up with ``pad``, ``"short"`` makes a shorter row, and ``"drop"`` leaves the tokens out. With
+        ``"short"``, no row has padding after its last token.
+      align: as in `BestFitPack`; a part that continues in the next row begins the row.
+      bos: as in `BestFitPack`. A row ends where no further token fits together with ``bos`` and
+        ``eos``.
       eos: as in `BestFitPack`.
-      max_documents: most documents, and parts of them, in a row.
-      per_document: as in `BestFitPack`; of a document that is cut, each row that has a part of it.
-      parts: as in `BestFitPack`. The state then also has how many documents come before the group.
+      max_documents: most documents, and parts of documents, in a row.
+      per_document: as in `BestFitPack`; for a document that is cut, in each row with a part of the
+        document.
+      parts: as in `BestFitPack`. The state then also has the number of documents before the group.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: only ``"cut"``, as no document is too long.
       shuffle_rows: only None, as rows have the order of the stream.
@@ -270,8 +281,8 @@ class ConcatenatePack(Packs):
 
     Raises:
       InvalidArgument: as in `BestFitPack`; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
-      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
-        ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
+      InvalidType: if ``length`` is neither an integer nor a dict of integers, ``key`` is no string,
+        or ``pad``, ``bos``, ``eos`` or ``align`` is neither a number nor a dict of numbers.
       MalformedItem: while iterating, if an item is no document.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -293,7 +304,7 @@ class ConcatenatePack(Packs):
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
         form = self.form
         if form.is_plain and self.tail != "pad":
-            form = replace(form, pad=0)  # which is never put in, so it may be anything
+            form = replace(form, pad=0)  # never put in, so any value will do
         return ConcatenatingIterator(
             self, self.groups(epoch), self.documents, form, partial(self._rows, form)
         )

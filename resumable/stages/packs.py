@@ -1,4 +1,4 @@
-"""What the stages have in common that pack documents into rows of a fixed length."""
+"""The common base of the stages that pack documents into rows of a fixed length."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "pa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Packs(Transform[Columns]):
-    """A stage that packs documents; `BestFitPack` says what its arguments are."""
+    """A stage that packs documents; `BestFitPack` describes the arguments."""
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
@@ -65,7 +65,7 @@ class Packs(Transform[Columns]):
     max_documents: int | None = None
     per_document: Sequence[str] = ()
     parts: bool = False
-    # Whether documents come with their origins, in the field ORIGIN of their own, and rows as well.
+    # Whether documents and rows come with their origins, in the separate field ORIGIN.
     traced: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Packs(Transform[Columns]):
 
     @derived
     def form(self) -> RowFormat:
-        """What a row consists of."""
+        """The format of a row."""
         return row_format(
             self.row_length,
             pad=self.pad,
@@ -115,13 +115,13 @@ class Packs(Transform[Columns]):
         return Groups(self.upstream, size=self.window).start(epoch)
 
     def documents(self, block: Block) -> Documents:
-        """Those of ``block`` that have tokens."""
+        """The documents of ``block`` that have tokens."""
         return documents_of(block, self.key, self.form)
 
     def made(
         self, documents: Documents, segments: Segments, rows: Indices, form: RowFormat
     ) -> Block:
-        """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
+        """The rows made of ``segments``; ``rows`` has the row of each, shape (segments,)."""
         columns: Block = rows_of(documents, segments, rows, form)
         if self.tail == "short":
             columns = ends_short(columns, form)

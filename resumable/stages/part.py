@@ -1,4 +1,4 @@
-"""One of the equal parts into which a partition deals the items of its upstream."""
+"""One of the equal parts of a partition's upstream."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 class Part(Deals[T]):
     """Upstream's items ``index``, ``index`` + ``count``, ``index`` + 2 ``count`` and so on.
 
-    It stands only within a `Partition`, which makes one for each partition. It reads nothing of the
-    items of other partitions.
+    A `Part` stands only within a `Partition`, one for each partition. A part reads no items of
+    other partitions.
 
-    State: O(1), the number of its items handed out. Random access is kept.
+    State: O(1), the number of items handed out. Random access is kept.
 
     Args:
       upstream: has random access.
@@ -51,17 +51,17 @@ class Part(Deals[T]):
 
 
 def over_all_parts(stage: Stage[Any]) -> Stage[Any]:
-    """``stage`` over all items of the sources of which it has a part; itself outside partitions."""
+    """``stage`` over whole sources instead of parts; ``stage`` itself outside partitions."""
     return rebuilt(stage, lambda _, found: found.upstream if isinstance(found, Part) else found)
 
 
 def is_in_partition(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` is built on a part, in the function of a partition."""
+    """Whether ``stage`` is in the function of a partition, and so built on a part."""
     return any(isinstance(found, Part) for found in down_to_parts(stage))
 
 
 def down_to_parts(stage: Stage[Any]) -> Iterator[Stage[Any]]:
-    """The stages of the pipeline of a partition, down to the parts on which it is built."""
+    """The stages of the pipeline of a partition, down to the parts below."""
     yield stage
     if not isinstance(stage, Part):
         for upstream in stage.inputs:

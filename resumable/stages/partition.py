@@ -1,7 +1,7 @@
-"""Divide the work of pipelines into independent parts, which ranks and workers own."""
+"""Divide the work of pipelines into independent partitions, owned by ranks and workers."""
 
-# `fn` is called once, with a `Part` of each source for partition 0; what it builds is the upstream of
-# the stage. So the fingerprint, descriptions and whatever walks or rebuilds a graph see it like any
+# `fn` is called once, with a `Part` of each source for partition 0; the resulting pipeline is the
+# upstream of the stage. So the fingerprint, descriptions and all walks over a graph see it like any
 # other stages. The pipelines of the other partitions are copies with another number in the parts.
 
 from __future__ import annotations
@@ -54,59 +54,62 @@ T = TypeVar("T")
 class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     """The items of independent partitions, one of each in turn.
 
-    Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
-    k + 2 ``count`` and so on of each pipeline that is partitioned. So ``fn`` may filter, pack, shuffle
-    and batch, without reading items of other partitions. ``count`` is fixed for a run; let it be a
-    multiple of all numbers of ranks and workers that you expect.
+    Partition k of ``count`` is a separate pipeline: ``fn`` over the items k, k + ``count``, k + 2
+    ``count`` and so on of each partitioned pipeline. So ``fn`` may filter, pack, shuffle and batch
+    without reading items of other partitions. ``count`` is fixed for a run; choose a multiple of
+    all numbers of ranks and workers you expect.
 
-    ``fn`` must build upon its parts alone. Another source in it is refused, since every partition
-    would deliver it in full. `resumable.partition` deals out several sources. Pipelines that a function
-    within ``fn`` uses are not checked. The function must make them from the item that it gets.
+    ``fn`` may build only on the parts passed to it. Another source in ``fn`` is refused, since
+    every partition would deliver the source in full. `resumable.partition` deals out several
+    sources. Pipelines used by a function within ``fn`` are not checked: the function must make them
+    from its item.
 
-    Ranks own partitions: ``shard(rank, ranks)`` after it, or after stages upon it that take one item
-    at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``, leaves each rank the
-    partitions k for which k % ranks == rank. Workers own the partitions of their rank in the same way.
-    Put stages that group, count or reorder items (``batch``, ``take``, ``enumerate``, ``shuffle``)
-    into ``fn``, or after the ``shard``.
+    Ranks own partitions: ``shard(rank, ranks)`` after ``partition``, or after later stages that
+    take one item at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``,
+    leaves each rank the partitions k with k % ranks == rank. Workers own the partitions of their
+    rank in the same way. Put stages that group, count or reorder items (``batch``, ``take``,
+    ``enumerate``, ``shuffle``) into ``fn``, or after the ``shard``.
 
-    The order takes one item of each partition in turn, and passes over those that have ended. Ranks
-    that advance together deliver this order if their number divides ``count`` and no partition has
+    The order takes one item of each partition in turn, and passes over ended partitions. Ranks that
+    advance together deliver this order if their number divides ``count`` and no partition has
     ended.
 
-    State: O(partitions of the rank). Each partition has its position, whether it has ended, and its own
-    state. Any state that has the partitions of a rank resumes it. For another number of ranks, join the
-    states of all ranks by `merge_states`. A resume reads again what the partitions' stages read again.
+    State: O(partitions of the rank): for each partition the position, whether it has ended, and the
+    state. A rank resumes from any state with its partitions. For another number of ranks, join the
+    states of all ranks by `merge_states`. A resume re-reads only as much as the stages of the
+    partitions do.
 
-    With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all it has. With
-    ``"drop"`` all ranks end with the first one. With ``"pad"`` a rank that has ended repeats its
-    last items until the longest one ends. These two need partitions of known length: no rank sees
-    the items of the others.
+    With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all its items. With
+    ``"drop"`` all ranks end when the first rank ends. With ``"pad"`` an ended rank repeats its last
+    items until the longest rank ends. ``"drop"`` and ``"pad"`` need partitions of known length: no
+    rank sees the other ranks' items.
 
     Args:
       upstream: the pipeline of partition 0.
       workers: number of threads or processes that run whole partitions, 0 for none. May differ between
         save and resume, as may ``executor`` and ``buffer_size``.
       executor: where the workers are, as in `Map`. Items must be picklable for processes.
-      buffer_size: number of items of each partition that workers compute ahead, at least 1. By default it is 4
-        at first, and doubled for a partition whose buffer was full, and then empty when the loop needed an
-        item; up to 64, and as long as the items of all partitions take no more than about 64 MiB.
+      buffer_size: number of items of each partition that workers compute ahead, at least 1. By
+        default 4 at first, doubled for a partition whose buffer was full, and then empty when the
+        loop needed an item; up to 64, while the items of all partitions take no more than about 64
+        MiB.
 
-    A map in ``fn`` may have processes of its own if there are no ``workers`` here; all partitions
-    of the rank share one pool of them. A map with threads has threads for each partition.
+    A map in ``fn`` may start its own processes if ``workers`` is 0 here; all partitions of the rank
+    share one pool. A map with threads has threads for each partition.
 
-    When a worker process dies, a new one takes its partitions on at the items where they stand. A
-    partition that ends its worker three times at one item raises `WorkerError`, which names the item of
-    the source that the worker was at. A map in ``fn`` with ``on_error="skip"`` drops that item instead.
-    Workers report dropped items together with the items that they have made; then ``on_skip`` is
-    called, and ``iterator.skipped`` counts them.
+    When a worker process dies, a new worker continues the partitions at the next item. A partition
+    that ends its worker three times at the same item raises `WorkerError` that names the source
+    item in work. A map in ``fn`` with ``on_error="skip"`` drops the item instead. Workers report
+    dropped items together with finished items; then ``on_skip`` is called, and ``iterator.skipped``
+    counts the dropped items.
 
     Raises:
-      InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
+      InvalidType: if a partitioned pipeline has no random access, ``fn`` returns no pipeline, or an
         argument has the wrong type.
-      InvalidArgument: if a number is out of its range, if ``fn`` leaves out a part that it gets, builds
-        upon another source, partitions again, holds functions that carry state, or a map with processes
-        under ``workers``, if there are more ranks than partitions, or if ``uneven`` is another word, needs
-        lengths that are unknown, or is not ``"keep"`` where some ranks end and others do not.
+      InvalidArgument: if a number is out of range, if ``fn`` leaves out one of its parts, builds on
+        another source, partitions again, has functions that carry state, or a map with processes
+        under ``workers``, if ranks outnumber partitions, or if ``uneven`` is another word, needs
+        unknown lengths, or is not ``"keep"`` where some ranks end and others do not.
       MissingDependency: for processes without the extra ``parallel``.
 
     >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))
@@ -183,7 +186,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
             )
 
     def _check_all_endless(self) -> None:
-        """Refuse ranks that end where others never do."""
+        """Refuse finite ranks beside endless ranks."""
         for rank in range(self.ranks):
             if (total := self._total(rank)) != math.inf:
                 raise InvalidArgument(
@@ -209,7 +212,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
     @derived
     def parts(self) -> tuple[Part[Any], ...]:
-        """The parts on which the pipeline of partition 0 is built."""
+        """The parts in the pipeline of partition 0."""
         return tuple(found for found in down_to_parts(self.upstream) if isinstance(found, Part))
 
     @property
@@ -229,7 +232,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return self.dealt(self.numbers.index(number), len(self.numbers), "keep")
 
     def is_own(self, state: Any) -> bool:
-        """Whether ``state``, of the pipeline or a part of it, has the partitions of this rank and no others."""
+        """Whether ``state``, of the pipeline or a part of it, has just the rank's partitions."""
         found = [one[PARTITIONS] for one in states_of_partitions(state)]
         return bool(found) and all(numbers == list(self.numbers) for numbers in found)
 
@@ -244,7 +247,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
     @derived
     def length(self) -> Length:
-        # If the first length is unknown, no other pipeline need be made to know that.
+        # If the first length is unknown, no other pipeline has to be made.
         if self.upstream.length is None:
             return None
         lengths = [length for _, length in self._lengths]
@@ -255,18 +258,18 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return math.inf if math.inf in lengths else self.steps_after({})
 
     def own_total(self) -> int:
-        """Number of items of all partitions of this rank, where their lengths are known and finite."""
+        """Number of items of all partitions of this rank, if their lengths are known and finite."""
         return int(self._total(self.index))
 
     def steps_after(self, positions: Mapping[int, int]) -> int:
-        """How many steps all ranks have left after the partitions have handed out ``positions``."""
+        """Number of steps left on all ranks, after the partitions have handed out ``positions``."""
         left = [int(self._total(rank)) for rank in range(self.ranks)]
         for number, position in positions.items():
             left[number % self.ranks] -= position
         return max(min(left) if self.uneven == "drop" else max(left), 0)
 
     def _total(self, rank: int) -> int | float:
-        """Number of items of all partitions of ``rank``; `math.inf` if one of them is endless."""
+        """Number of items of all partitions of ``rank``; `math.inf` if a partition is endless."""
         total = 0
         for alike, length in self._lengths:
             first = alike.start + (rank - alike.start) % self.ranks
@@ -279,7 +282,8 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     @derived
     def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
-        # The first partitions get one item more of a source than the others. Records that are left out may lie anywhere.
+        # The first partitions get one item more of a source than later partitions. Left-out records
+        # may lie anywhere.
         sources = [part.upstream.length for part in self.parts]
         rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
         starts = {0, self.count} | (set(range(self.count)) if self._leaves_out else rests)
@@ -288,7 +292,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
     @property
     def _leaves_out(self) -> bool:
-        """Whether records are left out of the parts, so that each has a length of its own."""
+        """Whether records are left out of the parts, so that their lengths differ."""
         stages = down_to_parts(self.upstream)
         return any(isinstance(found, Exclude) and found.changes for found in stages)
 
@@ -304,7 +308,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return kind(self, epoch, config)
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
-        """Those of this rank's partitions that go to rank ``index`` of ``count``."""
+        """The stage with only those partitions of this rank that go to ``index`` of ``count``."""
         index, count = check_below("index", index, "count", count)
         return dataclasses.replace(
             self,
@@ -322,10 +326,10 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
 
 
 def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:
-    """``stage`` for rank ``index`` of ``count``, if it delivers the items of partitions.
+    """``stage`` for rank ``index`` of ``count``, if its items come from partitions.
 
     Raises:
-      InvalidArgument: if stages between do not keep the partitions apart.
+      InvalidArgument: if a stage after the partition does not keep the partitions apart.
     """
     if isinstance(stage, Partition):
         return stage.dealt(index, count, uneven or stage.uneven)
@@ -351,7 +355,7 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
 
 
 def _without_relation(stage: Stage[Any]) -> str:
-    """What the author of ``stage`` may have left out, up to where the advice to the user begins."""
+    """What the author of ``stage`` may have left out, up to the start of the advice to the user."""
     if (
         kind_of(stage) is not Held
         or stage.unchanged

@@ -27,12 +27,12 @@ SHOWN = 8
 
 
 class _TurnProgress(NamedTuple):
-    """What is known of the partitions after some of the planned turns.
+    """The known position of the partitions after some of the planned turns.
 
     Attributes:
-      turns: how many of the turns are counted.
-      positions: items that each partition has handed out.
-      marks: the state of each; None if the partition has moved since it was noted.
+      turns: number of planned turns counted so far.
+      positions: number of items that each partition has handed out.
+      marks: the state of each partition; None if the partition has moved since the state was noted.
     """
 
     turns: int
@@ -41,27 +41,28 @@ class _TurnProgress(NamedTuple):
 
 
 class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], ReusesWorkers):
-    """Motion through the partitions of a rank, which workers may run.
+    """Motion through the partitions of a rank, possibly run by workers.
 
-    In its methods ``numbers`` are indices into the partitions of the rank, as in every `TurnsIterator`.
+    In the methods ``numbers`` are indices into the partitions of the rank, as in every
+    `TurnsIterator`.
 
     Args:
-      stage: the stage whose motion it is.
-      epoch: its number.
-      config: what runs the pipelines.
+      stage: the `Partition` stage.
+      epoch: the number of the epoch.
+      config: configures the workers that run the pipelines.
     """
 
     _stage: Any  # a `Partition`, which starts it
 
     # Noting the state of a partition may cost more than its item. So only partitions that have
-    # moved since the last time are noted.
+    # moved since the last noted state are noted again.
 
     def __init__(self, stage: Any, epoch: int, config: PartitionWorkersConfig) -> None:
         numbers, pipelines = stage.numbers, stage.pipelines
         super().__init__(stage, epoch, reads=pipelines)
         self._partition_ids = list(numbers)
         self._start_epoch = epoch
-        # The turns that were planned last.
+        # The turns planned last.
         self._planned = NO_TURNS
         self._pool = PartitionPool(config, stage, epoch) if config.workers else None
         if self._pool is not None:
@@ -114,7 +115,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
 
     def _advance_turns(self, count: int) -> None:
         counted = self._count(count)._replace(turns=0)
-        # Together, so that no other thread that takes a state counts the same turns again.
+        # Together, so another thread taking a state does not count the same turns again.
         self._numbers, self._left = [], UNPLANNED.__length_hint__
         self._counted = counted
 
@@ -137,7 +138,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         return _TurnProgress(0, positions, [None] * len(positions))
 
     def _count(self, turns: int) -> _TurnProgress:
-        """What is known after ``turns`` of the planned ones."""
+        """The progress after ``turns`` of the planned turns."""
         known = self._counted
         if turns == known.turns:
             return known
@@ -171,8 +172,8 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
             for note_state, mark in zip(self._deferrers, known, strict=True)
         ]
         counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
-        # `stats` may be asked for in another thread, and the loop may have moved on meanwhile. One assignment: an
-        # interrupt leaves either what was known or all that is.
+        # `stats` may be called in another thread while the loop moves on. A single assignment: an
+        # interrupt leaves either the old progress or all of the new progress.
         if self._counted is before:
             self._counted = counted
         return partial(_state_of, self._partition_ids, positions, list(self._ended), marks)
@@ -182,7 +183,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         if self._taken:
             return self._upstreams[self._numbers[self._taken - 1]].epoch
         positions = self._counted.positions
-        # Partitions take turns in rounds; this is the last one that had a turn.
+        # Partitions take turns in rounds; this partition had the last turn.
         return self._upstreams[max(range(len(positions)), key=lambda at: (positions[at], at))].epoch
 
     def set_state(self, state: State) -> None:

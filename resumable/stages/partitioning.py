@@ -1,4 +1,4 @@
-"""Deal sources out into parts, and let a function build the pipeline of a partition upon them."""
+"""Deal sources out into parts, and let a function build the pipeline of a partition on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .partition import Partition
 T = TypeVar("T")
 
 Sources: TypeAlias = "Mapping[str, Stage[Any]] | Sequence[Stage[Any]]"
-"""The stages that are partitioned together; if they have names, ``fn`` gets the parts by name."""
+"""The stages partitioned together; if the stages have names, ``fn`` gets the parts by name."""
 
 
 def partition(
@@ -28,13 +28,13 @@ def partition(
     wrap: Callable[[Stage[Any]], Any],
     **options: Any,
 ) -> Partition[Any]:
-    """The stage that runs what ``fn`` builds over each of ``count`` parts of ``sources``.
+    """The stage that runs the pipeline built by ``fn`` over each of ``count`` parts of ``sources``.
 
     Args:
       sources: stages with random access.
       count: number of partitions.
-      fn: takes what ``wrap`` makes of a part of each source.
-      wrap: turns a stage into what users build with.
+      fn: takes ``wrap(part)`` for a part of each source.
+      wrap: turns a stage into the object that users build with.
       options: fields of `Partition`.
     """
     count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)
@@ -48,11 +48,11 @@ def partition(
 
 
 def checked_sources(sources: Any) -> Sources:
-    """The stages of ``sources``, with their names if they have some.
+    """The stages of ``sources``, with names if ``sources`` is a dict.
 
     Raises:
-      InvalidType: if they are neither a dict nor a sequence of pipelines.
-      InvalidArgument: if there is none.
+      InvalidType: if ``sources`` is neither a dict nor a sequence of pipelines.
+      InvalidArgument: if ``sources`` is empty.
     """
     if isinstance(sources, Mapping):
         for name in sources:
@@ -74,7 +74,7 @@ def checked_sources(sources: Any) -> Sources:
 
 
 def _labelled(sources: Sources) -> Iterator[tuple[str, Stage[Any]]]:
-    """Each source with what errors call it."""
+    """Each source with its label for errors."""
     if isinstance(sources, Mapping):
         yield from ((repr(name), source) for name, source in sources.items())
     else:
@@ -91,7 +91,7 @@ def _check_random_access(source: Stage[Any]) -> None:
 
 
 def _called(fn: Callable[..., Any], sources: Sources, parts: list[Any]) -> Any:
-    """What ``fn`` returns for ``parts``, passed by the names of ``sources`` if they have some."""
+    """The result of ``fn`` for ``parts``, passed by name if ``sources`` has names."""
     check_callable("fn", fn)
     by_name = dict(zip(sources, parts, strict=True)) if isinstance(sources, Mapping) else {}
     by_place = [] if by_name else parts
@@ -129,12 +129,12 @@ def _check_built(built: Stage[Any], parts: Mapping[str, Stage[Any]], count: int)
 
 
 def _each(part: Stage[Any]) -> Sequence[Stage[Any]]:
-    """The parts of a source: several if it is another one from some epoch on."""
+    """The parts of a source: several if the source changes with the epoch."""
     return part.upstreams if isinstance(part, ByEpoch) else (part,)
 
 
 def _beginnings(stage: Stage[Any], parts: Sequence[Stage[Any]]) -> Iterator[Stage[Any]]:
-    """The ``parts`` upon which ``stage`` is built, and the sources that stand on none of them."""
+    """The ``parts`` used by ``stage``, and its sources outside of all ``parts``."""
     if not stage.inputs or any(stage is part for part in parts):
         yield stage
         return

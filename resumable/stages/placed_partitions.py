@@ -1,4 +1,4 @@
-"""Motion through the partitions of a rank whose items come with their places."""
+"""Motion through the partitions of a rank, with the place of each item."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .partition_iterator import PartitionIterator
 
 
 class PlacedPartitionIterator(PartitionIterator[Any]):
-    """The same motion; each item is a tuple of the epoch, its place, and the item itself.
+    """The same motion; each item is a tuple of the epoch, the place, and the item itself.
 
-    The place is position * ``count`` + number of the partition. It depends neither on who owns the
-    partition nor on which others have ended.
+    The place is position * ``count`` + number of the partition. The place depends neither on the
+    owner of the partition nor on the partitions that have ended.
     """
 
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
@@ -28,14 +28,15 @@ class PlacedPartitionIterator(PartitionIterator[Any]):
     def _runs(self, most: int) -> Iterator[Iterator[Any]]:
         for run in super()._runs(most):
             places = self._places(np.array(self._numbers, np.int64)).tolist()
-            # One more than there are turns: the run ends by itself, and so tells why.
+            # One more than there are turns: so the run, not `zip`, ends first and reports why it
+            # ended.
             yield zip(repeat(self._start_epoch), chain(places, [-1]), run)
 
     def _places(self, numbers: Indices) -> Indices:
-        """The place of the item of each of ``numbers``, the turns that come next."""
+        """The place of the item of each of ``numbers``, the next turns."""
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]
-        # How many of these turns the same partition has had before each.
+        # For each turn, how many of the earlier turns here belong to the same partition.
         before = np.empty_like(numbers)
         before[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
         positions = np.array(self._counted.positions, np.int64)[numbers] + before

@@ -1,9 +1,9 @@
-"""Let items travel with their places in their partitions, up to a stage that draws random numbers."""
+"""Let items travel with their places in their partitions, up to a random map."""
 
-# The place of an item is known only where its partition hands it out. How many items a rank has had
-# before depends on the number of ranks, and on which partitions have ended. So the
-# stages between the partitions and a `RandomMap` are copied for it. The copies take items with their
-# places, and give the functions of the user the items alone.
+# The place of an item is known only where its partition hands the item out. The number of earlier
+# items of a rank depends on the number of ranks, and on which partitions have ended. So the stages
+# between the partitions and a `RandomMap` are copied for the map. The copies take items with their
+# places, and pass only the items to the functions of the user.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .repeat import Repeat
 T = TypeVar("T")
 
 InPartition: TypeAlias = tuple[int, int, Any]
-"""An epoch, the place of an item in it, and the item.
+"""An epoch, the place of an item in the epoch, and the item.
 
 The place is position * number of partitions + number of the partition.
 """
@@ -61,7 +61,7 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
         return with_inputs(stage, tuple(map(with_places, stage.upstreams)))
     (upstream,) = map(with_places, stage.inputs)
     if isinstance(stage, CallsPerItem):
-        # What a random map calls takes the place with the item.
+        # The function of a random map gets the place with the item.
         called = OfItem(stage.called) if isinstance(stage, Map) else stage.called
         return Map(
             upstream,
@@ -76,7 +76,7 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
 
 
 def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any] | None:
-    """The original of ``found``, a stage of ``copy``, among the stages of ``stage``; None without one."""
+    """The original, in ``stage``, of the stage ``found`` of ``copy``; None without one."""
     pairs = zip(walk(copy), walk(stage), strict=True)
     return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
 
@@ -91,7 +91,7 @@ class OfItem(StandIn[Callable[[Any], T]]):
 
 @final
 class DrawsInPartition(StandIn[Callable[[Any, np.random.Generator], T]]):
-    """Calls a function with an item and the generator of its place; it is sent to workers."""
+    """Calls a function with an item and the generator of its place; sent to workers."""
 
     def __init__(self, fn: Callable[[Any, np.random.Generator], T], seed: int) -> None:
         super().__init__(fn)
@@ -104,7 +104,7 @@ class DrawsInPartition(StandIn[Callable[[Any, np.random.Generator], T]]):
 
 @final
 class KeepsPlace(StandIn[Callable[[InPartition], Any]]):
-    """Calls a function that takes an item with its place, and returns its result with that place."""
+    """Calls a function that takes a placed item, and returns the result with the same place."""
 
     def __call__(self, placed: InPartition) -> InPartition:
         return *placed[:2], self.fn(placed)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Prefetch(RunsAhead[T], PassThrough[T]):
-    """Upstream's items, up to ``buffer_size`` of them computed ahead by a thread.
+    """Upstream's items, with up to ``buffer_size`` of them computed ahead by a thread.
 
     The thread starts with the first item and ends with the last one, at `close`, when the
     iterator is dropped, and when the interpreter exits.
@@ -25,12 +25,12 @@ class Prefetch(RunsAhead[T], PassThrough[T]):
 
     Args:
       upstream: stage that runs in the thread.
-      buffer_size: items ready ahead, at least 0; 0 computes each item when it is asked for.
+      buffer_size: items ready ahead, at least 0; 0 computes each item on demand.
         May differ between save and resume.
 
     Raises:
       InvalidArgument: if ``buffer_size`` is below 0.
-      InvalidType: if it is not an integer.
+      InvalidType: if ``buffer_size`` is not an integer.
 
     >>> with iter(rs.range(5).map(abs).prefetch(2)) as iterator:
     ...     list(iterator)

@@ -54,35 +54,35 @@ class RandomMap(CallsPerItem[T]):
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, place of the item in the global
     order). So an item meets the same randomness in every run, with any workers. Before and after
-    ``shard`` that place is the same, so the number of ranks may change too. If a stage between
-    ``shard`` and this one drops, adds or groups items, ranks still draw different numbers, but only
-    a run with the same number of ranks draws them again. An item that ``uneven="pad"`` repeats has
-    a place of its own each time.
+    ``shard`` the place is the same, so the number of ranks may change too. If a stage between
+    ``shard`` and this stage drops, adds or groups items, ranks still draw different numbers, but
+    only a run with the same number of ranks repeats the numbers. An item repeated by
+    ``uneven="pad"`` has a separate place each time.
 
     After a ``partition``, before or after its ``shard``, the place is the number of the partition
-    and the item's position in it. So it depends neither on the ranks nor on which partitions have
-    ended. An item that ``uneven="pad"`` repeats has the same place again. Only ``map``, ``filter``,
-    ``prefetch`` and ``repeat`` may stand between. With any other stage there, a function that carries
-    state, or ``on_error="skip"``, the number of ranks is fixed.
+    and the item's position in the partition. So the place depends neither on the ranks nor on the
+    partitions that have ended. An item repeated by ``uneven="pad"`` has the same place again. Only
+    ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between. With any other stage there,
+    a function that carries state, or ``on_error="skip"``, the number of ranks is fixed.
 
-    State: O(1), the place, upstream's state, and what the function carries. If items may be dropped,
-    also the numbers of items tried and dropped. After a ``partition`` no place is saved. Random
-    access is kept unless items may be dropped or the function carries state.
+    State: O(1), the place, upstream's state, and the function's. If items may be dropped, also the
+    numbers of items tried and dropped. After a ``partition`` no place is saved. Random access is
+    kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
       fn: called with an item and its generator.
       seed: in [0, 2**64).
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
+      workers: number of threads or processes for ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the item.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped.
 
     Raises:
       InvalidType: if ``fn`` cannot be called.
-      InvalidArgument: if ``seed`` is out of its range, and where `Map` raises it.
+      InvalidArgument: if ``seed`` is out of range, and where `Map` raises it.
 
     >>> pipeline = rs.range(3).random_map(lambda item, rng: item + rng.random(), seed=1)
     >>> list(pipeline) == list(pipeline)
@@ -125,9 +125,9 @@ class RandomMap(CallsPerItem[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Items that keep their places in the shared order need not keep their numbers here.
+        """Items with the same places in the shared order may have other numbers here.
 
-        If the items of a rank are counted, its partitions must stay the same.
+        If the items of a rank are counted, the rank must keep its partitions.
         """
         own = super().relies_on
         if dealt_order(self.upstream) is not None:
@@ -181,7 +181,7 @@ class _MappedIterator(ThroughIterator[T]):
 
 
 class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
-    """A map over copies of the stages before it, which deliver items with their places."""
+    """A map over copies of the earlier stages, which deliver items with their places."""
 
     def set_state(self, state: State) -> None:
         try:
@@ -202,7 +202,7 @@ class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
 
 
 class _RandomMapIterator(_MappedIterator[T]):
-    """A map over `Places`; its state is theirs if the map adds nothing to it."""
+    """A map over `Places`; the state is that of `Places` if the map adds nothing to it."""
 
     def __init__(self, stage: RandomMap[T], mapped: StageIterator[T]) -> None:
         super().__init__(stage, mapped)
@@ -219,7 +219,7 @@ class _RandomMapIterator(_MappedIterator[T]):
         try:
             self._upstream.set_state({"upstream": state} if self._flat else state)
         except StateMismatch as error:
-            if error.stage is self._stage.read:  # which the user did not write
+            if error.stage is self._stage.read:  # not written by the user
                 error.stage = self._stage
             raise
 
@@ -234,7 +234,7 @@ def _tell_of_placed(listener: SkipListener, number: int, error: Exception, place
 
 @final
 class _WithGenerator(StandIn[Callable[[Any, np.random.Generator], Any]]):
-    """Calls a function with an item and the generator of its place; it is sent to workers."""
+    """Calls a function with an item and the generator of its place; sent to workers."""
 
     def __call__(self, placed: Placed) -> Any:
         key, place, item = placed

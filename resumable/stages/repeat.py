@@ -69,25 +69,28 @@ FIXED_IN_LATER_EPOCHS: Final = (
 class Repeat(Transform[T]):
     """Upstream's items ``epochs`` times over, each time as a new epoch.
 
-    Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts on: if
-    the inner one makes n epochs, its epochs within epoch p of the outer one are p * n to (p + 1) * n - 1.
+    Random stages upstream differ from epoch to epoch. A repeat inside a repeat counts on: if the
+    inner repeat makes n epochs, its epochs within epoch p of the outer repeat are p * n to (p + 1)
+    * n - 1.
 
-    Maps before it keep their workers from epoch to epoch, until the last one ends. Processes are
-    started anew if what their function refers to has changed since the previous epoch.
+    Earlier maps keep their workers from epoch to epoch, until the last epoch ends. Processes are
+    started again if the objects that their function refers to have changed since the previous
+    epoch.
 
     State: O(1), the number of epochs finished and upstream's state. Random access is kept over an
-    upstream of finite length. With `by_epoch` before it, the length may differ from epoch to epoch.
+    upstream of finite length. After `by_epoch`, the length may differ from epoch to epoch.
 
     Args:
       upstream: stage to repeat.
-      epochs: how many, at least 0; None repeats without end, until an epoch has no items. May
-        differ between save and resume, unless a later stage deals out (``shard``), draws (``random_map``),
-        counts or shuffles items, or repeats in turn. In a later epoch of your loop than the first, it may
-        only where all epochs of upstream have the same items in the same order, by their index.
+      epochs: number of epochs, at least 0; None repeats without end, until an epoch has no items.
+        May differ between save and resume, unless a later stage deals out (``shard``), draws
+        (``random_map``), counts or shuffles items, or repeats in turn. In a later epoch of your
+        loop than the first, the number may differ only if all epochs of upstream have the same
+        items in the same order, by index.
 
     Raises:
       InvalidArgument: if ``epochs`` is below 0, or makes more than 2**62 items.
-      InvalidType: if it is not an integer or None.
+      InvalidType: if ``epochs`` is neither an integer nor None.
 
     >>> list(rs.range(3).repeat(2))
     [0, 1, 2, 0, 1, 2]
@@ -117,7 +120,7 @@ class Repeat(Transform[T]):
 
     @derived
     def split(self) -> Stage[T]:
-        """Upstream, as a `ByEpoch` if it changes with the epoch."""
+        """Upstream, as a `ByEpoch` if upstream changes with the epoch."""
         return by_epoch(self.upstream)
 
     def relation(self, epoch: int) -> Relation:
@@ -140,9 +143,9 @@ class Repeat(Transform[T]):
             return ()
         epochs = self._epochs_counted
         if self.epochs is None and self.length in (None, math.inf):
-            return ()  # a later epoch is as long as the first one
+            return ()  # a later epoch is as long as the first
         own = range(self._first_epoch // epochs + 1, self._last_epoch // epochs + 1)
-        # One in the midst of an epoch changes this one and the next.
+        # A change in the middle of an epoch changes this epoch and the next.
         changed = {-(-number // epochs) for number in self.split._changes}
         changed |= {number // epochs for number in self.split._changes}
         return tuple(sorted(epoch for epoch in changed if epoch in own))
@@ -155,12 +158,15 @@ class Repeat(Transform[T]):
 
     @property
     def _first_epoch(self) -> int:
-        """The epoch of upstream in which it begins in the first epoch of its own that it is made for."""
+        """The first upstream epoch that this copy covers."""
         return self.split.starts[0] if isinstance(self.split, ByEpoch) else 0
 
     @property
     def _last_epoch(self) -> int:
-        """The last epoch of upstream for which it is made, or the last that changes upstream and one more epoch of its own."""
+        """The last upstream epoch that this copy covers.
+
+        If endless, the last epoch in which upstream changes, plus one epoch of this stage.
+        """
         stop = self.split.stop if isinstance(self.split, ByEpoch) else math.inf
         if stop != math.inf:
             return int(stop) - 1
@@ -171,7 +177,7 @@ class Repeat(Transform[T]):
         return ENDLESS_EPOCHS if self.epochs is None else self.epochs
 
     def runs(self, epoch: int) -> EpochRuns:
-        """Where upstream's epochs lie among the items of this stage's own ``epoch``."""
+        """The place of each upstream epoch among the items of this stage's own ``epoch``."""
         return self._runs_from(self.epoch_of(epoch, 0))
 
     def _runs_from(self, first: int) -> EpochRuns:
@@ -186,7 +192,7 @@ class Repeat(Transform[T]):
         return InputItems(in_epoch(self.split, own), own)
 
     def _made_for(self, epoch: int) -> int:
-        """``epoch``, or the first epoch of its own that it is made for, if that comes later."""
+        """``epoch``, or the first epoch of this stage that this copy covers, if later."""
         return max(epoch, self._first_epoch // max(self._epochs_counted, 1))
 
     @derived
@@ -196,7 +202,7 @@ class Repeat(Transform[T]):
 
     @derived
     def _has_one_order(self) -> bool:
-        """Whether the items by their index are the same in all epochs, whatever threads run ahead."""
+        """Whether the items by index are the same in all epochs, whatever threads run ahead."""
         upstream = self.split
         if not upstream.random_access or not upstream.length or upstream.length == math.inf:
             return False
@@ -204,7 +210,7 @@ class Repeat(Transform[T]):
 
     @property
     def epochs_each(self) -> Any:
-        """The number by which `epoch_of` counts; `MISSING` where all epochs of upstream are alike."""
+        """The factor of `epoch_of`; `MISSING` where all epochs of upstream are alike."""
         return MISSING if self._has_one_order else self.epochs
 
     def epoch_of(self, epoch: int, number: int) -> int:
@@ -213,34 +219,34 @@ class Repeat(Transform[T]):
 
 
 def check_later_epochs(upstream: Stage[Any]) -> None:
-    """Refuse what has no other epoch than the first.
+    """Refuse an upstream that has no epoch after the first.
 
     Raises:
-      InvalidArgument: if a stage of ``upstream`` has none.
+      InvalidArgument: if a stage of ``upstream`` has only the first epoch.
     """
     if reason := why_first_epoch_only(upstream):
         raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
 
 
 class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
-    """Motion through one epoch after the other."""
+    """Motion through the epochs, one after another."""
 
     _stage: Repeat[T]
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch
-        # Epochs without an item need not be begun; there may be 2**62 of them.
+        # Epochs without items need not be begun; there may be 2**62 of them.
         self._epoch_runs = stage.runs(epoch)
         self._epochs = 0 if self._epoch_runs.total == 0 else stage.epochs
         self._finished = 0  # the number of epochs before this one
         self._delivered = False  # whether this epoch has delivered an item
-        # Keeps workers between two epochs; an outer repeat replaces it by its own.
+        # Keeps workers between two epochs; an outer repeat uses its own instead.
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)
-        # All epochs as one that looks up its items, once items were asked for, if this is possible.
-        # It then moves instead of upstream, which catches up when it is needed.
+        # All epochs as a single looked-up sequence, once items were asked for, where possible.
+        # `_whole` then moves instead of upstream, which catches up on demand.
         self._whole: IndexedIterator[T] | None = None
 
     def pull(self, count: int) -> Block:
@@ -269,7 +275,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return whole.blocks(size) if whole else pulled_blocks(self, size)
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """The items of each epoch: the first one, which sets `_delivered`, then the rest."""
+        """The items of each epoch: the first item, which sets `_delivered`, then the rest."""
         while self._within():
             items = iter(self._upstream.items())
             for first in items:
@@ -381,7 +387,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return int(runs.items_before(number)) - before
 
     def _looked_up(self) -> IndexedIterator[T] | None:
-        """All epochs as one that looks up its items, from here on; None if they may differ."""
+        """All epochs from here on as a single looked-up sequence; None if epochs may differ."""
         if self._whole is None and self._stage.alike and self._within():
             place = self._place()
             if place is not None:
@@ -391,13 +397,13 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return self._whole
 
     def _place(self) -> int | None:
-        """How many items of its epoch upstream has handed out, if it looks them up."""
+        """How many items upstream has handed out in its epoch, if upstream looks items up."""
         length = self._epoch_runs.length_of(self._finished)
         rest = self._upstream.state_at(length)
         return rest and length - rest[1]
 
     def _catch_up(self) -> None:
-        """Move upstream to where the whole is."""
+        """Move upstream to the position of `_whole`."""
         if self._whole is None:
             return
         place, position = self._place(), self._whole.position
@@ -414,7 +420,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return self._epochs is None or self._finished < self._epochs
 
     def _next_epoch(self) -> bool:
-        """Begin the next epoch; returns whether there is one."""
+        """Begin the next epoch; False if no epoch follows."""
         following = self._epoch_runs.after(self._finished)
         if following == self._epochs or (self._epochs is None and not self._delivered):
             self._own_idle.close()

@@ -30,7 +30,7 @@ from ..order.random_bits import derive
 T = TypeVar("T")
 
 DRAWS: Final = 0x5A
-"""Keeps the draws apart from what a shuffle makes of the same seed."""
+"""Keeps the draws apart from a shuffle with the same seed."""
 
 
 @final
@@ -38,8 +38,9 @@ DRAWS: Final = 0x5A
 class Sample(LookedUp[T], Transform[T]):
     """Items drawn with replacement, each with a chance in proportion to its weight.
 
-    Each draw is a pure function of (``seed``, epoch, index), so each epoch has draws of its own. It is
-    torch's ``WeightedRandomSampler`` with a seed. Put `shard` behind it: then the ranks share the draws.
+    Each draw is a pure function of (``seed``, epoch, index), so the draws differ from epoch to
+    epoch. This is torch's ``WeightedRandomSampler`` with a seed. Put `shard` after ``sample``: then
+    the ranks share the draws.
 
     State: O(1), the position. Random access is kept. A resume reads nothing. The weights take 8 bytes each.
 
@@ -48,7 +49,8 @@ class Sample(LookedUp[T], Transform[T]):
       weights: one for each item of ``upstream``, in any proportion: a list, an array or a tensor. An item
         of weight 0 is never drawn. Other weights at the resume are refused.
       seed: in [0, 2**64).
-      count: number of items in an epoch, at least 1; by default that of ``upstream``.
+      count: number of items in an epoch, at least 1; by default the number of items of
+        ``upstream``.
 
     Raises:
       InvalidArgument: if ``upstream`` is a stream or endless, there are more or fewer weights than
@@ -76,7 +78,7 @@ class Sample(LookedUp[T], Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         table = self.weights
-        if not isinstance(table, WeightTable):  # a copy of the stage has it already
+        if not isinstance(table, WeightTable):  # a copy of the stage already has a table
             table = WeightTable(table)
             object.__setattr__(self, "weights", table)
         object.__setattr__(self, "digest", table.digest)

@@ -1,4 +1,4 @@
-"""Map items with a value that is carried from one to the next."""
+"""Map items with a value that is carried from item to item."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
     The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
-    ``finish`` delivers what the last carry of an epoch still holds, such as the rest in a packer.
+    ``finish`` delivers the content of an epoch's last carry, such as the rest in a packer.
 
-    State: upstream's, what ``fn`` carries, and a copy of the carry, which must be encodable as state.
+    State: upstream's, that of ``fn``, and a copy of the carry, which must be encodable as state.
     With ``finish``, also whether upstream has ended, and an offset. A resume among the items of
-    ``finish`` calls it again and skips what was handed out.
+    ``finish`` calls ``finish`` again and skips the items already handed out.
 
     Args:
       upstream: stage whose items are scanned.
       fn: called with the carry and an item; returns the next carry and an output.
       initial: the first carry.
       finish: called with the last carry after the last item of each epoch; returns an iterable of
-        further outputs, the same in every run. With it the length is unknown.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+        further outputs, the same in every run. With ``finish`` the length is unknown.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       UnencodableState: if ``initial`` cannot be saved; by `get_state`, if the current carry
         cannot.
       InvalidType: if ``fn`` or ``finish`` cannot be called; while iterating, if ``fn`` returns no
         pair, or ``finish`` no iterable.
-      InvalidArgument: if ``finish`` carries state of its own.
+      InvalidArgument: if ``finish`` carries state.
 
     >>> list(rs.range(5).scan(lambda total, item: (total + item, total + item), 0))
     [0, 1, 3, 6, 10]
@@ -172,7 +172,7 @@ class _ScanIterator(TransformIterator[T]):
 
 @final
 class _FinishTraced(StandIn[Callable[[Any], Iterable[Any]]]):
-    """Calls the function that delivers what the last carry holds."""
+    """Calls the function that delivers the content of the last carry."""
 
     def __call__(self, carry: Any) -> Iterator[Traced[Any]]:
         for item in self.fn(carry):
@@ -188,13 +188,13 @@ def _check_pair(made: Any) -> None:
 
 
 class _FinishingScanIterator(_ScanIterator[T]):
-    """Goes on after upstream's end with the items of ``finish``."""
+    """Continues after upstream's end with the items of ``finish``."""
 
     def __init__(self, stage: Scan[T], epoch: int, finish: Callable[[Any], Iterable[T]]) -> None:
         super().__init__(stage, epoch)
         self._finish = finish
         self._ended = False  # upstream has no further item
-        # Items of `_rest` that were handed out, or are to be skipped while it is None.
+        # Items of `_rest` that were handed out; while `_rest` is None, items to skip.
         self._offset = 0
         self._rest: Iterator[T] | None = None
         # The last carry, taken before `finish` got it and could change it.

@@ -54,23 +54,23 @@ MISSING: Final = object()
 class Shard(Deals[T]):
     """Every ``count``-th item: round r gives rank i the item r * count + i.
 
-    State: O(1), the global position of the round. It is the same on every rank, so one rank can save
-    for all. Ranks that resume with another ``count`` together continue the global order,
+    State: O(1), the global position of the round. The state is the same on every rank, so one rank
+    can save for all. Ranks that resume with another ``count`` together continue the global order,
     without loss or repetition. Random access is kept. Over a stream each rank reads all items.
 
     If a later stage takes more items on one rank than on another (``filter``, ``flat_map``), each
-    rank can resume only from its own state, with the same ``index`` and ``count``. So put such
-    stages before ``shard``.
+    rank can resume only from its own state, with the same ``index`` and ``count``. So put
+    ``filter`` and ``flat_map`` before ``shard``.
 
     Args:
       upstream: the global order, the same on every rank.
       index: this rank, from 0 to ``count`` - 1.
       count: number of ranks, at least 1; over a stream at most 2**20.
       uneven: a last round with fewer items than ranks is left out (``"drop"``), filled up by
-        repeating its own items (``"pad"``), or given to the first ranks only (``"keep"``).
+        repeating its items (``"pad"``), or given to the first ranks only (``"keep"``).
 
     Raises:
-      InvalidArgument: if a number is out of its range, or ``uneven`` is another word.
+      InvalidArgument: if a number is out of range, or ``uneven`` is another word.
       InvalidType: if ``index`` or ``count`` is not an integer.
 
     >>> list(rs.range(7).shard(1, 3, uneven="keep"))
@@ -125,7 +125,7 @@ class Shard(Deals[T]):
         )
 
     def is_own(self, state: Any) -> bool:
-        """Whether a ``state`` that names no rank must be of this one, as there is no other."""
+        """Whether a ``state`` without a rank must belong to this rank, the only one."""
         return self.count == 1
 
     @property
@@ -151,8 +151,8 @@ class Shard(Deals[T]):
 class _IndexedShardIterator(MovesInBlocks[T]):
     """Over random access: the position is where the round begins in the global order."""
 
-    # Rounds are counted from the position of the last resume, which need not be a multiple of
-    # `count`: the rest of the global order is dealt out as a pipeline of its own.
+    # Rounds are counted from the position of the last resume, not always a multiple of `count`: the
+    # rest of the global order is dealt out as a separate pipeline.
 
     _stage: Shard[T]
 
@@ -180,7 +180,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
 
     def origin(self, back: int) -> SourceItem | None:
         found = self._rest.origin(back)
-        return found and found._replace(place=None)  # which would count from the last resume
+        return found and found._replace(place=None)  # the place would count from the last resume
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -190,7 +190,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
     def epoch(self) -> int:
         if self._rest.position or not self._base:
             return self._rest.epoch
-        # The last item was handed out before the resume, to whichever rank.
+        # The last item was handed out before the resume, to some rank.
         found = epoch_at(self._stage.upstream, self._start_epoch, self._base - 1)
         return self._start_epoch if found is None else found.epoch
 
@@ -230,7 +230,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
 
 
 class _StreamShardIterator(SteadyIterator[T]):
-    """Over a stream: whole rounds are read, and upstream's state is the one before the round."""
+    """Over a stream: whole rounds are read, and upstream's state is the state before the round."""
 
     _stage: Shard[T]
 
@@ -261,7 +261,7 @@ class _StreamShardIterator(SteadyIterator[T]):
 
     def _ours(self) -> Iterator[T]:
         index, count = self._stage.index, self._stage.count
-        # A short last round is filled up, even one without items.
+        # A short last round is filled up, even if empty.
         dealt_out = chain(self._upstream.items(), repeat(MISSING, count))
         for dealt in zip(*[dealt_out] * count, strict=False):
             if dealt[-1] is MISSING:

@@ -31,16 +31,16 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Shuffle(LookedUp[T], Transform[T]):
-    """The items in a random order, drawn from (``seed``, epoch). Each epoch has an order of its own.
+    """The items in a random order, drawn from (``seed``, epoch) and so different in each epoch.
 
     This is a global shuffle without a buffer. A permutation maps each index. It is computed on
     demand and never stored (see `resumable.order.permutation`).
 
     With ``block``, blocks of neighbouring items come in a random order. Each 8 consecutive blocks
-    of that order form a group, and the items of a group are shuffled. If blocks are small, a group
-    has more of them, at least 1,024 items. A loop then needs the blocks of one group at a time,
-    and each block once. This suits row groups, record batches and pages. A global shuffle would
-    need all of them at any time.
+    of the new order form a group, and the items of a group are shuffled. If blocks are small, a
+    group has more blocks, with at least 1,024 items. A loop then needs the blocks of one group at a
+    time, and each block once. This suits row groups, record batches and pages. A global shuffle
+    would need all of them at any time.
 
     State: O(1), the position. Random access is kept. A resume reads nothing.
 

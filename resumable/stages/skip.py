@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Skip(LookedUp[T], Transform[T]):
     """All items but the first ``count``.
 
-    State: O(1), the position. Over a stream it is upstream's state and whether items were skipped.
+    State: O(1), the position. Over a stream, upstream's state and whether items were skipped.
     Random access is kept, and skips at no cost. The left-out items of a stream are read once, when
     the first item is asked for.
 
@@ -42,7 +42,7 @@ class Skip(LookedUp[T], Transform[T]):
 
     Raises:
       InvalidArgument: if ``count`` is below 0.
-      InvalidType: if it is not an integer.
+      InvalidType: if ``count`` is not an integer.
 
     >>> list(rs.range(5).skip(3))
     [3, 4]
@@ -73,7 +73,7 @@ class _SkipIterator(SteadyIterator[T]):
 
     def __init__(self, stage: Skip[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._begun = False  # whether upstream is past the items that are left out
+        self._begun = False  # whether upstream is past the left-out items
 
     def pull(self, count: int) -> Block:
         self._begin()

@@ -41,11 +41,12 @@ COUNT_EACH_HINT: Final = (
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Take(Transform[T]):
-    """The first ``count`` items, or all if there are fewer.
+    """The first ``count`` items, or all of a shorter upstream.
 
     ``count`` may be raised on resume, unless a later stage counts or shuffles items: training
-    goes on where it stopped. A count below the saved position is refused. Before a ``repeat`` with an
-    ``exclude`` behind it, which counts the items of all epochs, it may change only in the first of them.
+    continues where it stopped. A count below the saved position is refused. If a ``repeat`` and an
+    ``exclude`` follow, the ``exclude`` counts the items of all epochs, so ``count`` may change only
+    in the first epoch.
 
     State: O(1), the position and upstream's. Random access is kept.
 
@@ -55,7 +56,7 @@ class Take(Transform[T]):
 
     Raises:
       InvalidArgument: if ``count`` is below 0.
-      InvalidType: if it is not an integer.
+      InvalidType: if ``count`` is not an integer.
 
     >>> list(rs.range(9).take(3))
     [0, 1, 2]
@@ -79,7 +80,7 @@ class Take(Transform[T]):
 
     @property
     def count_each(self) -> int:
-        """The number of items of each epoch; ``count`` where that is not known."""
+        """The number of items of each epoch; ``count`` where the number is unknown."""
         return self.count if self.length is None else int(self.length)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
@@ -110,7 +111,7 @@ class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
         last, place = self._stage.count, self._place
         place.stop_counting()
         whole, rest = divmod(last - place.end, size)
-        # As in `items`, the range comes first, so no block is asked for after the last one.
+        # As in `items`, the range comes first, so no block is asked for after the last.
         for _, block in zip(range(whole), blocks_of(self._upstream, size), strict=False):
             length = block_length(block)
             place.end += length

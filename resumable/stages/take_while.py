@@ -25,18 +25,18 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class TakeWhile(ByPredicate[T]):
-    """The items before the first one for which ``predicate`` is false.
+    """The items before the first item refused by ``predicate``.
 
-    That item is read and dropped, and none after it.
+    The refused item is read and dropped, and no later item is read.
 
-    State: upstream's, whether the end has come, and the predicate's own state if it carries one. No
-    random access: only calling ``predicate`` tells where the end is.
+    State: upstream's, whether the end has come, and the predicate's if the predicate carries state.
+    No random access: the end is known only by calling ``predicate``.
 
     Args:
       upstream: stage whose items are tried.
-      predicate: called with one item.
-      fn_version: a string or a number; change it whenever the function's results change. A state
-        saved with another one is refused.
+      predicate: called with an item.
+      fn_version: a string or a number; change this value whenever the function's results change. A
+        state saved with another version is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.

@@ -33,7 +33,7 @@ from ..shadows.traced import Each, Traced, row_origins
 ALIKE_IN_ANY_ROWS: Final = frozenset(
     map(np.dtype, np.typecodes["AllInteger"] + np.typecodes["AllFloat"] + "?")
 )
-"""Dtypes of rows whose batches have the same dtype whichever of them they are made of: numbers in native byte order."""
+"""Dtypes of rows that batch to the same dtype, whatever the rows: numbers in native byte order."""
 
 
 @final
@@ -41,24 +41,24 @@ ALIKE_IN_ANY_ROWS: Final = frozenset(
 class Unbatch(FansOut[Any]):
     """The items of every batch: rows of an array, tuples or dicts of rows, entries of a list.
 
-    It undoes ``batch``, and splits batches that a source delivers.
+    ``unbatch`` undoes ``batch``, and splits the batches of a source.
 
-    State: O(1), upstream's state before the current batch, and an offset. A resume reads that
-    batch again.
+    State: O(1), upstream's state before the current batch, and an offset. A resume reads the
+    current batch again.
 
-    With ``size``, random access is kept: item i is a row of batch i // size. The state is the same with and
-    without it.
+    With ``size``, random access is kept: item i is a row of batch i // size. The state is the same
+    with and without ``size``.
 
     Args:
       upstream: stage of batches.
-      size: how many items each batch has, also the last one, at least 1; None if that differs, or is not
-        known.
+      size: number of items in each batch, also the last, at least 1; None if the number varies or
+        is unknown.
 
     Raises:
       InvalidArgument: if ``size`` is less than 1, or makes more than 2**62 items.
       InvalidType: if ``size`` is not an integer.
-      MalformedItem: while iterating, if an item is not a batch, its columns differ in length, or it has other
-        than ``size`` items.
+      MalformedItem: while iterating, if an item is not a batch, its columns differ in length, or it
+        has more or fewer than ``size`` items.
 
     >>> list(rs.range(5).batch(2).unbatch())
     [0, 1, 2, 3, 4]
@@ -96,7 +96,7 @@ class Unbatch(FansOut[Any]):
         return lambda batch: _block(self.checked(batch))
 
     def checked(self, batch: Any) -> Any:
-        """``batch``, if it has as many items as it should."""
+        """``batch``, if it has ``size`` items."""
         if self.size is not None:
             check_fan_out(self.size, block_length(_block(batch)))
         return batch
@@ -107,8 +107,8 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 
     _stage: Unbatch
 
-    # While `blocks` runs: the current batch as a block. A batch that no block ends within is never the
-    # current one.
+    # While `blocks` runs: the current batch as a block. A batch within which no block ends is never
+    # the current batch.
     _batch: Block | None = None
 
     def pull(self, count: int) -> Block:
@@ -129,7 +129,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
                 yield _joined(parts)
 
     def _parts(self, batches: Iterator[Any], size: int) -> tuple[list[Block], int]:
-        """Parts of batches with ``size`` items together, and how many items are missing at the end."""
+        """Parts of batches with ``size`` items in total, and how many are missing at the end."""
         parts, missing = list[Block](), size
         if self._batch is not None:
             missing = self._cut(parts, missing)
@@ -150,7 +150,10 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         return parts, missing
 
     def _cut(self, parts: list[Block], missing: int) -> int:
-        """Add what comes next in the current batch; leave the batch if more is ``missing``, and say how much."""
+        """Add the next items of the current batch; returns how many are still missing.
+
+        Leaves the batch if items are missing after it.
+        """
         batch: Block = self._batch
         usual = type(batch) in USUAL
         length = len(batch) if usual else block_length(batch)
@@ -179,10 +182,11 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 def _add_whole(
     batches: Iterator[Any], parts: list[Block], missing: int
 ) -> tuple[Block | object, int]:
-    """Add the next batches to ``parts``, as long as no more than ``missing`` items come of them.
+    """Add the next batches to ``parts``, while they have no more than ``missing`` items in total.
 
     Returns:
-      the batch after them, or END after the last one and where no items are missing; and how many are.
+      the batch after the added batches, or END after the last batch and where no items are missing;
+      and the number of missing items.
     """
     own: list[Any] = []  # the lists that came last, joined
     for batch in batches:
@@ -208,20 +212,20 @@ def _add_whole(
 
 
 def _joined(parts: list[Block]) -> Block:
-    """One block of ``parts``, which shares no memory with a batch; lists among them are nobody else's."""
+    """One block of ``parts``, sharing no memory with a batch; lists in ``parts`` are unshared."""
     block = concatenate(parts)
     is_view = block is parts[0] and type(block) is not list
     return copy_block(block) if is_view else block
 
 
 def _block(batch: Any) -> Block:
-    """The items of ``batch``, as columns if these make the same batches later."""
+    """The items of ``batch``, as columns if the columns make the same batches later."""
     columns = _columns(batch)
     return _rows(batch) if columns is None else columns
 
 
 def _columns(batch: Any) -> Block | None:
-    """``batch`` as columns, if a later batch of them equals one of its items; None otherwise."""
+    """``batch`` as columns, if a later batch of columns equals a batch of items; None otherwise."""
     if type(batch) is np.ndarray:
         return batch if batch.ndim and batch.dtype in ALIKE_IN_ANY_ROWS else None
     if type(batch) is not dict and not isinstance(batch, tuple):
@@ -260,9 +264,9 @@ def _traced_rows(in_order: bool, batch: Traced[Any]) -> list[Traced[Any]]:
 
 
 def _rows_in_order(stage: Stage[Any]) -> bool:
-    """Whether the rows of what ``stage`` delivers are the items that it was made of, in their order.
+    """Whether the rows of ``stage``'s items are the items that went in, in the same order.
 
-    A function that maps or collates a batch may have given its rows another order.
+    A function that maps or collates a batch may have reordered its rows.
     """
     if kind_of(stage) in (Grouped, Aligned):
         return getattr(stage, "collate", None) in (None, list, tuple)

@@ -38,29 +38,29 @@ from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Window(Transform[Any]):
-    """Windows of ``size`` consecutive items, each begun ``shift`` items after the one before.
+    """Windows of ``size`` consecutive items, each begun ``shift`` items after the previous window.
 
     A window is made as `Batch` makes a batch: arrays and numbers are stacked along a new first
-    axis, dicts and tuples field by field, and columns stay columns. Over `from_arrays` it is a
-    copied slice of shape (size, ...) in the array's dtype, so tokens in a `numpy.memmap` cost no
+    axis, dicts and tuples field by field, and columns stay columns. Over `from_arrays` a window is
+    a copied slice of shape (size, ...) in the array's dtype, so tokens in a `numpy.memmap` cost no
     Python work each. Items that are not stacked, such as strings, are the same objects in each
     window.
 
     As in tf.data a window begins at every multiple of ``shift`` among the items. Windows that reach
     beyond the last item are shorter; there may be several if ``shift`` is less than ``size``.
-    ``drop_last=True`` leaves them out, and then windows can be batched.
+    ``drop_last=True`` leaves short windows out, so windows can be batched.
 
     State: O(1), upstream's at the start of the next window. Another ``size`` and ``shift`` may be
-    chosen on resume, unless a later stage counts or shuffles the windows. A resume reads the items
-    again that the next window shares with the one before, fewer than ``size``. Random access is
-    kept, and a shuffle after it reads nothing again. The iterator holds the items of one window,
+    chosen on resume, unless a later stage counts or shuffles the windows. A resume re-reads the
+    items, fewer than ``size``, that the next window shares with the previous window. Random access
+    is kept, and a later shuffle reads nothing again. The iterator holds the items of one window,
     and upstream's position at up to ``size / shift + 1`` starts of windows.
 
     Args:
-      upstream: stage whose items are looked at.
+      upstream: stage whose items are grouped.
       size: items in a window, at least 1.
-      shift: items from the start of a window to the start of the next, at least 1; by default ``size``.
-        If it is more than ``size``, the items between two windows are passed over.
+      shift: items from the start of a window to the start of the next, at least 1; by default
+        ``size``. If ``shift`` is more than ``size``, the items between two windows are passed over.
       drop_last: leave out windows shorter than ``size``.
 
     Raises:
@@ -123,16 +123,17 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
 
     def __init__(self, stage: Window, epoch: int) -> None:
         super().__init__(stage, epoch)
-        # The items that the next window shares with the last one.
+        # The items that the next window shares with the last window.
         self._shared: Block = []
-        # Upstream's state at the start of each window that begins among these.
+        # Upstream's state at the start of each window that begins among the shared items.
         self._starts: deque[DeferredState] = deque()
         self._note_start = state_deferrer(self._upstream)
-        # How many items lie before the start of the next window.
+        # The number of items before the start of the next window.
         self._gap = 0
 
     def items(self) -> Items[Any]:
-        # A batch begins where the one before ended, so upstream's own state is where the next one begins.
+        # A batch begins where the previous batch ended, so upstream's own state is the start of the
+        # next batch.
         follows = self._stage.step == self._stage.size and not self._starts and not self._gap
         if not follows:
             return Items(self._windows())
@@ -162,7 +163,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         return min(self._stage.relation(0).groups_in(items), count)
 
     def _read(self) -> Block:
-        """The items of the next window; the position moves only over a gap before it."""
+        """The items of the next window; the position moves only over a gap before the window."""
         size, step = self._stage.size, self._stage.step
         if self._gap:
             self._gap -= self._upstream.skip(self._gap)
@@ -192,7 +193,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._starts.popleft()
 
     def _advance_over(self, count: int) -> int:
-        """Pass over up to ``count`` items from the start of the next window on; returns how many."""
+        """Pass over up to ``count`` items from the next window's start on; returns how many."""
         shared = block_length(self._shared)
         if count < shared:
             self._shared = slice_block(self._shared, count, shared)
@@ -220,6 +221,6 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
 
     def set_state(self, state: State) -> None:
         gap, upstream = unpack(self._stage, state, "gap", "upstream")
-        # It is that of the shift at the save, which may be as large as any number.
+        # The gap by the shift at the save, which may be any number.
         self._gap = unpack_count(self._stage, "gap", gap, LARGEST_COUNT)
         self._upstream.set_state(upstream)

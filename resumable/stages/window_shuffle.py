@@ -39,14 +39,14 @@ class WindowShuffle(Transform[T]):
 
     An item leaves the window after at most ``8 * window`` steps.
 
-    State: O(1), the position and one snapshot of upstream's state. A resume goes over at most
-    ``9 * window + 256`` items of upstream again. Where upstream has random access, or passes over
-    items without making them, it makes only items that are still in the window, and calls functions
+    State: O(1), the position and one snapshot of upstream's state. A resume goes over at most ``9 *
+    window + 256`` items of upstream again. Where upstream has random access, or passes over items
+    without making them, a resume makes only items that are still in the window, and calls functions
     at most ``1.1 * window`` times.
 
     With ``carry`` the state holds the items in the window instead, and a resume reads nothing
-    again. Taking such a state costs O(window). A `prefetch` takes one for every item that it gets,
-    so put a `batch` before the prefetch.
+    again. Taking a state then costs O(window). A `prefetch` takes a state for every item, so put a
+    `batch` before the prefetch.
 
     Args:
       upstream: any stage.
@@ -57,7 +57,7 @@ class WindowShuffle(Transform[T]):
 
     Raises:
       UnencodableState: by `get_state` under ``carry``, if an item cannot be saved.
-      InvalidArgument: if ``seed`` or ``window`` is out of its range.
+      InvalidArgument: if ``seed`` or ``window`` is out of range.
       InvalidType: if an argument has the wrong type.
 
     >>> stream = rs.from_iterable(lambda: iter(range(5)))

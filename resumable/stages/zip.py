@@ -40,21 +40,22 @@ from ..errors import InvalidArgument
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Zip(Combine[Any]):
-    """Tuples of one item of each upstream, until the first of them ends; dicts if they have names.
+    """Tuples of one item of each upstream, until the first upstream ends; dicts if named.
 
-    Further items of longer upstreams are left out; ``strict`` refuses them.
+    Further items of longer upstreams are left out; ``strict`` refuses longer upstreams.
 
-    State: the upstreams'. Random access if all upstreams have it; columns stay columns.
+    State: the upstreams' states. Random access if all upstreams have random access; columns stay
+    columns.
 
     Args:
-      upstreams: one or more, or one dict of them.
-      strict: whether all upstreams must have the same number of items. Known lengths are compared at
-        once, others when the first upstream ends. May differ between save and resume.
+      upstreams: one or more pipelines, or a dict of pipelines.
+      strict: whether all upstreams must have the same number of items. Known lengths are compared
+        at once, other lengths when the first upstream ends. May differ between save and resume.
 
     Raises:
-      InvalidArgument: if there is no upstream, or under ``strict`` if their lengths differ; while
-        iterating, instead of the end, if one of them has further items.
-      InvalidType: if one is not a pipeline, or a name of the dict is not a string.
+      InvalidArgument: without upstreams, or under ``strict`` if the lengths differ; while
+        iterating, instead of the end, if an upstream has further items.
+      InvalidType: if an upstream is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.zip(rs.range(3), rs.from_sequence("ab")))
     [(0, 'a'), (1, 'b')]
@@ -79,7 +80,7 @@ class Zip(Combine[Any]):
             )
 
     def called(self, number: int) -> str:
-        """What errors call an upstream."""
+        """The name of an upstream in errors."""
         return f"upstreams[{number}]" if self.names is None else repr(self.names[number])
 
     @derived
@@ -98,7 +99,7 @@ class Zip(Combine[Any]):
         return _ZipIterator(self, epoch)
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
-        """One block made of ``blocks``, which have one length."""
+        """One block made of ``blocks`` of the same length."""
         for block in blocks:
             if isinstance(block, list):
                 rows = builtins.zip(*map(block_items, blocks), strict=True)
@@ -106,7 +107,7 @@ class Zip(Combine[Any]):
         return self._row(blocks)
 
     def _rows(self, *items: Iterator[Any]) -> Iterator[Any]:
-        """Tuples or dicts with one item of each of ``items``, which have one length."""
+        """Tuples or dicts with one item of each of ``items``, iterators of the same length."""
         rows = builtins.zip(*items, strict=False)
         return rows if self.names is None else map(self._row, rows)
 
@@ -151,7 +152,7 @@ class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
         yield from pulled_blocks(self, size)
 
     def _whole_blocks(self, size: int) -> int:
-        """How many blocks all upstreams are known to have in full."""
+        """Number of blocks that all upstreams are known to have in full."""
         known = [each.state_at(MOST_ITEMS) for each in self._upstreams]
         return min([0 if found is None else found[1] for found in known]) // size
 
@@ -164,7 +165,7 @@ class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
         return count
 
     def _strict_rows(self) -> Iterator[tuple[Any, ...]]:
-        """The rows, and at their end the check that no upstream has further items."""
+        """The rows, followed by the check that no upstream has further items."""
         ended = [False] * len(self._upstreams)
 
         def rest_of(number: int) -> Iterator[Any]:
@@ -178,16 +179,16 @@ class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
         yield from builtins.zip(*streams, strict=False)
         first = ended.index(True)
         for number, stream in enumerate(streams):
-            # Upstreams before the first that ended have already given an item for the row it lacks.
+            # Upstreams before the first to end have already given an item for the missing row.
             if number < first or next(stream, rest_of) is not rest_of:
                 raise self._differ(first, number)
 
     def _check_ends(self, asked: list[int], made: int) -> None:
-        """Under ``strict``, refuse upstreams that have more than ``made`` items, as another has.
+        """Under ``strict``, refuse upstreams with items beyond the ``made`` rows.
 
         Args:
-          asked: how many items each upstream was asked for.
-          made: how many rows there are.
+          asked: number of items asked of each upstream.
+          made: number of rows made.
         """
         if not self._stage.strict or made == asked[0]:
             return

@@ -304,8 +304,7 @@ class Checkpointer:
         return frozenset() if self._loop is None else self._loop.signals
 
     def save(self) -> str | None:
-        """Save now; returns the path of the stored checkpoint, or None if the step is saved
-        already.
+        """Save now; returns the path of the checkpoint, or None if this step is saved already.
 
         In the body of the loop, the item in work counts as done.
 

@@ -204,9 +204,7 @@ def _steps(
 def _items_with(
     sought: Sought, iterator: PipelineIterator[ItemOrigin], stage: Stage[Any], span: _StepRange
 ) -> Iterator[ItemOrigin]:
-    """The items of ``iterator`` in ``span``; with random access, only items with ``sought``
-    records.
-    """
+    """The items of ``iterator`` in ``span``; with random access, only items ``sought``."""
     items = _items_left(iterator.get_state(), stage, span)
     if items is None:
         yield from iterator

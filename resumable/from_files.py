@@ -552,8 +552,7 @@ def warc(
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    r"""The records of WARC files, as crawlers write them, of all types and in the order of the
-    files.
+    r"""The records of WARC files, as crawlers write them, of all types, in the order of files.
 
     An item is a dict: ``"type"``, ``"url"``, ``"date"`` and ``"id"`` are strings, or None if
     missing in the header; ``"headers"`` is a tuple of names and values, unchanged; ``"content"`` is

@@ -210,7 +210,7 @@ class ConsumedStates(Generic[T]):
         if self._carries_state:
             # The functions keep their state, since later epochs continue with the same functions.
             pipeline = self._read_again()
-            self._consumer = None  # it may read with the same copies
+            self._consumer = None  # the consumer may read with the same copies
         with pipeline.resume(self.origin) as probe:
             return probe.skip(most)
 

@@ -37,7 +37,7 @@ U = TypeVar("U")
 
 
 @explained_by(ArrayRecord)
-def array_record(  # noqa: D417  # the others stand below
+def array_record(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -52,7 +52,7 @@ def array_record(  # noqa: D417  # the others stand below
 
 
 @explained_by(Arrow)
-def arrow(  # noqa: D417  # the others stand below
+def arrow(  # noqa: D417  # the class explains the rest
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,
@@ -160,7 +160,7 @@ def lance(
 
 
 @explained_by(Lines)
-def lines(  # noqa: D417  # the others stand below, from `Lines`
+def lines(  # noqa: D417  # `Lines` explains the rest
     paths: Paths,
     *,
     encoding: str | None = "utf-8",
@@ -201,7 +201,7 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
 
 
 @explained_by(Files)
-def files(  # noqa: D417  # the others stand below
+def files(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     read: bool = False,
@@ -324,7 +324,7 @@ def jsonl(
 
 
 @explained_by(LitData)
-def litdata(  # noqa: D417  # the others stand below
+def litdata(  # noqa: D417  # the class explains the rest
     path: str | os.PathLike[str],
     *,
     block_size: int | None = None,
@@ -350,7 +350,7 @@ def litdata(  # noqa: D417  # the others stand below
 
 
 @explained_by(Mds)
-def mds(  # noqa: D417  # the others stand below
+def mds(  # noqa: D417  # the class explains the rest
     path: str | os.PathLike[str],
     *,
     allow_pickle: bool = False,
@@ -367,7 +367,7 @@ def mds(  # noqa: D417  # the others stand below
 
 
 @explained_by(Megatron)
-def megatron(  # noqa: D417  # the others stand below
+def megatron(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     items: str = "document",
@@ -456,7 +456,7 @@ def tar(
 
 
 @explained_by(Parquet)
-def parquet(  # noqa: D417  # the others stand below
+def parquet(  # noqa: D417  # the class explains the rest
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,

@@ -165,7 +165,7 @@ class Pipeline(Generic[T]):
             return items_at(self.stage, self._by_index, index)  # type: ignore[arg-type]
         indices, length = np.asarray(index), self.length
         if indices.dtype.kind == "i" and length not in (None, np.inf):
-            indices = indices.astype(np.int64)  # one that holds the length
+            indices = indices.astype(np.int64)  # a dtype that holds the length
             from_end = (indices < 0) & (indices >= -length)
             indices = np.where(from_end, indices + length, indices)
         return block_items(self.gather(indices))
@@ -612,7 +612,7 @@ class Pipeline(Generic[T]):
         return Pipeline(Skip(self.stage, count))
 
     @explained_by(Partition)
-    def partition(  # noqa: D417  # the others stand below, from `Partition`
+    def partition(  # noqa: D417  # `Partition` explains the rest
         self,
         count: int,
         fn: Callable[[Pipeline[T]], Pipeline[U]],
@@ -715,7 +715,7 @@ def from_iterable(
 
 
 @explained_by(Partition)
-def partition(  # noqa: D417  # the others stand below, from `Partition`
+def partition(  # noqa: D417  # `Partition` explains the rest
     sources: Mapping[str, Any] | Sequence[Any],
     count: int,
     fn: Callable[..., Pipeline[U]],
@@ -863,7 +863,7 @@ def _check_each_is_weighed(weights: Mapping[Any, Any], names: Iterable[str]) -> 
     """Refuse a pipeline that never has a weight, not even 0."""
     named = [each for each in weights.values() if isinstance(each, Mapping)]
     if len(named) < len(weights):
-        return  # the others weigh all
+        return  # the remaining weights are for all pipelines
     for name in names:
         if not any(name in each for each in named):
             raise InvalidArgument(

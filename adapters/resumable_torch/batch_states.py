@@ -67,7 +67,7 @@ class BatchState:
         self._digests, before, self._before = None, self._before, None
         if before is not None:
             self._digests = before, iterator.digests
-        self._state = None  # no batch has taken it
+        self._state = None  # no batch has taken the state
         if self._batches_to_wait:
             self._batches_to_wait -= 1
             return

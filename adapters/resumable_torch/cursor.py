@@ -389,7 +389,7 @@ class Cursor:
         if self.carries_state and passed is not None:
             try:
                 states._restore_functions(states.origin["step"] + passed)
-            except Exception as error:  # it matters only if there is another epoch
+            except Exception as error:  # matters only if another epoch follows
                 unknown = error
         follows = there.is_begun and epoch == there.epoch + 1
         start = states.starting_at(states.first_of(epoch))

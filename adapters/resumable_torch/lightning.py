@@ -52,7 +52,7 @@ class ResumeInput(Callback):
     def __init__(self) -> None:
         self._is_resumed = self._has_trained = self._has_ended_epoch = False
         self._to_load: list[Any] = []
-        self._cycled: list[bool] = []  # the loaders that Lightning has begun again within its epoch
+        self._cycled: list[bool] = []  # loaders begun again by Lightning within its epoch
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._to_load, self._cycled = [], []
@@ -92,7 +92,7 @@ class ResumeInput(Callback):
         fit_loop._combined_loader_states_to_load = []
         fetcher = fit_loop._data_fetcher
         assert fetcher is not None  # made before this is called
-        iter(fetcher)  # drops what it has fetched
+        iter(fetcher)  # drops the fetched batches
         combined = fit_loop._combined_loader
         batches = None if combined is None else combined._iterator
         if self._cycled and not begins_epoch and isinstance(batches, _MaxSizeCycle):
@@ -101,7 +101,7 @@ class ResumeInput(Callback):
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._has_ended_epoch:
             for loader in _own(trainer):
-                loader.end_epoch()  # the shorter one of several may be within an epoch
+                loader.end_epoch()  # the shorter of several loaders may be within an epoch
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int

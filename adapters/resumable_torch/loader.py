@@ -258,7 +258,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         if not pipeline.random_access:
             return {}
         with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
-            iterator._best_effort = self._best_effort  # which warns once
+            iterator._best_effort = self._best_effort  # warns once
             found = iterator.stats()
         return {name: found[name] for name in ("inputs", "passes") if name in found}
 

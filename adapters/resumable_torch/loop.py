@@ -108,7 +108,7 @@ class ReceivedBatches(Iterator[T]):
         except BaseException as error:
             self._broken = not self._continues(torch_progress, error)
             if self._broken:
-                self._loader._iterator = None  # so that new workers begin the next epoch
+                self._loader._iterator = None  # so new workers begin the next epoch
             raise
         state = worker = None
         if isinstance(batch, BatchWithState):
@@ -218,7 +218,7 @@ class ReceivedBatches(Iterator[T]):
         """Whether torch leaves out nothing after ``error`` except a failed batch."""
         if not torch_progress.leaves_none_out:
             return False
-        if not torch_progress.taken:  # torch was interrupted while it waited
+        if not torch_progress.taken:  # torch was interrupted while waiting
             return True
         # Torch skips the batch. Skipping is right for an error of the data set, but an interrupt
         # says nothing about the batch.

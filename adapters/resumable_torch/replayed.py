@@ -53,7 +53,7 @@ class Replayed(DrawsItems, Sampler[Any]):
             raise rs.InvalidArgument(
                 f"a sampler must be one that can be iterated again, got {shorten(sampler)}"
             )
-        rs.from_iterable(sampler, external_state_policy="ignore")  # refuses what has no order
+        rs.from_iterable(sampler, external_state_policy="ignore")  # refuses other objects
         self._sampler = sampler
         self._told = epoch = getattr(sampler, "epoch", 0)
         made = rs.from_iterable(self._with_digests, external_state_policy=policy)
@@ -109,7 +109,7 @@ def _in_digest(item: Any) -> str:
     """
     try:
         return json.dumps(item, default=lambda part: getattr(part, "tolist", lambda: repr(part))())
-    except TypeError:  # keys that are no strings
+    except TypeError:  # keys other than strings
         return repr(item)
 
 

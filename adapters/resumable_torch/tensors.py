@@ -120,7 +120,7 @@ def _array_of(value: Any) -> dict[str, Any] | None:
     if type(value) in DICTS and DTYPE in value:
         raise rs.UnencodableState(f"a state with tensors must not have the key {DTYPE!r} itself")
     if type(value) is not torch.Tensor:
-        return None  # the core says that a subclass, such as a parameter, has no form
+        return None  # the core refuses a subclass, such as a parameter
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         raise rs.UnencodableState(f"a tensor in a state must be dense, got {shorten(value)}")
     if value.requires_grad:

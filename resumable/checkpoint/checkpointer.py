@@ -375,7 +375,7 @@ class Checkpointer:
         lock: StoreLock,
     ) -> ResumedLoop[T]:
         clock: Callable[[], float] = self._clock
-        if clock is not time.monotonic:  # which is never set back
+        if clock is not time.monotonic:  # the monotonic clock is never set back
             clock = SteadyClock(clock)
         log = None
         if self._stats:
@@ -399,5 +399,5 @@ class Checkpointer:
             clock,
             save_point_of(checkpoint, clock, self._wall_clock),
         )
-        lock.close_with(saver)  # which a thread may still run when the loop is dropped
+        lock.close_with(saver)  # a thread may still run the saver after the loop
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)

@@ -151,7 +151,7 @@ class Directory(NamedFiles):
 
         aside = self.folder / self._names.free_aside(step, reason, is_taken)
         give_new_name(path, aside)
-        with suppress(FileNotFoundError):  # it may have been renamed
+        with suppress(FileNotFoundError):  # the file may have been renamed
             os.unlink(path)
         sync_folder(self.folder)
         return str(aside)
@@ -171,7 +171,7 @@ class Directory(NamedFiles):
     def remove_unfinished(self) -> None:
         for file in self._files():
             if self._names.is_temporary(file):
-                with suppress(OSError):  # what is left is in nobody's way
+                with suppress(OSError):  # a remaining file does no harm
                     os.unlink(self.folder / file)
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Directory(NamedFiles):
             write_new_file(left.temporary, data)
             give_new_name(left.temporary, path)
             left.named = True
-            with suppress(OSError):  # what is left is in nobody's way
+            with suppress(OSError):  # a remaining file does no harm
                 os.unlink(left.temporary)
             sync_folder(self.folder)
         except BaseException:

@@ -149,7 +149,7 @@ def decode(data: bytes) -> Checkpoint:
     assert part is not None
     counters = RunCounters.from_value(body.get("counters"))
     if counters is None and "counters" in body:
-        with suppress(RuntimeWarning):  # a run need not end because of them
+        with suppress(RuntimeWarning):  # bad counters need not end a run
             message = (
                 "the counters of a checkpoint are none that a run can have, so stats count from 0"
             )

@@ -123,14 +123,14 @@ def give_new_name(old: Path, new: Path) -> None:
       OSError: if the system refuses the name.
     """
     if os.name == "nt":
-        _rename(old, new)  # which replaces nothing there
+        _rename(old, new)  # replaces no file on Windows
         return
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError as error:
         named = file_identity(old)
         if named is not None and file_identity(new) == named:
-            return  # over a network a call may be done although it reports that it failed
+            return  # over a network a reported failure may be a success
         if error.errno not in NO_LINKS:
             raise
         # Without a lock, another file may appear between these two calls.
@@ -180,7 +180,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names of the files in ``folder`` to the disk."""
-    if os.name == "nt":  # folders cannot be opened there
+    if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
@@ -203,7 +203,7 @@ def make_folders(folder: Path) -> None:
         with suppress(OSError):
             sync_folder(folder.parent)
         return
-    if folder.parent != folder:  # equal for the root of a disk that is gone
+    if folder.parent != folder:  # equal for the root of a missing disk
         make_folders(folder.parent)
     made = _make_folder(folder)
     try:

@@ -94,7 +94,7 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
     if before is None:
         return b""
     (saved, relied_on), (present, relies_on) = _saved(before), _saved(checkpoint)
-    if (relied_on ^ relies_on) - LATER_EPOCHS:  # these have other fields that may change
+    if (relied_on ^ relies_on) - LATER_EPOCHS:  # their changeable fields differ
         return b""
     found = changes_between(saved, present, stage)
     if found and failure is not None:
@@ -128,7 +128,7 @@ def _append(store: Store, lines: Callable[[], bytes]) -> str | None:
     try:
         if data := lines():
             store.append_history(data)
-    except Exception as error:  # a run need not end because of its history
+    except Exception as error:  # a bad history need not end a run
         return f"in {store!r}, what was changed in the run could not be noted: {error}"
     return None
 

@@ -236,7 +236,7 @@ def state_for_process(
 
 def _named(name: str) -> FileName:
     found = parse_file_name(name)
-    assert found is not None  # it is the name of an input's file
+    assert found is not None  # an input's file name
     return found
 
 

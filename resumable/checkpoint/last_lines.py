@@ -37,7 +37,7 @@ def last_lines(path: Path, count: int, parse: Callable[[bytes], T | None]) -> li
             file.seek(start)
             lines = file.read(length - start).split(b"\n")
             if start:
-                del lines[0]  # it began before
+                del lines[0]  # a line begun before `start`
             found = _last(lines, count, parse)
             if len(found) == count or not start or size >= AT_MOST:
                 return found

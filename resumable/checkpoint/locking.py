@@ -82,7 +82,7 @@ def check_unlocked(path: Path, what: str) -> None:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | LOOK)
-    except OSError:  # it is gone, or what is there is no lock
+    except OSError:  # no file, or no lock file
         return
     try:
         lock_shared(descriptor)

@@ -114,7 +114,7 @@ def start_at(
     try:
         if checkpoint is not None:
             iterator.set_state(state_for(pipeline.stage, checkpoint, from_this_rank=from_this_rank))
-        iterator.get_state()  # what cannot be saved raises before the first item
+        iterator.get_state()  # an unsaveable state raises before the first item
     except BaseException as error:
         iterator.close()
         if checkpoint is not None and isinstance(error, StateMismatch):

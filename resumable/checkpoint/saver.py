@@ -191,7 +191,7 @@ class Saver:
         if self.foreign:
             return None
         save, path = self._pending, None
-        if save is not None and not save.submitted:  # an interrupt came before that
+        if save is not None and not save.submitted:  # an interrupt came before the submission
             self._write(save)
         if save is not None and wait_seconds is not None:
             self._wait_for(save, wait_seconds)
@@ -223,7 +223,7 @@ class Saver:
             self.collect(wait_seconds=LONG_PATIENCE)
         finally:
             self._writer.close(0)
-            self._writer.forget_jobs()  # `collect` has waited for all that is to be written
+            self._writer.forget_jobs()  # `collect` has waited for all writing
 
     def _check_may_save(self) -> None:
         if self.foreign:

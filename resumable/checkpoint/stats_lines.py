@@ -192,7 +192,7 @@ def _by_checkpoints(folder: Path, names: Iterable[str]) -> Iterator[RankProgress
             continue
         try:
             time = os.lstat(folder / file_name).st_mtime
-        except OSError:  # it was removed meanwhile
+        except OSError:  # removed meanwhile
             continue
         yield RankProgress(found.name, found.part.rank, found.part.ranks, found.step, time)
 
@@ -201,7 +201,7 @@ def _by_lines(folder: Path, names: Iterable[str]) -> Iterator[RankProgress]:
     for file_name, (name, rank, ranks) in stats_among(names).items():
         try:
             lines = last_lines(folder / file_name, 2, parse_stats_line)
-        except OSError:  # it was removed meanwhile, or is not readable now
+        except OSError:  # removed meanwhile, or not readable now
             continue
         if lines:
             last, before = lines[-1], lines[-2] if len(lines) > 1 else None
@@ -234,7 +234,7 @@ def _both(saved: RankProgress | None, noted: RankProgress | None, now: float) ->
         return noted
     if now - saved.time < PATIENCE:
         return replace(noted, step=saved.step, time=saved.time)
-    return saved  # it goes on without noting anything
+    return saved  # the run continues without stats
 
 
 def _all_ranks(found: dict[int, RankProgress]) -> Iterator[RankProgress]:

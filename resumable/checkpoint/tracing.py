@@ -292,7 +292,7 @@ def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: 
     saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
     one = for_rank(stage_of(span.ranks), rank, span.ranks)
     if one is None:
-        return True  # which is refused later
+        return True  # refused later
     began, checkpoint, of_rank = _beginning(steps, span, rank)
     end = int(span.last)
     try:

@@ -73,5 +73,5 @@ def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
         records = {origin.file: records}
     try:
         yield from kind_of_source(source)._numbers_of(source, Records.of(records)).tolist()
-    except InvalidArgument:  # another source has that file
+    except InvalidArgument:  # another source has the file
         return

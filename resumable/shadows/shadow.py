@@ -135,7 +135,7 @@ def _is_blind(stage: Stage[Any]) -> bool:
     relation = stage.relation(0)
     if isinstance(relation, Held) and stage.relies_on & RANK:
         return False
-    looks = isinstance(relation, Same) and relation.in_order  # so one of the user's may
+    looks = isinstance(relation, Same) and relation.in_order  # a user's stage may look
     return stage.unchanged and not looks and not stage.user_functions
 
 

@@ -251,7 +251,7 @@ class _Telling:
             origin = of_input[place].origin
             del of_input[place]
             return origin
-        if not found and not self._held:  # a copy of one of these
+        if not found and not self._held:  # a copy of a noted item
             origins = self._origins_read()
             oldest = max(self._noted, key=len)
             if oldest:

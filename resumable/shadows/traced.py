@@ -144,7 +144,7 @@ class ScansTraced(CallsTraced):
     def __call__(self, carry: Any, traced: Traced[Any]) -> Any:
         made = self.fn(carry, traced.item)
         if not isinstance(made, (tuple, list)) or len(made) != 2:
-            return made  # which the stage refuses
+            return made  # refused by the stage
         return made[0], Traced(made[1], carried(traced.origin))
 
 

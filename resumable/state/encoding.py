@@ -97,7 +97,7 @@ def _pack(value: Any) -> bytes:
         packer = msgpack.Packer(default=_encode, strict_types=True, unicode_errors="surrogatepass")
     packed = packer.pack(value)
     assert packed is not None
-    if len(packed) <= ALWAYS_WITHIN:  # its buffer never shrinks
+    if len(packed) <= ALWAYS_WITHIN:  # the buffer of a packer never shrinks
         SPARE_PACKERS.append(packer)
     return packed
 
@@ -111,7 +111,7 @@ def _encode(value: Any) -> msgpack.ExtType:
     if type(value) is complex:
         return msgpack.ExtType(COMPLEX, _pack([value.real, value.imag]))
     code, data = ARRAY if isinstance(value, np.ndarray) else SCALAR, value.tobytes()
-    if not value.dtype.itemsize:  # NumPy makes one character of none
+    if not value.dtype.itemsize:  # NumPy returns one character for an empty text
         data = b""
     return msgpack.ExtType(code, _pack([value.dtype.str, list(value.shape), data]))
 
@@ -164,7 +164,7 @@ def _settled(unpacked: Any) -> Any:
     # stack, and hostile bytes would choose the number of decoders.
     whole = [unpacked]
     waiting: list[tuple[Any, int]] = [(whole, 0)]  # a list or dict, and the depth of its values
-    tuples: list[tuple[Any, Any]] = []  # what holds a tuple, and where; those within others later
+    tuples: list[tuple[Any, Any]] = []  # holder and key of each tuple; inner tuples later
     while waiting:
         holder, depth = waiting.pop()
         for key, value in holder.items() if type(holder) is dict else enumerate(holder):

@@ -82,7 +82,7 @@ def state_of(data: Any) -> State:
     Raises:
       StateMismatch: if ``data`` are not bytes.
     """
-    if isinstance(data, io.BytesIO):  # the form in which some savers return bytes
+    if isinstance(data, io.BytesIO):  # some savers return bytes in this form
         data = data.getvalue()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise StateMismatch(f"the state must be bytes, got {shorten(data)}")

@@ -46,11 +46,11 @@ def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
     def explain(builder: B) -> B:
         for stage in stages:
             built_by.setdefault(stage, builder)
-        if builder.__doc__ is not None:  # as it is where Python drops docstrings
+        if builder.__doc__ is not None:  # None if Python drops docstrings
             own = POINTER.sub("", cleandoc(builder.__doc__))
             sentence, _, rest = own.partition("\n\n")
             texts = [_in_words_of_the_user(stage.__doc__ or "", renamed) for stage in stages]
-            if len(texts) == 1:  # the sentence of the builder says what that of the stage does
+            if len(texts) == 1:  # the builder's sentence replaces the stage's
                 texts = [FIRST_LINE.sub("", texts[0])]
             parameters = builder.__code__.co_varnames
             builder.__doc__ = _joined([sentence, rest], texts, parameters)

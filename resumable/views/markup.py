@@ -29,7 +29,7 @@ def element(name: str, /, *content: str, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    if name == "meta":  # the only one here that HTML ends by itself
+    if name == "meta":  # the only void element used here
         return Markup(f"<{name}{given}/>")
     return Markup(f"<{name}{given}>{join(*content)}</{name}>")
 

@@ -72,12 +72,12 @@ def _node(tree: SavedPipeline, saved: Any, path: str, epoch: Any) -> StageNode:
         parts = [
             _node(part, saved if place == number else None, path, epoch)
             for place, part in enumerate(inner)
-        ]  # its state is that of one of them
+        ]  # the state belongs to one of the parts
         return StageNode(name, path, identity, {}, tuple(parts))
     position, below_it = _split(saved, len(inner))
     may_begin = changes_of(tree.name).may_begin
     if may_begin and isinstance(saved, dict) and saved.keys() != {"position"}:
-        position, below_it = {}, {0: saved}  # over a stream its state is that of the stage before
+        position, below_it = {}, {0: saved}  # over a stream the state is the upstream's
     epoch = position.get("pass", epoch)
     upstreams = [
         _node(part, below_it.get(number), below(path, inner, number), epoch)
@@ -113,7 +113,7 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
         inner, parts = _split(rest, upstreams)
         return function | inner, parts
     own = dict(saved)
-    if own.keys() == set(OF_EVEN_STEPS):  # the state of the same stage's partitions is below it
+    if own.keys() == set(OF_EVEN_STEPS):  # the last key has the partitions' state
         inner, parts = _split(own.pop(OF_EVEN_STEPS[-1]), upstreams)
         return own | inner, parts
     if isinstance(own.get("upstreams"), list) and len(own["upstreams"]) == upstreams:

@@ -49,7 +49,7 @@ class Arena:
     def take(self) -> int | None:
         """A slot to write to; None if none is free."""
         try:
-            return self._free.pop()  # the one used last, whose pages exist
+            return self._free.pop()  # the slot used last, with existing pages
         except IndexError:
             return None
 

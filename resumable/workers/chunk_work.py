@@ -87,9 +87,9 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     while outcome.tried < len(items):
         try:
             outcome.results.extend(map(fn, rest))
-            if outcome.tried < len(items):  # `extend` took it for the end of the items
+            if outcome.tried < len(items):  # `extend` took the error for the end
                 raise RuntimeError("a user function raised StopIteration")
-        except BaseException as error:  # a `sys.exit` too comes after the results before it
+        except BaseException as error:  # earlier results come before a `sys.exit` too
             if drop and isinstance(error, Exception):
                 # Without this frame: the frame refers to the outcome, which would be a cycle.
                 inner = error.__traceback__ and error.__traceback__.tb_next

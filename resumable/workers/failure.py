@@ -40,7 +40,7 @@ def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes
     keep = None if buffers is None else buffers.append
     try:
         return pickle.dumps(value, 5, buffer_callback=keep)
-    except Exception:  # such as an object of the main module, which is not imported here
+    except Exception:  # such as an object of the unimported main module
         if find_spec("cloudpickle") is None:
             raise
         import cloudpickle
@@ -56,7 +56,7 @@ def sendable(error: Any) -> Any:
     try:
         pickle.loads(dumps(error))
     except Exception as reason:
-        text = traceback.format_exception_only(error)[0].strip()  # its notes go with it
+        text = traceback.format_exception_only(error)[0].strip()  # notes are copied below
         described = WorkerError(f"{text} (this exception cannot be pickled: {reason})")
         described.__dict__["__notes__"] = list(getattr(error, "__notes__", []))
         return described

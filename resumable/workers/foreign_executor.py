@@ -167,7 +167,7 @@ def _as_death(error: BaseException) -> BaseException:
 
 def _is_of_dask(error: BaseException, module: str, name: str) -> bool:
     """Whether ``error`` is of the class ``name`` in a module of `distributed`."""
-    found = sys.modules.get(f"distributed.{module}")  # who has no Dask does not import it
+    found = sys.modules.get(f"distributed.{module}")  # Dask is not imported here
     return found is not None and isinstance(error, getattr(found, name))
 
 

@@ -77,9 +77,9 @@ def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     gc.collect()
-    gc.freeze()  # so that forks do not copy all of it as they end
+    gc.freeze()  # so ending forks do not copy the memory
     forked_by = os.getpid()
-    reports: dict[int, int] = {}  # the pipe of each fork, by its process id
+    reports: dict[int, int] = {}  # the pipe of each fork, by process id
     asked = True
     with socket.socket(fileno=descriptor) as requests:
         while os.getppid() == parent and (asked or reports):
@@ -188,7 +188,7 @@ class Forked:
             status = _next_number(self.sentinel)
             if status is not None:
                 self.returncode = status
-            elif self.returncode is None:  # no other thread has read it: the server was killed
+            elif self.returncode is None:  # not read by another thread: the server was killed
                 self.returncode = -signal.SIGKILL
         return self.returncode
 
@@ -243,7 +243,7 @@ class ForkServer:
             self._requests.close()
             raise
         self.pid = process.pid
-        process.returncode = 0  # not its real one: this object waits for the process
+        process.returncode = 0  # a placeholder: this object waits for the process
         util.Finalize(self, self._requests.close, exitpriority=0)
 
     def fork(self, wish: bytes, streams: Mapping[int, int], others: Sequence[int] = ()) -> Forked:
@@ -287,7 +287,7 @@ class ForkServer:
         """Whether the process has ended."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except ChildProcessError:  # it was waited for elsewhere
+        except ChildProcessError:  # already waited for elsewhere
             return True
 
     def stop(self) -> None:
@@ -296,7 +296,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server, and wait for the end."""
-        with suppress(OSError):  # it was killed
+        with suppress(OSError):  # the server was killed
             self._requests.shutdown(socket.SHUT_WR)
         if not wait([self._requests], PATIENCE):
             os.kill(self.pid, signal.SIGKILL)

@@ -73,8 +73,8 @@ def begin_worker(wish: bytes, todo: int, *descriptors: int) -> NoReturn:
 
 
 _server: ForkServer | None = None
-_environment: dict[str, str] = {}  # that the server was started with
-_earlier: list[ForkServer] = []  # servers that were not waited for yet
+_environment: dict[str, str] = {}  # of the running server
+_earlier: list[ForkServer] = []  # servers not waited for yet
 _server_lock = threading.Lock()  # taken only in threads where no signal handler runs
 
 
@@ -191,7 +191,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
 @final
 class _Process(LokyProcess):  # type: ignore[misc]
     @staticmethod
-    def _Popen(started: Any) -> Any:  # noqa: N802  # the name that multiprocessing calls
+    def _Popen(started: Any) -> Any:  # noqa: N802  # called by multiprocessing
         with suppress(OSError):
             return _Popen(started)
         return LokyProcess._Popen(started)

@@ -36,7 +36,7 @@ class ItemsAhead:
         self.size = FIRST if given is None else given
         self._grows = given is None
         self._most_bytes = MOST_BYTES // max(partitions, 1)
-        self._item_bytes = 0.0  # of the largest items that were delivered
+        self._item_bytes = 0.0  # of the largest delivered items
         self._was_full = False
 
     def note_delivery(self, items: list[Any], wanted: int) -> None:

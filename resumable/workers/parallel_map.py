@@ -62,7 +62,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self._tally = Tally(calls.skip_listener, by_index=stage.upstream.random_access)
         self._no_deaths = Deaths(DROPPING_MAP if calls.drop else RAISING_MAP)
         self._window: deque[Chunk] = deque()
-        self._waiting = False  # whether it may hold chunks that are not submitted
+        self._waiting = False  # whether chunks may wait for submission
         self._window_size = CHUNKS_PER_WORKER * calls.workers
         self._process = HomeProcess()
         self._failure: Exception | None = None  # upstream's, raised after the window
@@ -99,7 +99,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     def skip(self, count: int) -> int:
         if self._calls.drop:
-            return super().skip(count)  # only the calls show which items are dropped
+            return super().skip(count)  # only calls reveal dropped items
         self._process.check_workers_of(self._stage)
         self._settle()
         missing = count
@@ -255,13 +255,13 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 break
             except Exception as error:
                 if before is not None:
-                    self._upstream.set_state(before[0])  # `state_at` counts from there
+                    self._upstream.set_state(before[0])  # `state_at` counts from this state
                 self._failure = error
                 break
             if before is None:
                 positions.append(self._position())
         if in_a_block is not None and self._failure is None:
-            raise in_a_block  # it did not come again, so a signal handler raised it
+            raise in_a_block  # not raised again, so from a signal handler
         self._in_work += len(items)
         return items, positions
 
@@ -323,7 +323,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if self._failure is not None:
             if self._upstream.state_at(0) is None:
                 raise self._failure
-            self._failure = None  # upstream stands before the item that it failed on
+            self._failure = None  # upstream is at the failed item
         if self._end is not None:
             return 0
         self._arriving = None  # `skip` moves upstream, so this is not valid any more
@@ -394,7 +394,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             raise lost_error(self._stage, work, lost) from lost.reason
         except Exception as error:
             if chunk.answer.error is not error:
-                raise  # a signal handler raised it
+                raise  # raised by a signal handler
             if chunk.left > 1 and not isinstance(error, WorkerError):
                 # One of the items prevented the arrival of the chunk or of its outcome.
                 self._requeue(chunk)
@@ -437,5 +437,5 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if not deaths.too_many:
             return None
         for other in self._window:
-            other.deaths = self._no_deaths  # they came from this item
+            other.deaths = self._no_deaths  # this item caused the deaths
         return Outcome([], {0: died})

@@ -156,7 +156,7 @@ class PartitionPool:
         slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
         runner = PartitionRunner(self.config.pipeline)
         call = WorkerCall(runner, False, 1, lane_of(self.config.executor))
-        if not self._runners:  # those of the other workers are like it
+        if not self._runners:  # the runners are alike
             check_call(call)
         self._runners.append(runner)
         return self._source.take(self.stage, call, slots)
@@ -224,12 +224,12 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._handed_out: AfterItem | None = None
         self._received: AfterItem | None = None
         self._end: AfterItem | None = None
-        self._failure: Failure | None = None  # of the item after those that are ready
+        self._failure: Failure | None = None  # of the item after the ready items
         self._answer: Job[Outcome] | None = None
         self._wanted = 0  # items of the task in work
-        self._alone = False  # whether the task in work, of one item, is the worker's only one
+        self._alone = False  # whether the task, of one item, is alone in the worker
         self._deaths = NO_DEATHS  # over this partition
-        self._dropped: dict[ItemKey, str] = {}  # items that end their worker
+        self._dropped: dict[ItemKey, str] = {}  # items that kill their worker
         self._skipped: Mapping[str, int] | None = None
         self._deaths_known = 0  # of the worker, when the task was submitted
 
@@ -325,7 +325,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
         if self._deaths_known < worker.deaths:
-            return  # this death is known: its task was in work with another one
+            return  # a known death: two tasks were in work
         worker.deaths += 1
         self._deaths = self._deaths.and_one(self._alone, worker.log.read())
         if self._deaths.go_alone:
@@ -336,7 +336,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         died = death_error(self._pool.stage, self._work_described(call), error, count)
         if call is None or call.key is None or not self._deaths.alike:
             raise died from error
-        self._dropped[call.key] = str(died)  # by its map, if that may drop items
+        self._dropped[call.key] = str(died)  # by the map, if it may drop items
         self._deaths = NO_DEATHS
 
     def _at(self) -> str:

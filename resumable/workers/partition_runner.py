@@ -108,7 +108,7 @@ class PartitionRunner:
         A long task is cut short, but delivers at least one item.
         """
         if task.log is not None and not os.path.exists(task.log):
-            task = task._replace(log=None)  # it is on another machine
+            task = task._replace(log=None)  # the file is on another machine
         running = self._kept.take(task)
         if running is None:
             running = RunningPartition(self._pipeline(task.number), task)

@@ -156,8 +156,8 @@ class PrefetchIterator(TransformIterator[T]):
 
     def close(self) -> None:
         if not self._process.is_this_one():
-            return  # after a fork, the thread and what it reads are the parent's
-        if self._production.cancel():  # the thread, which would close upstream, has not begun
+            return  # after a fork, thread and upstream are the parent's
+        if self._production.cancel():  # not begun, so the thread closes no upstream
             super().close()
         self._channel.stop()
         if not self._threads.close(PATIENCE):
@@ -180,4 +180,4 @@ def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
     except BaseException as error:
         channel.put(Entry(error, dict, 0, "error"))
     finally:
-        upstream.close()  # its state stays readable
+        upstream.close()  # the state stays readable

@@ -91,7 +91,7 @@ class _PoolService(ExecutorService):
         self._slots = slots
         self._executor: Any = None
         self._has_exit_hook = False
-        self._sent = b""  # the pickled function that the processes have
+        self._sent = b""  # the pickled function of the processes
         self._arena: Arena | None = None
 
     def send(self, request: ChunkRequest) -> None:
@@ -100,7 +100,7 @@ class _PoolService(ExecutorService):
             and self._executor is not None
             and pickled(self._call.fn) != self._sent
         ):
-            self.close()  # the function has changed since the processes got it
+            self.close()  # the function has changed since the start
         if self._executor is None:
             self._start()
         try:

@@ -99,14 +99,14 @@ class RunningPartition:
             self._iterator.set_state(task.position.state())
             self._iterator.skip(task.position.beyond)
             if not self._reads_ahead():
-                self._skips.clear()  # told when the items passed over were delivered
+                self._skips.clear()  # reported with the first delivery of these items
             self._items = iter(self._iterator.items())
         except BaseException:
             self.close()
             raise
         self.made = task.position.made
-        self._exact = task.position  # the last one with a state of its own
-        self._due = 0.0  # when the next such position may be taken
+        self._exact = task.position  # the last position with its own state
+        self._due = 0.0  # when the next exact position may be taken
 
     def deliver(self, most: int, log: str | None) -> Delivery:
         """Up to ``most`` further items, up to the first error; at least one, however long it takes.

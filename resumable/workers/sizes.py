@@ -27,7 +27,7 @@ def approximate_bytes(value: Any, depth: int = DEPTH) -> int:
 
 
 def _bytes_of_all(values: Any, depth: int) -> int:
-    if isinstance(values, dict):  # its values differ as columns do
+    if isinstance(values, dict):  # values differ like columns
         return sum(approximate_bytes(value, depth) for value in values.values())
     step = -(-len(values) // SAMPLED) or 1
     sampled = list(islice(values, 0, None, step))

@@ -70,7 +70,7 @@ def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage
     def changed(number: int, found: Stage[Any]) -> Stage[Any]:
         if not isinstance(found, MayDropItems) or found.on_skip is None:
             return found
-        stage: Any = found  # its subclasses have it as a field
+        stage: Any = found  # `on_skip` is a field of the subclasses
         new: Stage[Any] = dataclasses.replace(stage, on_skip=change(number, found.on_skip))
         return new
 

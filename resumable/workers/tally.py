@@ -157,7 +157,7 @@ def _index_of(upstream: StageIterator[Any]) -> int | None:
     found = upstream.state_at(0)
     state: Any = found and found[0]
     position: int | None = None
-    while isinstance(state, dict):  # the innermost: others may count the items of all ranks
+    while isinstance(state, dict):  # the innermost: outer positions may count all ranks
         position = state.get("position", position)
         state = state.get("upstream")
     return position

@@ -139,7 +139,7 @@ class _WorkerThread:
                 self.stopping = True
             else:
                 job.run()
-            del job  # so that the call and what it refers to are freed with the answer
+            del job  # so the call is freed with the answer
         if self.queue.last is not None:
             self.queue.last.run()
         self.ended.give(None)
@@ -250,7 +250,7 @@ class Threads:
 def _start(thread: threading.Thread, worker: _WorkerThread) -> None:
     try:
         thread.start()
-    except RuntimeError:  # no more threads are possible, but this is one
+    except RuntimeError:  # no further thread, but this thread exists
         worker.run()
 
 

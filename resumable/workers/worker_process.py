@@ -47,9 +47,9 @@ def begin(setup: ProcessSetup) -> None:
     """Prepare a worker."""
     global _setup
     if hasattr(os, "setpgid") and os.getpgid(0) != os.getpid():
-        os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
+        os.setpgid(0, 0)  # the parent handles signals to the group, such as Ctrl-C
     _setup = setup
-    parent = fork_server.forked_by or setup.parent  # a server ends with that process
+    parent = fork_server.forked_by or setup.parent  # a server ends with its parent
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 

@@ -65,7 +65,7 @@ def _identity(checkpoint: Checkpoint | None, run: str) -> bytes:
     """Bytes that distinguish ``checkpoint``, saved in ``run``, from every other checkpoint."""
     if checkpoint is None:
         return b""
-    if run:  # each rank may have a state of its own
+    if run:  # states may differ by rank
         return f"{run} {checkpoint.step}".encode()
     return dumps({"step": checkpoint.step, "state": checkpoint.state})
 

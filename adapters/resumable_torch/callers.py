@@ -12,9 +12,9 @@ import resumable as rs
 __all__ = ["FIT_LOOPS", "WRAPPERS", "is_called_by", "refuse_framework", "refuse_states_not_loaded"]
 
 FIT_LOOPS: Final = "lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop"
-"""Lightning's module that begins the epochs, under both names of installation."""
+"""Lightning's module that begins the epochs, under both of its package names."""
 WRAPPERS: Final = "lightning.fabric.wrappers", "lightning_fabric.wrappers"
-"""Fabric's module that wraps loaders, under both names of installation."""
+"""Fabric's module that wraps loaders, under both of its package names."""
 RANKS: Final = (
     "give each rank its part by sampler=ResumableDistributedSampler(dataset, seed=0), or pass "
     "use_distributed_sampler=False if the order has a shard"

@@ -4,10 +4,10 @@
 # continues while the loop computes. When a batch is handed out, the stream of the loop waits for
 # the copy of the batch. No thread is needed.
 #
-# Memory belongs to the stream of its allocation. Once freed, the allocator gives the memory to the
-# next user in the same stream, though the loop may still read the memory in the loop's stream,
-# unless the allocator knows of this use. The allocator accepts notes about tensors, but not about
-# tensors within another object. So such an object is copied in the stream of the loop.
+# Memory belongs to the stream of its allocation. Once memory is free, the allocator gives it to the
+# next user in the same stream, though the loop may still read it in the loop's own stream, unless
+# the allocator knows of this use. The allocator accepts notes about tensors, but not about tensors
+# within another object. So such an object is copied in the stream of the loop.
 #
 # An interrupt may come between any two bytecodes. So a batch moves from the loader into `_fetched`,
 # and from `_ready` to the loop, without any bytecode in between. The batches ahead are the batches

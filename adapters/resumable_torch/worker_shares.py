@@ -35,7 +35,7 @@ def worker_share(
 ) -> rs.Pipeline[Any] | None:
     """The share of worker ``number`` of several; None if each worker must read the whole pipeline.
 
-    Worker 0, which torch reads first, owns the partition at turn in ``start_state``.
+    Worker 0, which torch reads first, owns the partition next in turn at ``start_state``.
 
     Raises:
       InvalidArgument: if workers outnumber partitions.
@@ -91,7 +91,7 @@ def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
 
 
 def _first_in_turn(partition: Partition[Any], state: State) -> int:
-    """The index, among the partitions of the rank, of the partition at turn."""
+    """The index, among the partitions of the rank, of the partition next in turn."""
     while PARTITIONS not in state:
         state = state["upstream"]
     places = {number: place for place, number in enumerate(partition.numbers)}

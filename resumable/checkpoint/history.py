@@ -84,7 +84,7 @@ def note_of_changes(
 
 
 def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) -> bytes:
-    """The lines that belong to the save of ``checkpoint``, without the lines in the history."""
+    """The lines for the save of ``checkpoint`` that are missing in the history."""
     try:
         content = store.history()
         failure = None

@@ -34,7 +34,7 @@ class RunStanding(NamedTuple):
       ranks: number of ranks of the save.
       joined: whether any number of ranks can resume from the checkpoint; else only the same number,
         each rank from its own state.
-      arguments: arguments of the pipeline that may change, with all ranks able to resume.
+      arguments: arguments of the pipeline that may change, so all ranks can still resume.
     """
 
     step: int

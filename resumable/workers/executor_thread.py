@@ -102,7 +102,7 @@ class ExecutorWorkers(Workers):
     def _adapt(self, block: Block, seconds: float, outcome: Outcome) -> None:
         """Choose the size of the next chunks, after the executor had ``block`` for ``seconds``."""
         tried = outcome.tried
-        # Later items had to wait for a worker.
+        # The least of all, since other chunks had to wait for a worker.
         self._least_handover = min(self._least_handover, seconds - outcome.seconds)
         worth_it = max(CHUNK_SECONDS, HANDOVERS * self._least_handover)
         in_time = min(worth_it, MOST_SECONDS) * tried / max(outcome.seconds, 1e-9)

@@ -111,7 +111,10 @@ class PartitionPool:
         self.process = HomeProcess()
 
     def add(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
-        """Add partition ``number``, run by a worker from the position of ``inner``, which stays."""
+        """Add partition ``number``, run by a worker from the position of ``inner``.
+
+        ``inner`` is not moved.
+        """
         partition: WorkerPartition[T] = WorkerPartition(self, number, inner)
         self._partitions.append(weakref.ref(partition))
         return partition

@@ -8,8 +8,8 @@
 >>> next(pipeline.resume(state)) == next(iterator)
 True
 
-A `Checkpointer` saves states while a loop runs, and resumes the loop. ``help(rs.Pipeline)`` lists the
-stages, and ``help(rs.Pipeline.map)`` explains the stage `map`. The names, by purpose:
+A `Checkpointer` saves states while a loop runs, and resumes the loop. ``help(rs.Pipeline)`` lists
+the stages, and ``help(rs.Pipeline.map)`` explains the stage `map`. The names, by purpose:
 
 Begin a `Pipeline`
   in memory: range, from_sequence, from_arrays, from_iterable
@@ -24,8 +24,8 @@ Iterate
   padded (to collate), origins (the records of items), read_exclusions, metrics (for monitoring)
 Save and resume
   Checkpointer, Checkpoint, CheckpointListener, Retention (the checkpoints to keep), task_name
-  where: Directory, Remote, Memory; Store, for other places
-  when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for other times
+  where: Directory, Remote, Memory; Store, for more
+  when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for more
 Write stages
   Stage, StageIterator, Transform, TransformIterator; the rest is in resumable.core
 Errors

@@ -43,7 +43,9 @@ def array_record(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[bytes]:
-    """The records of ArrayRecord files, as bytes, in the order of the files; see `resumable.formats.array_record.ArrayRecord`.
+    """The records of ArrayRecord files, as bytes, in the order of the files.
+
+    See `resumable.formats.array_record.ArrayRecord`.
 
     Args:
       cache: of remote files on a local disk, the source of the copies.
@@ -59,7 +61,9 @@ def arrow(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Arrow IPC files as dicts, in the order of the files; see `resumable.formats.arrow.Arrow`.
+    """The rows of Arrow IPC files as dicts, in the order of the files.
+
+    See `resumable.formats.arrow.Arrow`.
 
     Args:
       cache: of remote files on a local disk.
@@ -155,7 +159,10 @@ def lance(
     version: int | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of a Lance dataset as dicts, in the order of a scan; see `resumable.formats.lance.Lance`."""
+    """The rows of a Lance dataset as dicts, in the order of a scan.
+
+    See `resumable.formats.lance.Lance`.
+    """
     return Pipeline(Lance(uri, columns, dataset_version=version, storage_options=storage_options))
 
 
@@ -208,7 +215,9 @@ def files(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """Whole files, on a disk or behind URLs: their paths, or their bytes; see `resumable.formats.files.Files`.
+    """Whole files, on a disk or behind URLs: their paths, or their bytes.
+
+    See `resumable.formats.files.Files`.
 
     Args:
       cache: of remote files on a local disk.
@@ -357,7 +366,9 @@ def mds(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The samples of an MDS dataset of MosaicML Streaming as dicts: column -> value; see `resumable.formats.shards.mds.Mds`.
+    """The samples of an MDS dataset of MosaicML Streaming as dicts: column -> value.
+
+    See `resumable.formats.shards.mds.Mds`.
 
     Args:
       cache: of remote files on a local disk.
@@ -374,7 +385,9 @@ def megatron(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Tokens]:
-    """The documents or sequences of Megatron-LM's token files, as arrays of one axis; see `resumable.formats.megatron.Megatron`.
+    """The documents or sequences of Megatron-LM's token files, as arrays of one axis.
+
+    See `resumable.formats.megatron.Megatron`.
 
     Args:
       cache: of remote files on a local disk.
@@ -464,7 +477,9 @@ def parquet(  # noqa: D417  # the class explains the rest
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Parquet files as dicts, in the order of the files; see `resumable.formats.parquet.Parquet`.
+    """The rows of Parquet files as dicts, in the order of the files.
+
+    See `resumable.formats.parquet.Parquet`.
 
     Args:
       cache: of remote files on a local disk.

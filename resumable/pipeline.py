@@ -321,7 +321,10 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Apply ``fn(item, rng)`` to every item, with a random generator for each; see `resumable.stages.random_map.RandomMap`."""
+        """Apply ``fn(item, rng)`` to every item, with a random generator for each.
+
+        See `resumable.stages.random_map.RandomMap`.
+        """
         return Pipeline(
             RandomMap(
                 self.stage,
@@ -339,7 +342,10 @@ class Pipeline(Generic[T]):
     def filter(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Keep the items where ``predicate(item)`` is true; see `resumable.stages.filter.Filter`."""
+        """Keep the items where ``predicate(item)`` is true.
+
+        See `resumable.stages.filter.Filter`.
+        """
         return Pipeline(Filter(self.stage, predicate, fn_version=version))
 
     @explained_by(FlatMap, fn_version="version")
@@ -350,7 +356,10 @@ class Pipeline(Generic[T]):
         size: int | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
+        """Replace every item by the items of ``fn(item)``.
+
+        See `resumable.stages.flat_map.FlatMap`.
+        """
         return Pipeline(FlatMap(self.stage, fn, size=size, fn_version=version))
 
     @explained_by(InterleaveMap, fn_version="version")
@@ -362,7 +371,10 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Expand ``cycle_length`` items at once, and take ``block_length`` items of each in turn; see `resumable.stages.interleave_map.InterleaveMap`."""
+        """Expand ``cycle_length`` items at once, and take ``block_length`` items of each in turn.
+
+        See `resumable.stages.interleave_map.InterleaveMap`.
+        """
         return Pipeline(
             InterleaveMap(
                 self.stage,
@@ -382,7 +394,10 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Apply ``carry, output = fn(carry, item)`` to every item, and hand the carry on; see `resumable.stages.scan.Scan`."""
+        """Apply ``carry, output = fn(carry, item)`` to every item, and hand the carry on.
+
+        See `resumable.stages.scan.Scan`.
+        """
         return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish, fn_version=version))
 
     @explained_by(Shuffle, WindowShuffle)
@@ -417,7 +432,10 @@ class Pipeline(Generic[T]):
 
     @explained_by(Exclude)
     def exclude(self, records: RecordsByItem) -> Pipeline[T]:
-        """Leave out records of the source, with all items made of these records; see `resumable.stages.exclude.Exclude`."""
+        """Leave out records of the source, with all items made of these records.
+
+        See `resumable.stages.exclude.Exclude`.
+        """
         return Pipeline(Exclude(self.stage, records))
 
     @explained_by(Batch)
@@ -428,14 +446,20 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         collate: Callable[[list[T]], Any] | None = None,
     ) -> Pipeline[Any]:
-        """Group consecutive items into batches of ``batch_size``; see `resumable.stages.batch.Batch`."""
+        """Group consecutive items into batches of ``batch_size``.
+
+        See `resumable.stages.batch.Batch`.
+        """
         return Pipeline(
             Batch(self.stage, batch_size=batch_size, drop_last=drop_last, collate=collate)
         )
 
     @explained_by(Unbatch)
     def unbatch(self, *, size: int | None = None) -> Pipeline[Any]:
-        """Split batches into their items: rows of an array, tuples or dicts of rows, entries of a list; see `resumable.stages.unbatch.Unbatch`."""
+        """Split batches into items: rows of an array, tuples or dicts of rows, entries of a list.
+
+        See `resumable.stages.unbatch.Unbatch`.
+        """
         return Pipeline(Unbatch(self.stage, size=size))
 
     @explained_by(MapBatches, fn_version="version")
@@ -450,7 +474,10 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Replace every group of ``batch_size`` consecutive items by the items of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
+        """Replace every group of ``batch_size`` consecutive items by the items of ``fn(group)``.
+
+        See `resumable.stages.map_batches.MapBatches`.
+        """
         return Pipeline(
             MapBatches(
                 self.stage,
@@ -586,12 +613,18 @@ class Pipeline(Generic[T]):
     def window(
         self, size: int, *, shift: int | None = None, drop_last: bool = False
     ) -> Pipeline[Any]:
-        """Slide a window of ``size`` items over the items, ``shift`` items further each time; see `resumable.stages.window.Window`."""
+        """Slide a window of ``size`` items over the items, ``shift`` items further each time.
+
+        See `resumable.stages.window.Window`.
+        """
         return Pipeline(Window(self.stage, size=size, shift=shift, drop_last=drop_last))
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
-        """Repeat the items ``epochs`` times, each time as a new epoch, or endlessly; see `resumable.stages.repeat.Repeat`."""
+        """Repeat the items ``epochs`` times, each time as a new epoch, or endlessly.
+
+        See `resumable.stages.repeat.Repeat`.
+        """
         return Pipeline(Repeat(self.stage, epochs=epochs))
 
     @explained_by(Take)
@@ -603,7 +636,10 @@ class Pipeline(Generic[T]):
     def take_while(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Stop before the first item where ``predicate(item)`` is false; see `resumable.stages.take_while.TakeWhile`."""
+        """Stop before the first item where ``predicate(item)`` is false.
+
+        See `resumable.stages.take_while.TakeWhile`.
+        """
         return Pipeline(TakeWhile(self.stage, predicate, fn_version=version))
 
     @explained_by(Skip)
@@ -633,7 +669,9 @@ class Pipeline(Generic[T]):
 
     @explained_by(Shard)
     def shard(self, index: int, count: int, *, uneven: str | None = None) -> Pipeline[T]:
-        """Keep one rank's part: the item at ``index`` of each ``count`` consecutive items; see `resumable.stages.shard.Shard`.
+        """Keep one rank's part: the item at ``index`` of each ``count`` consecutive items.
+
+        See `resumable.stages.shard.Shard`.
 
         After a `partition` the part is the partitions of the rank, as explained in `partition`.
         Then ``uneven`` is ``"keep"`` by default, and otherwise ``"drop"``.
@@ -644,7 +682,10 @@ class Pipeline(Generic[T]):
 
     @explained_by(Enumerate)
     def enumerate(self) -> Pipeline[tuple[int, T]]:
-        """Number the items from 0 in every epoch: pairs of number and item; see `resumable.stages.enumerate.Enumerate`."""
+        """Number the items from 0 in every epoch: pairs of number and item.
+
+        See `resumable.stages.enumerate.Enumerate`.
+        """
         return Pipeline(Enumerate(self.stage))
 
     @explained_by(Cache)
@@ -654,7 +695,10 @@ class Pipeline(Generic[T]):
 
     @explained_by(Prefetch)
     def prefetch(self, buffer_size: int) -> Pipeline[T]:
-        """Compute up to ``buffer_size`` items ahead in a thread; see `resumable.stages.prefetch.Prefetch`."""
+        """Compute up to ``buffer_size`` items ahead in a thread.
+
+        See `resumable.stages.prefetch.Prefetch`.
+        """
         return Pipeline(Prefetch(self.stage, buffer_size))
 
 
@@ -664,7 +708,10 @@ def range(stop: int, /) -> Pipeline[int]: ...
 def range(start: int, stop: int, step: int = 1, /) -> Pipeline[int]: ...
 @explained_by(Range, begin="start")
 def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int]:
-    """The integers of the built-in `range`: ``start``, ``start + step``, ... before ``stop``; see `resumable.sources.range.Range`."""
+    """The integers of the built-in `range`: ``start``, ``start + step``, ... before ``stop``.
+
+    See `resumable.sources.range.Range`.
+    """
     if stop is None:
         return Pipeline(Range(start))
     return Pipeline(Range(stop, begin=start, step=step))
@@ -672,13 +719,19 @@ def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int
 
 @explained_by(FromSequence, data_identity="identity")
 def from_sequence(sequence: Indexable[T], *, identity: Identity = None) -> Pipeline[T]:
-    """The items of anything with ``__len__`` and ``__getitem__``: a list, a `numpy.memmap`, a torch data set; see `resumable.sources.sequence.FromSequence`."""
+    """The items of anything with ``__len__`` and ``__getitem__``: a list, `numpy.memmap`, torch data set.
+
+    See `resumable.sources.sequence.FromSequence`.
+    """
     return Pipeline(FromSequence(sequence, data_identity=check_identity(identity)))
 
 
 @explained_by(FromArrays, data_identity="identity")
 def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
-    """The rows of an array, or of a tuple or dict of arrays with a common first axis; see `resumable.sources.arrays.FromArrays`."""
+    """The rows of an array, or of a tuple or dict of arrays with a common first axis.
+
+    See `resumable.sources.arrays.FromArrays`.
+    """
     return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
@@ -703,7 +756,9 @@ def from_iterable(
     external_state_policy: str = "fail",
     identity: Identity = None,
 ) -> Pipeline[T]:
-    """The items of any iterable, or of the iterable that a function returns; see `resumable.sources.iterable.FromIterable`.
+    """The items of any iterable, or of the iterable that a function returns.
+
+    See `resumable.sources.iterable.FromIterable`.
 
     An indexable object without its own state gets random access.
     """
@@ -775,7 +830,9 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
 
 @explained_by(Origins)
 def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
-    """The origin of each item of ``pipeline``, instead of the item; see `resumable.shadows.shadow.Origins`.
+    """The origin of each item of ``pipeline``, instead of the item.
+
+    See `resumable.shadows.shadow.Origins`.
 
     Args:
       pipeline: any pipeline.
@@ -798,7 +855,9 @@ def zip(*pipelines: Any, strict: bool = False) -> Pipeline[Any]:
 
 @explained_by(Concatenate, upstreams="pipelines")
 def concatenate(*pipelines: Any) -> Pipeline[Any]:
-    """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`.
+    """All items of each pipeline, one after another.
+
+    See `resumable.stages.concatenate.Concatenate`.
 
     The pipelines may also come in one dict. A state with other names, or in another order, is
     refused.
@@ -809,7 +868,9 @@ def concatenate(*pipelines: Any) -> Pipeline[Any]:
 
 @explained_by(Interleave, upstreams="pipelines")
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
-    """``block_length`` items of each pipeline in turn, until all have ended; see `resumable.stages.interleave.Interleave`.
+    """``block_length`` items of each pipeline in turn, until all have ended.
+
+    See `resumable.stages.interleave.Interleave`.
 
     The pipelines may also come in one dict. A state with other names, or in another order, is
     refused.
@@ -826,7 +887,9 @@ def mix(
     stop: str = "first",
     reshuffle: bool = False,
 ) -> Pipeline[Any]:
-    """Items of all pipelines, each pipeline in its own order, in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
+    """Items of all pipelines, each pipeline in its own order, in the proportions of ``weights``.
+
+    See `resumable.stages.mix.Mix`.
 
     The pipelines may also come in one dict; then weights are a dict with the same names. A state
     with other names, or in another order, is refused, because the order decides the turns.

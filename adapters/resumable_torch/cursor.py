@@ -352,7 +352,7 @@ class Cursor:
 
     @property
     def _is_left(self) -> bool:
-        """Whether the loop has had a batch and the epoch has more; assumed without a known length."""
+        """Whether the loop has had a batch and the epoch has more; assumed for unknown lengths."""
         there, states = self.progress, self.place.states
         if not there.consumed:
             return False

@@ -144,7 +144,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
                 marks.record(iterator)
 
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
-        """The items of worker ``number``; its iterator moves to the first item before the return."""
+        """The items of worker ``number``; its iterator is moved to the first item at once."""
         has_loaded, self._has_loaded = self._has_loaded, False
         # A persistent worker goes through one epoch after another.
         items = self.cursor.begin_in_worker(self._worker_iterator is not None).per_batch.items

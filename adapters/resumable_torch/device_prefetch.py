@@ -253,7 +253,7 @@ class Copier:
 
 
 class CudaCopier(Copier):
-    """Copies tensors to a GPU from pinned memory in a separate stream, other objects in the loop's."""
+    """Copies tensors from pinned memory in a separate stream, other objects in the loop's."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)

@@ -37,7 +37,7 @@ class ResumeInput(TrainerCallback):
     therefore have as many items as in the saving run: ranks, ``per_device_train_batch_size`` and
     ``gradient_accumulation_steps`` may change together. Without a length, each number may change.
 
-    Resuming a finished training trains nothing and gives a warning. The trainer saves random states of
+    Resuming a finished training trains nothing and warns. The trainer saves random states of
     the model for each rank; a missing random state gives a warning too.
 
     Args:

@@ -102,7 +102,7 @@ def parse_file_name(text: str) -> FileName | None:
 
 
 def histories_among(file_names: Iterable[str]) -> dict[str, str]:
-    """The files among ``file_names`` with the history of an input, by name of the input, in order."""
+    """The files among ``file_names`` with the history of an input, by name, in order."""
     matches = filter(None, map(HISTORY_NAME.fullmatch, file_names))
     return dict(sorted((match["name"], match[0]) for match in matches))
 

@@ -59,7 +59,7 @@ def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
 def check_policy(
     trigger: Any, retention: Any, asynchronous: Any, when_busy: Any, stop_on_signal: Any
 ) -> bool:
-    """Check when a checkpointer saves and stops; returns whether a busy checkpointer skips saves."""
+    """Check when a checkpointer saves and stops; returns whether saves are skipped when busy."""
     if not isinstance(trigger, Trigger):
         raise InvalidType(
             f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"

@@ -155,7 +155,7 @@ def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
 
 
 def _passes_on(stage: PassThrough[Any]) -> bool:
-    """Whether the items of the upstream are delivered unchanged, without motion of a user's stage."""
+    """Whether the upstream's items are delivered unchanged, without motion of a user's stage."""
     kind = type(stage)
     return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 

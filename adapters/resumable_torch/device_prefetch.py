@@ -51,8 +51,10 @@ def device_prefetch(
 
     ::
 
-        batches = device_prefetch(loader, "cuda") for batch in batches:
-            train(batch) save({"model": model.state_dict(), "input": batches.state_dict()})
+        batches = device_prefetch(loader, "cuda")
+        for batch in batches:
+            train(batch)
+            save({"model": model.state_dict(), "input": batches.state_dict()})
 
     Args:
       loader: its batches are tensors, or dicts, lists and tuples of tensors and of other objects.

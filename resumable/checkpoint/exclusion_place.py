@@ -1,4 +1,4 @@
-"""The place of `exclude` in the pipeline of a run without one."""
+"""Where `exclude` may be added to the pipeline of a run."""
 
 # `exclude` is placed as late as possible: its items are then the inputs of the stages that group or
 # drop items. `exclude` comes before the deals to ranks and partitions, since after a deal each rank

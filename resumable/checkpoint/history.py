@@ -139,7 +139,7 @@ def _lines(step: int, time: float, found: list[ChangedArgument]) -> bytes:
 
 
 def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
-    """Call ``one`` and then ``other``; skip either if None."""
+    """A function that calls both arguments in turn, without None; None if both are None."""
     if one is None or other is None:
         return one or other
 

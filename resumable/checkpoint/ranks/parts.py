@@ -63,7 +63,7 @@ from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
 
 MANY: Final = 10
-"""From so many parts without other ranks', a rank warns that the ranks may not share a store."""
+"""A rank with so many parts, and no parts of other ranks, warns: the store may not be shared."""
 
 START: Final = -1
 """The step of a resume from the start. Not 0, since a rank without items saves a part of step 0."""

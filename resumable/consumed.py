@@ -119,7 +119,7 @@ class ConsumedStates(Generic[T]):
     def starting_at(self, state: State) -> ConsumedStates[T]:
         """The states of an epoch from ``state``, returned by `first_of` or `checked`.
 
-        ``self`` stays.
+        ``self`` does not change.
         """
         other: ConsumedStates[T] = object.__new__(type(self))
         vars(other).update(vars(self))

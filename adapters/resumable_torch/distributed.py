@@ -30,8 +30,8 @@ class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  #
     Args:
       dataset: any object with a length, or a ``SequentialSampler``, ``RandomSampler`` or
         ``SubsetRandomSampler`` of torch, to deal out its indices.
-      num_replicas: the number of ranks; by default from `torch.distributed`. rank: by default that
-        of `torch.distributed`.
+      num_replicas: the number of ranks; by default from `torch.distributed`.
+      rank: by default from `torch.distributed`.
       shuffle: whether each epoch has a separate random order.
       seed: of the order, the same on every rank.
       drop_last: whether a last round with too few samples is left out; else the round is filled up

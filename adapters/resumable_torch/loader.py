@@ -235,7 +235,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             self._stopwatch = Stopwatch(clock, RunCounters())
 
     def stats(self) -> dict[str, Any]:
-        """Stats of this process's loops over this loader, with the keys of `PipelineIterator.stats`.
+        """Stats of this process's loops over the loader, with the keys of `PipelineIterator.stats`.
 
         ``steps`` and ``items`` count the batches received by the loops, a batch being one item.
         After `measure`, times are measured in the loop: the wait for workers is the wait in `next`.

@@ -54,7 +54,7 @@ class PartitionedState:
         pipeline.
 
     Raises:
-      InvalidType: if ``loader`` has another type.
+      InvalidType: if ``loader`` has no state.
     """
 
     def __init__(self, loader: HasState) -> None:
@@ -108,7 +108,7 @@ class JoinedState:
       group: the ranks; by default all. Without `torch.distributed`, a single rank.
 
     Raises:
-      InvalidType: if ``loader`` has another type.
+      InvalidType: if ``loader`` has no state.
     """
 
     def __init__(self, loader: HasState, group: dist.ProcessGroup | None = None) -> None:

@@ -8,24 +8,24 @@
 >>> next(pipeline.resume(state)) == next(iterator)
 True
 
-A `Checkpointer` saves such states while a loop runs, and resumes the loop from them. ``help(rs.Pipeline)`` lists the
-stages, and ``help(rs.Pipeline.map)`` explains one. The names, by what they are for:
+A `Checkpointer` saves states while a loop runs, and resumes the loop. ``help(rs.Pipeline)`` lists
+the stages, and ``help(rs.Pipeline.map)`` explains the stage `map`. The names, by purpose:
 
 Begin a `Pipeline`
   in memory: range, from_sequence, from_arrays, from_iterable
   files: lines, jsonl, csv, parquet, arrow, tar, tfrecord, warc, array_record, files, image_folder, image_classes
-  data sets of others: lance, mds, litdata, megatron
+  data sets of other libraries: lance, mds, litdata, megatron
   on the way: decoders (for the ``decode`` of files), FileCache (of remote files)
 Join pipelines
   zip, concatenate, interleave, mix, partition, by_epoch
 Iterate
   PipelineIterator, which ``iter(pipeline)`` returns
   dumps, loads (a state as bytes), merge_states (of several ranks)
-  padded (to collate), origins (where items come from), read_exclusions, metrics (for monitoring)
+  padded (to collate), origins (the records of items), read_exclusions, metrics (for monitoring)
 Save and resume
-  Checkpointer, Checkpoint, CheckpointListener, Retention (what to keep), task_name
-  where: Directory, Remote, Memory; Store, for others
-  when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for others
+  Checkpointer, Checkpoint, CheckpointListener, Retention (the checkpoints to keep), task_name
+  where: Directory, Remote, Memory; Store, for more
+  when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for more
 Write stages
   Stage, StageIterator, Transform, TransformIterator; the rest is in resumable.core
 Errors
@@ -40,13 +40,15 @@ Further packages: ``rs.testing`` checks that a pipeline resumes exactly, ``rs.co
 stages, ``rs.consumed`` is for authors of adapters. The command ``resumable`` checks, measures and shows pipelines.
 """
 
-# The folders and modules, each importing only from those before it: `errors`; `state`, a value and
-# its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
-# stages and states for people; `windows`, `groups` and `workers`, the machinery of shuffled streams,
-# of groups of items and of parallel work; `file_cache`, parts of remote files on a disk; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
-# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where; `monitoring`, for tools that show how a run is doing; `consumed`, for adapters that run ahead;
-# then the tools.
-
+# The folders and modules, each importing only from earlier ones: `errors`; `state`, a value and its
+# bytes; `core`, the interface of a stage and the motion of items; `order`, every random choice;
+# `views`, stages and states for people; `windows`, `groups` and `workers`, the machinery of
+# shuffled streams, of groups of items and of parallel work; `file_cache`, parts of remote files on
+# a disk; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
+# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where to
+# save; `monitoring`, for tools that show the stats of a run; `consumed`, for adapters that run
+# ahead; then the tools.
+#
 # A module is imported when one of its names is first used, so importing the package costs little.
 
 from __future__ import annotations

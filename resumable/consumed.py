@@ -1,9 +1,9 @@
 """The state at the last consumed item of an epoch, if items are produced ahead of the consumer."""
 
-# The iterator that feeds a training step runs ahead of it, so its own state is not the one to save. The
-# state after the consumed item is computed instead: from an earlier state, by passing over items. That
-# takes no time where items are looked up by index. For a stream the producer records marks, so that
-# little more is read again than the producer is ahead.
+# The iterator that feeds a training step runs ahead of the step, so the iterator's own state must
+# not be saved. The state after the consumed item is computed instead: from an earlier state, by
+# passing over items. Passing over takes no time with lookup by index. For a stream the producer
+# records marks, so the items read again are little more than the lead of the producer.
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .state.value import State, TakenState, take_state, taken_state
 T = TypeVar("T")
 
 MARK_SHARE: Final = 10
-"""Marks take at most one part in so many of the producer's time."""
+"""Largest share of the producer's time spent on marks, as one part in this number."""
 MARK_SHARE_BEHIND: Final = 100
-"""The same of a producer whose consumer is few items behind, so that little is read again anyway."""
+"""The same share if the consumer is few items behind, with few items to read again anyway."""
 MARKS_A_LEVEL: Final = 3
 LAST_LEVEL: Final = 12
 
@@ -44,16 +44,16 @@ LAST_LEVEL: Final = 12
 class ConsumedStates(Generic[T]):
     """The states of one epoch, by the number of items handed out.
 
-    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. For a
-    stream, it reads again at most the items that the producer is ahead, plus those that are produced
-    while ten states are taken. It reads none if the state at this item was recorded lately. A function or a
-    source with a state of its own is used by the producer; items are read again with a copy of it
-    (``copy.deepcopy``), which is made once.
+    State: as of the pipeline. The cost of a state is O(number of stages) for a random-access
+    pipeline. A stream reads again at most the items between consumer and producer, plus the items
+    produced while ten states are taken. Nothing is read again if the state at this item was
+    recorded lately. A function or a source with its own state is used by the producer; items are
+    read again with a copy (``copy.deepcopy``), made once.
 
     Args:
-      pipeline: the pipeline whose items are produced ahead.
-      start: the state at which the epoch begins, one that an iterator of ``pipeline`` returned; by
-        default that before the very first item.
+      pipeline: the pipeline with items produced ahead.
+      start: the state at which the epoch begins, returned by an iterator of ``pipeline``; by
+        default the state before the very first item.
     """
 
     def __init__(self, pipeline: Pipeline[T], *, start: State | None = None) -> None:
@@ -64,22 +64,22 @@ class ConsumedStates(Generic[T]):
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
         self._carries_state = next(calling_with_state(pipeline.stage), None) is not None
         self._has_own_state = _has_own_state(pipeline.stage)
-        # The pipeline over copies of what has a state of its own, once it was needed.
+        # The pipeline over copies of objects with their own state, once needed.
         self._apart: Pipeline[T] | None = None
         self.start_at(self.first_of(0) if start is None else start)
 
     @classmethod
     def behind(cls, iterator: PipelineIterator[T], most: int) -> ConsumedStates[T]:
-        """The states behind an iterator that runs already, from where it stands.
+        """The states behind a running iterator, from its position on.
 
-        It is the producer, in the thread that calls `after`, and `mark` must be called after each of its
-        items. Nothing but `after` and `mark` may be used of the result. An object with a state of its
-        own, such as a function or a loader, can be read in one place only. So if the pipeline has one,
-        items are not read again, and `mark` takes each state.
+        The iterator is the producer, in the thread that calls `after`, and `mark` must be called
+        after each of its items. Only `after` and `mark` of the result may be used. An object with
+        its own state, such as a function or a loader, can be read in one place only. So if the
+        pipeline has such an object, items are not read again, and `mark` takes each state.
 
         Args:
           iterator: the producer.
-          most: how many items the consumer is behind it at most.
+          most: largest number of items between the consumer and the producer.
 
         Raises:
           ExternalStateError: if the position of a source cannot be restored.
@@ -99,10 +99,10 @@ class ConsumedStates(Generic[T]):
             return iterator.get_state()
 
     def checked(self, state: State) -> State:
-        """``state``, moved to the item it stands for if it was saved after an error.
+        """``state``, moved to its item if saved after an error.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline.
+          StateMismatch: if ``state`` belongs to another pipeline.
         """
         with self._plain.resume(state) as iterator:
             if not self._reads_once:
@@ -118,54 +118,57 @@ class ConsumedStates(Generic[T]):
         self._marks = _Marks()
 
     def starting_at(self, state: State) -> ConsumedStates[T]:
-        """The states of an epoch that begins at ``state``, which `first_of` or `checked` returned; these stay."""
+        """The states of an epoch from ``state``, returned by `first_of` or `checked`.
+
+        ``self`` does not change.
+        """
         other: ConsumedStates[T] = object.__new__(type(self))
         vars(other).update(vars(self))
         other.start_at(state)
         return other
 
     def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:
-        """A new iterator where the epoch begins.
+        """A new iterator at the beginning of the epoch.
 
         Args:
           threads: whether the pipeline's own threads and workers are used.
-          elsewhere: whether another thread than the one that calls `after` iterates it. That thread
-            must call `mark` after each item.
+          elsewhere: whether the iterating thread differs from the thread that calls `after`. The
+            iterating thread must call `mark` after each item.
         """
         iterator = (self.pipeline if threads else self._plain).resume(self.origin)
         self._producer = weakref.ref(iterator)
         self._elsewhere = elsewhere
         self._marks = _Marks()
         if elsewhere:
-            # Copies are made now, before the other thread uses the objects. If one cannot be copied, a state
-            # may still be taken where nothing has to be read again.
+            # Copies are made now, before the other thread uses the objects. If an object cannot be
+            # copied, states are still available if no item must be read again.
             with suppress(ExternalStateError):
                 self._read_again()
         return iterator
 
     def mark(self, producer: PipelineIterator[T]) -> None:
-        """Record the state of ``producer`` if a mark is due; called in the thread that iterates it.
+        """Record the state of ``producer`` if a mark is due; called in the iterating thread.
 
-        It does nothing where items are looked up by index, and for a producer that was replaced.
+        Does nothing with lookup by index, or for a replaced producer.
         """
         newest = self._producer
         if self._is_stream and newest is not None and newest() is producer:
             self._marks.add(producer)
 
     def keep(self, step: int, data: bytes) -> None:
-        """Record a serialised state after ``step`` items that comes from another process."""
+        """Record a serialised state after ``step`` items from another process."""
         self._marks.put(_ConsumedState(step, data))
 
     def after(self, step: int) -> State:
-        """The state after ``step`` items, counted as the pipeline's own iterator counts them.
+        """The state after ``step`` items, counted as by the pipeline's own iterator.
 
-        If the epoch has fewer items, it is the state at its end. Over a stream, the user's functions are
-        called a second time for the items that are passed over, in the thread that calls this.
+        If the epoch has fewer items, the state at its end is returned. Over a stream, the user's
+        functions are called a second time for the items passed over, in the calling thread.
 
         Raises:
           StateMismatch: if ``step`` lies before the beginning of the epoch.
-          ExternalStateError: if items have to be read again, and the producer uses an object with a state of
-            its own that cannot be copied. The producer goes on as if nothing had been asked.
+          ExternalStateError: if items must be read again, and the producer uses an object with its
+            own state that cannot be copied. The producer continues unharmed.
         """
         if step == self.origin["step"]:
             return self.origin
@@ -199,36 +202,36 @@ class ConsumedStates(Generic[T]):
         return consumer.get_state()
 
     def has(self, count: int) -> bool:
-        """Whether the epoch has at least ``count`` items from where it begins."""
+        """Whether the epoch has at least ``count`` items from its beginning."""
         return self.left(count) == count
 
     def left(self, most: int) -> int:
-        """How many items the epoch has from where it begins, up to ``most``. They are passed over."""
+        """The number of items of the epoch from its beginning, up to ``most``, all passed over."""
         pipeline = self._plain
         if self._carries_state:
-            # The functions stay what they are, since later epochs go on with them.
+            # The functions keep their state, since later epochs continue with the same functions.
             pipeline = self._read_again()
-            self._consumer = None  # it may read with the same copies
+            self._consumer = None  # the consumer may read with the same copies
         with pipeline.resume(self.origin) as probe:
             return probe.skip(most)
 
     def _close(self) -> None:
-        """Release what was opened to read items again. `after` opens it anew where that is needed."""
+        """Release the resources for reading items again. `after` opens them again if needed."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
 
     def _restore_functions(self, step: int) -> None:
-        """Set functions with a state of their own to what they are after ``step`` items, for later epochs.
+        """Set functions with their own state to the state after ``step`` items, for later epochs.
 
-        It is for an epoch whose items another process has made, with functions of its own. What prevents that
-        state from being taken is raised.
+        For an epoch with items made by another process, with its own functions. Errors in taking
+        the state are raised.
         """
         with self._plain.resume(self.after(step)) as iterator:
             restore_functions(iterator._running.root)
 
     def _read_again(self) -> Pipeline[T]:
-        """The pipeline to read items again, which leaves alone what the producer uses.
+        """The pipeline to read items again, without touching objects used by the producer.
 
         Raises:
           ExternalStateError: if the producer uses an object that cannot be copied.
@@ -266,14 +269,14 @@ class ConsumedStates(Generic[T]):
 
 
 def _has_own_state(stage: Stage[Any]) -> bool:
-    """Whether the pipeline has an object that cannot serve two iterators at a time."""
+    """Whether the pipeline has an object that can serve only one iterator at a time."""
     return next(calling_with_state(stage), None) is not None or any(
         isinstance(found, ExternalSource) and found.keeps_position for found, _ in walk(stage)
     )
 
 
 def _over_copies(stage: Stage[Any]) -> Stage[Any]:
-    """The same pipeline over copies of what cannot serve two iterators at a time; its states are the same."""
+    """The pipeline over copies of objects that can serve only one iterator; equal states."""
 
     def change(number: int, found: Stage[Any]) -> Stage[Any]:
         if isinstance(found, ExternalSource) and found.keeps_position and not found.reads_once:
@@ -286,11 +289,11 @@ def _over_copies(stage: Stage[Any]) -> Stage[Any]:
 
 
 class _ConsumedState(NamedTuple):
-    """The state after a number of items, or at the end of the epoch if it has fewer.
+    """The state after a number of items, or at the end of a shorter epoch.
 
     Attributes:
       step: the number of items.
-      data: the state, or its bytes, or the error of taking it.
+      data: the state, or its bytes, or the error from taking the state.
     """
 
     step: int
@@ -298,23 +301,24 @@ class _ConsumedState(NamedTuple):
 
     @property
     def state(self) -> State:
-        """The state; raises the error of taking it."""
+        """The state; raises the error from taking the state."""
         return loads(self.data) if isinstance(self.data, bytes) else taken_state(self.data)
 
 
 class _Marks:
-    """Some of the states that a producer passed: many of the last ones, fewer of those before.
+    """Some of the states passed by a producer: many recent states, fewer older states.
 
-    A state that cannot be taken is an error only where the consumer asks for it.
+    A failed state is an error only if the consumer requests the state.
 
     Args:
-      share: taking them takes at most one part in so many of the producer's time.
-      a_level: how many are kept of each level, so that the last so many are all there.
+      share: largest share of the producer's time spent on taking states, as one part in this
+        number.
+      a_level: number of states kept of each level, so the last ``a_level`` states are all kept.
       has_each: whether the state after each item is taken, however long that takes.
     """
 
-    # The level of the n-th mark is the number of trailing zero bits of n, and each level keeps its last
-    # few marks. So wherever the consumer is, there is a mark at about half of its distance.
+    # The level of the n-th mark is the number of trailing zero bits of n, and each level keeps its
+    # last few marks. So wherever the consumer is, a mark lies at about half of its distance.
 
     def __init__(
         self, share: int = MARK_SHARE, a_level: int = MARKS_A_LEVEL, has_each: bool = False
@@ -323,7 +327,8 @@ class _Marks:
         self._share = share
         self._lock = threading.Lock()
         self._levels = [deque[_ConsumedState](maxlen=a_level) for _ in range(LAST_LEVEL + 1)]
-        # The first is kept, since a source that was opened has told its place there, and not before.
+        # The first mark is kept, since a newly opened source reports its position there, and not
+        # before.
         self._levels.append(deque(maxlen=1))
         self._count = 0
         self._due = 0.0

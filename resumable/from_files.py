@@ -37,29 +37,33 @@ U = TypeVar("U")
 
 
 @explained_by(ArrayRecord)
-def array_record(  # noqa: D417  # the others stand below
+def array_record(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[bytes]:
-    """The records of ArrayRecord files, as bytes, in the order of the files; see `resumable.formats.array_record.ArrayRecord`.
+    """The records of ArrayRecord files, as bytes, in the order of the files.
+
+    See `resumable.formats.array_record.ArrayRecord`.
 
     Args:
-      cache: of remote files on a local disk, from which the copies are made.
+      cache: of remote files on a local disk, the source of the copies.
     """
     return Pipeline(ArrayRecord(paths, storage_options=with_cache(storage_options, cache)))
 
 
 @explained_by(Arrow)
-def arrow(  # noqa: D417  # the others stand below
+def arrow(  # noqa: D417  # the class explains the rest
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Arrow IPC files as dicts, in the order of the files; see `resumable.formats.arrow.Arrow`.
+    """The rows of Arrow IPC files as dicts, in the order of the files.
+
+    See `resumable.formats.arrow.Arrow`.
 
     Args:
       cache: of remote files on a local disk.
@@ -87,41 +91,44 @@ def csv(
 ) -> Pipeline[dict[str, str]]:
     r"""The rows of CSV files as dicts: column -> field, a string. Blank lines are left out.
 
-    Fields in quotes may hold newlines. The standard library's ``csv.reader`` reads each record, and an index
-    of where records end is found beforehand, as that of `resumable.formats.lines.Lines`.
+    Fields in quotes may hold newlines. The standard library's ``csv.reader`` reads each record. An
+    index of the ends of records is made beforehand, as for `resumable.formats.lines.Lines`.
 
-    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed records
-    are left out and counted, and the count is in the state.
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. With ``"skip"``,
+    malformed records are left out and counted, and the count is in the state.
 
     Args:
-      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern
+        are sorted.
       delimiter: the ASCII character between fields.
-      quotechar: the ASCII character around fields that hold a delimiter, a newline or itself, which is then
-        doubled; None reads it as text.
-      escapechar: the ASCII character that makes text of the next one, a newline too, and is left out, as in
-        ``csv.reader``; None reads it as text. Spark, MySQL and Redshift write ``escapechar="\\"``, and
-        ``\N`` for NULL, which is then ``"N"``.
+      quotechar: the ASCII character around fields with a delimiter, a newline or a quote, which is
+        then doubled; with None, quotes are text.
+      escapechar: the ASCII character that makes the next character text, even a newline, and is
+        left out, as in ``csv.reader``; with None, there is no escape. Spark, MySQL and Redshift
+        write ``escapechar="\\"``, and ``\N`` for NULL, read as ``"N"``.
       comment: lines that begin with this ASCII character are left out.
       skipinitialspace: whether spaces at the start of a field are left out.
-      header: whether the first record of each file that is not empty names the columns. It is read when the
-        pipeline is built.
-      columns: those to keep, in this order; all by default. Without a header, the names of all columns.
-      encoding: of the text, which must keep newlines and quotes as one byte.
+      header: whether the first record of each non-empty file names the columns. The header is read
+        when the pipeline is built.
+      columns: columns to keep, in this order; all by default. Without a header, the names of all
+        columns.
+      encoding: of the text; newlines and quotes must be single bytes.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
-        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
-        if there is one, and are otherwise streams.
+      on_skip: with ``"skip"``, called with the number of each malformed record and its
+        `MalformedItem`. Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an
+        index only with ``index_dir``, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
 
     Raises:
-      MalformedItem: with file and record, counted from 0 with the header, comments and blank lines: while
-        iterating, if a record has another number of fields, a quote or an escape that is not closed, a ``\r``
-        outside quotes that ends no line, or a NUL, cannot be decoded, or has a field above ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once,
-        if a file begins with no header.
-      InvalidArgument: if no file is found, the headers of files differ, a column is not among them or twice,
-        there is no header and no ``columns``, or an argument is not as said here.
+      MalformedItem: with file and record, counted from 0 with the header, comments and blank lines:
+        while iterating, if a record has another number of fields, an unclosed quote or escape, a
+        ``\r`` outside quotes without a line end, or a NUL, cannot be decoded, or has a field above
+        ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once, if
+        a file begins without a header.
+      InvalidArgument: if no file is found, the headers of files differ, a column is missing or
+        repeated, both the header and ``columns`` are missing, or an argument is not as described.
       InvalidType: if an argument has the wrong type.
 
     >>> import os, tempfile
@@ -152,12 +159,15 @@ def lance(
     version: int | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of a Lance dataset as dicts, in the order in which a scan gives them; see `resumable.formats.lance.Lance`."""
+    """The rows of a Lance dataset as dicts, in the order of a scan.
+
+    See `resumable.formats.lance.Lance`.
+    """
     return Pipeline(Lance(uri, columns, dataset_version=version, storage_options=storage_options))
 
 
 @explained_by(Lines)
-def lines(  # noqa: D417  # the others stand below, from `Lines`
+def lines(  # noqa: D417  # `Lines` explains the rest
     paths: Paths,
     *,
     encoding: str | None = "utf-8",
@@ -169,7 +179,8 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
 ) -> Pipeline[Any]:
     """The lines of text files, in the order of the files; see `resumable.formats.lines.Lines`.
 
-    Compressed files, and remote ones without an ``index_dir``, are read as streams, without random access.
+    Compressed files, and remote files without an ``index_dir``, are read as streams, without random
+    access.
 
     Args:
       storage_options: of remote files, for `fsspec`.
@@ -197,14 +208,16 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
 
 
 @explained_by(Files)
-def files(  # noqa: D417  # the others stand below
+def files(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     read: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """Whole files, on a disk or behind URLs: their paths, or their bytes; see `resumable.formats.files.Files`.
+    """Whole files, on a disk or behind URLs: their paths, or their bytes.
+
+    See `resumable.formats.files.Files`.
 
     Args:
       cache: of remote files on a local disk.
@@ -220,30 +233,33 @@ def image_folder(
     on_error: str = "raise",
     on_skip: Callable[..., object] | None = None,
 ) -> Pipeline[tuple[Any, int]]:
-    """Pairs of an image and its label, of a folder that has a sub-folder for each class.
+    """Pairs of an image and its label, from a folder with a sub-folder for each class.
 
-    Classes and order are those of torchvision's ``ImageFolder``: labels count the sub-folders, sorted,
-    from 0, and `image_classes` names them; the images of a class are all files below its folder that end in
-    ``.jpg``, ``.jpeg``, ``.png``, ``.ppm``, ``.bmp``, ``.pgm``, ``.tif``, ``.tiff`` or ``.webp``, in any case.
+    Classes and order are as in torchvision's ``ImageFolder``: labels count the sorted sub-folders
+    from 0, and `image_classes` returns their names; the images of a class are all files below its
+    folder ending in ``.jpg``, ``.jpeg``, ``.png``, ``.ppm``, ``.bmp``, ``.pgm``, ``.tif``,
+    ``.tiff`` or ``.webp``, in any case.
 
-    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then images that cannot
-    be decoded are left out and counted, and the count is in the state. A resume reads the first and last
-    4 KiB of the files, of at most 10,000. A file is open only while it is read. The names of the files in
-    ``folder``, their sizes and these contents must be the same at save and resume.
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. With ``"skip"``,
+    undecodable images are left out and counted, and the count is in the state. A resume reads the
+    first and last 4 KiB of the files, of at most 10,000. A file is open only during reading. The
+    names of the files in ``folder``, their sizes and these parts of the contents must be the same
+    at save and resume.
 
     Args:
-      folder: has a sub-folder for each class.
-      decode: called with the bytes of each file. Without it an image is the absolute path of its file;
-        to decode in several workers, `map` the paths.
+      folder: with a sub-folder for each class.
+      decode: called with the bytes of each file. By default an image is the absolute path of its
+        file; to decode in several workers, `map` the paths.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each image left out and its exception; see
         `resumable.stages.map.Map`.
 
     Raises:
-      InvalidArgument: if there is no class, one has no image, or ``on_error`` is another word.
+      InvalidArgument: if ``folder`` has no class, a class has no image, or ``on_error`` is another
+        word.
       OSError: if a folder or a file cannot be read.
-      MalformedItem: while iterating, with the file, if ``decode`` raises that, or if a file has changed
-        since the pipeline was built.
+      MalformedItem: while iterating, with the file, if ``decode`` raises `MalformedItem`, or if a
+        file has changed since the pipeline was built.
       InvalidType: if an argument has the wrong type.
 
     >>> import os, tempfile
@@ -276,20 +292,23 @@ def jsonl(
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """The values of JSON lines, in UTF-8. Empty lines are left out; one of spaces alone is malformed.
+    """The values of JSON lines, in UTF-8.
 
-    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed lines
-    are left out and counted, and the count is in the state. If orjson is installed, it reads the
-    lines, with the same values. Compressed files, and remote ones without an ``index_dir``, are read as
-    streams, without random access.
+    Empty lines are left out; a line of spaces alone is malformed.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. With ``"skip"``,
+    malformed lines are left out and counted, and the count is in the state. If orjson is installed,
+    it reads the lines, with the same values. Compressed files, and remote files without an
+    ``index_dir``, are read as streams, without random access.
 
     Args:
       paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
-        Numbers count from 0 in the epoch, without empty lines; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached line indexes; next to the data by default. Remote files have an index
-        only if there is one.
+      on_skip: with ``"skip"``, called with the number of each malformed line and its
+        `MalformedItem`. Numbers count from 0 in the epoch, without empty lines; see
+        `resumable.stages.map.Map`.
+      index_dir: folder of the cached line indexes; next to the data by default. Remote files have
+        an index only with ``index_dir``.
       storage_options: of remote files, for `fsspec`.
       cache: of remote files on a local disk.
 
@@ -314,7 +333,7 @@ def jsonl(
 
 
 @explained_by(LitData)
-def litdata(  # noqa: D417  # the others stand below
+def litdata(  # noqa: D417  # the class explains the rest
     path: str | os.PathLike[str],
     *,
     block_size: int | None = None,
@@ -323,7 +342,7 @@ def litdata(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """The items of a dataset that LitData has optimised; see `resumable.formats.shards.litdata.LitData`.
+    """The items of a dataset optimised by LitData; see `resumable.formats.shards.litdata.LitData`.
 
     Args:
       cache: of remote files on a local disk.
@@ -340,14 +359,16 @@ def litdata(  # noqa: D417  # the others stand below
 
 
 @explained_by(Mds)
-def mds(  # noqa: D417  # the others stand below
+def mds(  # noqa: D417  # the class explains the rest
     path: str | os.PathLike[str],
     *,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The samples of an MDS dataset of MosaicML Streaming as dicts: column -> value; see `resumable.formats.shards.mds.Mds`.
+    """The samples of an MDS dataset of MosaicML Streaming as dicts: column -> value.
+
+    See `resumable.formats.shards.mds.Mds`.
 
     Args:
       cache: of remote files on a local disk.
@@ -357,14 +378,16 @@ def mds(  # noqa: D417  # the others stand below
 
 
 @explained_by(Megatron)
-def megatron(  # noqa: D417  # the others stand below
+def megatron(  # noqa: D417  # the class explains the rest
     paths: Paths,
     *,
     items: str = "document",
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[Tokens]:
-    """The documents or sequences of Megatron-LM's token files, as arrays of one axis; see `resumable.formats.megatron.Megatron`.
+    """The documents or sequences of Megatron-LM's token files, as arrays of one axis.
+
+    See `resumable.formats.megatron.Megatron`.
 
     Args:
       cache: of remote files on a local disk.
@@ -385,43 +408,44 @@ def tar(
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The samples of tar archives, as WebDataset writes them.
+    """The samples of tar archives in the layout of WebDataset.
 
     A sample is made of consecutive members with one key: the name up to the first dot of its last
-    component. What follows, in lower case, is the extension: ``images/7.seg.png`` has the key
-    ``images/7`` and the extension ``seg.png``. An item is a dict of ``"__key__"``, and of the data of
-    each member by its extension. Names are nothing but strings: no file is ever made of one.
+    component. The rest, in lower case, is the extension: ``images/7.seg.png`` has the key
+    ``images/7`` and the extension ``seg.png``. An item is a dict of ``"__key__"``, and of the data
+    of each member by its extension. Names are mere strings: no file is ever made from a name.
 
     Archives may be v7, ustar, GNU or PAX, of any length, and several one after another in a file.
-    Passed over are directories, links and devices, members without an extension, and those whose
-    name begins with a component such as ``__index__``. A sample that is damaged, or directly
-    followed by damage, raises `MalformedItem`. So do one with a sparse member and one with two members of
-    the same extension. Behind damage nothing more is read of the file. As for tar itself, an
-    archive may end without its blocks of zeros; a file cut short exactly between two members is
-    not noticed.
+    Passed over are directories, links and devices, members without an extension, and members with a
+    first component such as ``__index__``. A damaged sample, or a sample directly followed by
+    damage, raises `MalformedItem`. So does a sample with a sparse member or with two members of the
+    same extension. After damage nothing more is read from the file. As for tar itself, an archive
+    may end without its blocks of zeros; a file cut short exactly between two members is not
+    noticed.
 
     State: O(1), the position. Random access, by an index of samples (8 bytes each), unless
-    ``on_error`` is ``"skip"``. Then malformed samples are left out and counted, and the count is in
-    the state. A resume reads nothing. Indexes are kept in cache files; building one reads the headers
-    of the members, and passes over large data.
+    ``on_error`` is ``"skip"``. With ``"skip"``, malformed samples are left out and counted, and the
+    count is in the state. A resume reads nothing. Indexes are kept in cache files; building one
+    reads the headers of the members, and passes over large data.
 
     Args:
-      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
-      decode: functions that make values of bytes, by extension, in any case, such
-        as those of ``rs.decoders``. ``"png"`` also stands for ``"seg.png"``, unless that has a
-        function of its own. Other data remain bytes.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern
+        are sorted.
+      decode: functions that turn bytes into values, by extension, in any case, such as the
+        functions of ``rs.decoders``. ``"png"`` also applies to ``"seg.png"``, unless ``"seg.png"``
+        has a separate function. Other data remain bytes.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of each malformed sample and its `MalformedItem`.
-        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
-        if there is one, and are otherwise streams.
+      on_skip: with ``"skip"``, called with the number of each malformed sample and its
+        `MalformedItem`. Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an
+        index only with ``index_dir``, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
 
     Raises:
       MalformedItem: while iterating, with file and number of the sample.
-      InvalidArgument: if no file is found, a file is compressed, an extension of ``decode`` begins with
-        a dot, or ``on_error`` is another word.
+      InvalidArgument: if no file is found, a file is compressed, an extension of ``decode`` begins
+        with a dot, or ``on_error`` is another word.
       InvalidType: if an argument has the wrong type.
       OSError: if a file cannot be read.
 
@@ -445,7 +469,7 @@ def tar(
 
 
 @explained_by(Parquet)
-def parquet(  # noqa: D417  # the others stand below
+def parquet(  # noqa: D417  # the class explains the rest
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,
@@ -453,7 +477,9 @@ def parquet(  # noqa: D417  # the others stand below
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Parquet files as dicts, in the order of the files; see `resumable.formats.parquet.Parquet`.
+    """The rows of Parquet files as dicts, in the order of the files.
+
+    See `resumable.formats.parquet.Parquet`.
 
     Args:
       cache: of remote files on a local disk.
@@ -483,30 +509,32 @@ def tfrecord(
 
     The checksum of each record is verified. `decoders.example` decodes ``tf.train.Example``.
 
-    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then records that are
-    damaged or cannot be decoded are left out and counted, and the count is in the state. A resume reads
-    nothing. The records of a file are indexed as lines are (see `resumable.formats.lines.Lines`), 8 bytes
-    a record; for that, the content of large records is passed over.
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. With ``"skip"``,
+    damaged or undecodable records are left out and counted, and the count is in the state. A resume
+    reads nothing. The records of a file are indexed like lines (see
+    `resumable.formats.lines.Lines`), 8 bytes a record; indexing passes over the content of large
+    records.
 
-    From a record on that is cut off, or whose length is damaged, no further one can be found in its file.
-    The rest of the file then counts as one damaged record.
+    After a record that is cut off or has a damaged length, no further record can be found in its
+    file. The rest of the file, from this record on, counts as one damaged record.
 
     Args:
-      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern
+        are sorted.
       decode: called with the bytes of each record.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of each record left out and its exception. Numbers
-        count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
-        if there is one, and are otherwise streams.
+      on_skip: with ``"skip"``, called with the number of each record left out and its exception.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an
+        index only with ``index_dir``, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
 
     Raises:
-      MalformedItem: while iterating, with file and number of the record, if it is damaged, or ``decode``
-        raises that; or if a file has changed since the pipeline was built.
-      MissingDependency: without google-crc32c, which the extra ``tfrecord`` installs.
-      InvalidArgument: if no file is found, one is compressed, or ``on_error`` is another word.
+      MalformedItem: while iterating, with file and number of the record, if the record is damaged,
+        or ``decode`` raises `MalformedItem`; or if a file has changed since the pipeline was built.
+      MissingDependency: without google-crc32c, installed by the extra ``tfrecord``.
+      InvalidArgument: if no file is found, a file is compressed, or ``on_error`` is another word.
       OSError: if a file cannot be read.
       InvalidType: if an argument has the wrong type.
 
@@ -539,34 +567,36 @@ def warc(
     storage_options: Mapping[str, Any] | None = None,
     cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    r"""The records of WARC files, as crawlers write them, of all types and in the order of the files.
+    r"""The records of WARC files, as crawlers write them, of all types, in the order of files.
 
-    An item is a dict: ``"type"``, ``"url"``, ``"date"`` and ``"id"`` are strings, or None if the header does not
-    name them; ``"headers"`` is a tuple of names and values, as they stand; ``"content"`` is the bytes of the
-    block, which begin with the headers of HTTP in a response.
+    An item is a dict: ``"type"``, ``"url"``, ``"date"`` and ``"id"`` are strings, or None if
+    missing in the header; ``"headers"`` is a tuple of names and values, unchanged; ``"content"`` is
+    the bytes of the block, with the headers of HTTP first in a response.
 
-    State: O(1), the position. Compressed files are read as streams: a resume decompresses a ``.warc.gz`` from
-    the member before the record on, so one record again, since each record is a member. If the whole file is
-    one member, a resume reads it again from its start. Uncompressed files have random access by an index of
-    records (8 bytes each), unless ``on_error`` is ``"skip"``. Then malformed records are left out and counted, and
-    the count is in the state.
+    State: O(1), the position. Compressed files are read as streams: a resume decompresses a
+    ``.warc.gz`` from the member before the record on, so one record again, since each record is a
+    member. If the whole file is one member, a resume reads the file again from the start.
+    Uncompressed files have random access by an index of records (8 bytes each), unless ``on_error``
+    is ``"skip"``. With ``"skip"``, malformed records are left out and counted, and the count is in
+    the state.
 
-    From a record on that is cut off, or whose header or length is wrong, no further one can be found in its
-    file. The rest of the file then counts as one damaged record.
+    After a record that is cut off or has a wrong header or length, no further record can be found
+    in its file. The rest of the file, from this record on, counts as one damaged record.
 
     Args:
-      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
+      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a
+        pattern are sorted.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
-        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
-      index_dir: folder of the cached indexes; next to the data by default. Remote files have an index only
-        if there is one, and are otherwise streams.
+      on_skip: with ``"skip"``, called with the number of each malformed record and its
+        `MalformedItem`. Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; next to the data by default. Remote files have an
+        index only with ``index_dir``, and are otherwise streams.
       storage_options: of remote files.
       cache: of remote files on a local disk.
 
     Raises:
-      MalformedItem: while iterating, with file and number of the record from 0, if it is damaged, or if a file has
-        changed since the pipeline was built.
+      MalformedItem: while iterating, with file and number of the record from 0, if the record is
+        damaged, or if a file has changed since the pipeline was built.
       InvalidArgument: if no file is found, or ``on_error`` is another word.
       OSError: if a file cannot be read.
       InvalidType: if an argument has the wrong type.

@@ -79,13 +79,14 @@ class Pipeline(Generic[T]):
     >>> len(pipeline)
     3
 
-    ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
-    Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
-    last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists of items. ``p + q`` is
-    ``rs.concatenate(p, q)``. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
+    ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any
+    item. Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]``
+    work if the last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists
+    of items. ``p + q`` is ``rs.concatenate(p, q)``. ``pipeline.apply(MyStage, ...)`` adds your own
+    stage.
 
     Args:
-      stage: the last stage; the stages before it are its upstreams.
+      stage: the last stage; earlier stages are its upstreams.
 
     Raises:
       InvalidType: if ``stage`` is not a stage or a pipeline.
@@ -119,11 +120,11 @@ class Pipeline(Generic[T]):
     def resume(self, state: State) -> PipelineIterator[T]:
         """A new iterator at ``state``.
 
-        Where a `repeat` counts epochs, a state saved after the last item of one continues with the next
-        epoch. After the last epoch, or without `repeat` after the last item, there are no items.
+        With a `repeat`, a state saved after the last item of an epoch continues with the next
+        epoch. After the last epoch, or without `repeat` after the last item, no items follow.
 
         Args:
-          state: what `get_state` of an iterator returned, in this process or another one.
+          state: returned by `get_state` of an iterator, in this process or another.
 
         Raises:
           StateMismatch: if ``state`` belongs to another pipeline, or is not a state.
@@ -143,7 +144,7 @@ class Pipeline(Generic[T]):
 
     @derived
     def _by_index(self) -> Indexed[T]:
-        """The items of epoch 0, for those who ask for one after another."""
+        """The items of epoch 0, for callers who read one item after another."""
         return by_index(self.stage)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,7 +165,7 @@ class Pipeline(Generic[T]):
             return items_at(self.stage, self._by_index, index)  # type: ignore[arg-type]
         indices, length = np.asarray(index), self.length
         if indices.dtype.kind == "i" and length not in (None, np.inf):
-            indices = indices.astype(np.int64)  # one that holds the length
+            indices = indices.astype(np.int64)  # a dtype that holds the length
             from_end = (indices < 0) & (indices >= -length)
             indices = np.where(from_end, indices + length, indices)
         return block_items(self.gather(indices))
@@ -181,14 +182,14 @@ class Pipeline(Generic[T]):
 
         Args:
           indices: integers within the length, shape (n,).
-          epoch: the epoch that the items belong to.
+          epoch: the epoch of the items.
 
         Returns:
-          a list of items, or columns: arrays of shape (n, ...), or a dict or tuple of them.
+          a list of items, or columns: arrays of shape (n, ...), or a dict or tuple of arrays.
 
         Raises:
           InvalidType: if the pipeline has no random access, or ``indices`` are not integers.
-          InvalidArgument: if they have another shape, or one lies beyond the length.
+          InvalidArgument: if ``indices`` have another shape, or an index lies beyond the length.
 
         >>> rs.range(10, 20).gather([3, 0])
         array([13, 10])
@@ -217,14 +218,14 @@ class Pipeline(Generic[T]):
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the pipeline: a state is accepted if its fingerprint fits this one."""
+        """Identifies the pipeline: a state is accepted if its fingerprint fits this fingerprint."""
         return fingerprint(self.stage)
 
     def describe(self) -> str:
         """The graph as a tree, with the last stage on top.
 
-        Each line shows a stage with its arguments, the number of its items (``?`` if unknown without
-        reading), whether it has random access, and its part of the state.
+        Each line shows a stage with its arguments, the number of items (``?`` if unknown without
+        reading), the kind of access, and the stage's part of the state.
 
         >>> print(rs.range(3).describe())
         stage          items  access         its part of the state
@@ -233,7 +234,7 @@ class Pipeline(Generic[T]):
         return describe(self.stage)
 
     def to_mermaid(self) -> str:
-        """The graph as text in the language of Mermaid, which many documentation tools draw.
+        """The graph as text in the language of Mermaid, drawn by many documentation tools.
 
         >>> print(rs.range(3).to_mermaid())
         graph TD
@@ -242,7 +243,7 @@ class Pipeline(Generic[T]):
         return to_mermaid(self.stage)
 
     def __dir__(self) -> list[str]:
-        # Completion offers what users call; `stage` is for those who write stages.
+        # Completion offers the names for users; `stage` is for authors of stages.
         return sorted({*super().__dir__()} - {"stage"})
 
     if not TYPE_CHECKING:  # or any name would pass
@@ -258,7 +259,7 @@ class Pipeline(Generic[T]):
         return to_html(self.stage)
 
     def apply(self, stage: Callable[..., Stage[U]], *args: Any, **options: Any) -> Pipeline[U]:
-        """Add a stage of your own: ``stage(upstream, *args, **options)``.
+        """Add your own stage: ``stage(upstream, *args, **options)``.
 
         Args:
           stage: the class of the stage, or a function that returns a stage.
@@ -266,8 +267,8 @@ class Pipeline(Generic[T]):
           options: keyword arguments.
 
         Raises:
-          InvalidType: if ``stage`` cannot be called, is a function of a pipeline, or returns neither a stage
-            nor a pipeline.
+          InvalidType: if ``stage`` cannot be called, is a function of a pipeline, or returns
+            neither a stage nor a pipeline.
 
         >>> from resumable.stages.take import Take
         >>> list(rs.range(9).apply(Take, 2))
@@ -320,7 +321,10 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Apply ``fn(item, rng)`` to every item, with a random generator for each; see `resumable.stages.random_map.RandomMap`."""
+        """Apply ``fn(item, rng)`` to every item, with a random generator for each.
+
+        See `resumable.stages.random_map.RandomMap`.
+        """
         return Pipeline(
             RandomMap(
                 self.stage,
@@ -338,7 +342,10 @@ class Pipeline(Generic[T]):
     def filter(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Keep the items for which ``predicate`` is true; see `resumable.stages.filter.Filter`."""
+        """Keep the items where ``predicate(item)`` is true.
+
+        See `resumable.stages.filter.Filter`.
+        """
         return Pipeline(Filter(self.stage, predicate, fn_version=version))
 
     @explained_by(FlatMap, fn_version="version")
@@ -349,7 +356,10 @@ class Pipeline(Generic[T]):
         size: int | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
+        """Replace every item by the items of ``fn(item)``.
+
+        See `resumable.stages.flat_map.FlatMap`.
+        """
         return Pipeline(FlatMap(self.stage, fn, size=size, fn_version=version))
 
     @explained_by(InterleaveMap, fn_version="version")
@@ -361,7 +371,10 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Expand ``cycle_length`` items at once, and take ``block_length`` items of each in turn; see `resumable.stages.interleave_map.InterleaveMap`."""
+        """Expand ``cycle_length`` items at once, and take ``block_length`` items of each in turn.
+
+        See `resumable.stages.interleave_map.InterleaveMap`.
+        """
         return Pipeline(
             InterleaveMap(
                 self.stage,
@@ -381,7 +394,10 @@ class Pipeline(Generic[T]):
         *,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Apply ``carry, output = fn(carry, item)`` to every item, and hand the carry on; see `resumable.stages.scan.Scan`."""
+        """Apply ``carry, output = fn(carry, item)`` to every item, and hand the carry on.
+
+        See `resumable.stages.scan.Scan`.
+        """
         return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish, fn_version=version))
 
     @explained_by(Shuffle, WindowShuffle)
@@ -416,7 +432,10 @@ class Pipeline(Generic[T]):
 
     @explained_by(Exclude)
     def exclude(self, records: RecordsByItem) -> Pipeline[T]:
-        """Leave out records of the source, with all items that are made of them; see `resumable.stages.exclude.Exclude`."""
+        """Leave out records of the source, with all items made of these records.
+
+        See `resumable.stages.exclude.Exclude`.
+        """
         return Pipeline(Exclude(self.stage, records))
 
     @explained_by(Batch)
@@ -427,14 +446,20 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         collate: Callable[[list[T]], Any] | None = None,
     ) -> Pipeline[Any]:
-        """Group consecutive items into batches of ``batch_size``; see `resumable.stages.batch.Batch`."""
+        """Group consecutive items into batches of ``batch_size``.
+
+        See `resumable.stages.batch.Batch`.
+        """
         return Pipeline(
             Batch(self.stage, batch_size=batch_size, drop_last=drop_last, collate=collate)
         )
 
     @explained_by(Unbatch)
     def unbatch(self, *, size: int | None = None) -> Pipeline[Any]:
-        """Split batches into their items: rows of an array, tuples or dicts of rows, entries of a list; see `resumable.stages.unbatch.Unbatch`."""
+        """Split batches into items: rows of an array, tuples or dicts of rows, entries of a list.
+
+        See `resumable.stages.unbatch.Unbatch`.
+        """
         return Pipeline(Unbatch(self.stage, size=size))
 
     @explained_by(MapBatches, fn_version="version")
@@ -449,7 +474,10 @@ class Pipeline(Generic[T]):
         on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
-        """Replace every group of ``batch_size`` consecutive items by the items of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
+        """Replace every group of ``batch_size`` consecutive items by the items of ``fn(group)``.
+
+        See `resumable.stages.map_batches.MapBatches`.
+        """
         return Pipeline(
             MapBatches(
                 self.stage,
@@ -539,7 +567,7 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         version: str | int | None = None,
     ) -> Pipeline[Any]:
-        """Batch items of like length, so that little of a batch is padding; see `resumable.stages.bucket.Bucket`."""
+        """Batch items of like length, with little padding; see `resumable.stages.bucket.Bucket`."""
         is_function = callable(length) or not isinstance(length, (list, tuple))
         return Pipeline(
             Bucket(
@@ -562,10 +590,10 @@ class Pipeline(Generic[T]):
     def rebatch(self, batch_size: int, *, drop_last: bool = False) -> Pipeline[Any]:
         """Cut batches to another size: ``unbatch().batch(batch_size)``.
 
-        Batches of numbers, as arrays or as dicts or tuples of arrays of shapes (n, ...), are cut and
-        joined as such: no Python object is made for a row.
+        Batches of numbers, as arrays or as dicts or tuples of arrays of shapes (n, ...), are cut
+        and joined as arrays: no Python object is made for a row.
 
-        State: O(1), upstream's state before the current batch, and an offset.
+        State: O(1), the state of the upstream before the current batch, and an offset.
 
         Args:
           batch_size: rows of a batch, at least 1.
@@ -585,24 +613,33 @@ class Pipeline(Generic[T]):
     def window(
         self, size: int, *, shift: int | None = None, drop_last: bool = False
     ) -> Pipeline[Any]:
-        """Slide a window of ``size`` items over the items, ``shift`` of them further each time; see `resumable.stages.window.Window`."""
+        """Slide a window of ``size`` items over the items, ``shift`` items further each time.
+
+        See `resumable.stages.window.Window`.
+        """
         return Pipeline(Window(self.stage, size=size, shift=shift, drop_last=drop_last))
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
-        """Repeat the items ``epochs`` times, each time as a new epoch, or endlessly; see `resumable.stages.repeat.Repeat`."""
+        """Repeat the items ``epochs`` times, each time as a new epoch, or endlessly.
+
+        See `resumable.stages.repeat.Repeat`.
+        """
         return Pipeline(Repeat(self.stage, epochs=epochs))
 
     @explained_by(Take)
     def take(self, count: int) -> Pipeline[T]:
-        """Stop after ``count`` items, or earlier if there are fewer; see `resumable.stages.take.Take`."""
+        """Stop after ``count`` items, or at the end; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
 
     @explained_by(TakeWhile, fn_version="version")
     def take_while(
         self, predicate: Callable[[T], object], *, version: str | int | None = None
     ) -> Pipeline[T]:
-        """Stop before the first item for which ``predicate`` is false; see `resumable.stages.take_while.TakeWhile`."""
+        """Stop before the first item where ``predicate(item)`` is false.
+
+        See `resumable.stages.take_while.TakeWhile`.
+        """
         return Pipeline(TakeWhile(self.stage, predicate, fn_version=version))
 
     @explained_by(Skip)
@@ -611,7 +648,7 @@ class Pipeline(Generic[T]):
         return Pipeline(Skip(self.stage, count))
 
     @explained_by(Partition)
-    def partition(  # noqa: D417  # the others stand below, from `Partition`
+    def partition(  # noqa: D417  # `Partition` explains the rest
         self,
         count: int,
         fn: Callable[[Pipeline[T]], Pipeline[U]],
@@ -624,17 +661,20 @@ class Pipeline(Generic[T]):
 
         Args:
           count: number of partitions, from 1 to 16,384.
-          fn: called once, with the pipeline of the items of partition 0; returns a pipeline built upon it.
+          fn: called once, with the pipeline of the items of partition 0; returns a pipeline built
+            upon this pipeline.
         """
         options = {"workers": workers, "executor": executor, "buffer_size": buffer_size}
         return Pipeline(partitioning.partition([self.stage], count, fn, Pipeline, **options))
 
     @explained_by(Shard)
     def shard(self, index: int, count: int, *, uneven: str | None = None) -> Pipeline[T]:
-        """Keep one rank's part: of each ``count`` consecutive items the one at ``index``; see `resumable.stages.shard.Shard`.
+        """Keep one rank's part: the item at ``index`` of each ``count`` consecutive items.
 
-        After a `partition` it is the partitions of the rank, as explained there. Then ``uneven`` is
-        ``"keep"`` by default, and elsewhere ``"drop"``.
+        See `resumable.stages.shard.Shard`.
+
+        After a `partition` the part is the partitions of the rank, as explained in `partition`.
+        Then ``uneven`` is ``"keep"`` by default, and otherwise ``"drop"``.
         """
         partitions = dealt(self.stage, index, count, uneven)
         chosen = "drop" if uneven is None else uneven
@@ -642,17 +682,23 @@ class Pipeline(Generic[T]):
 
     @explained_by(Enumerate)
     def enumerate(self) -> Pipeline[tuple[int, T]]:
-        """Number the items from 0 in every epoch: pairs of number and item; see `resumable.stages.enumerate.Enumerate`."""
+        """Number the items from 0 in every epoch: pairs of number and item.
+
+        See `resumable.stages.enumerate.Enumerate`.
+        """
         return Pipeline(Enumerate(self.stage))
 
     @explained_by(Cache)
     def cache(self) -> Pipeline[T]:
-        """Keep the items in memory once they are made; see `resumable.stages.cache.Cache`."""
+        """Keep the items in memory once made; see `resumable.stages.cache.Cache`."""
         return Pipeline(Cache(self.stage))
 
     @explained_by(Prefetch)
     def prefetch(self, buffer_size: int) -> Pipeline[T]:
-        """Compute up to ``buffer_size`` items ahead in a thread; see `resumable.stages.prefetch.Prefetch`."""
+        """Compute up to ``buffer_size`` items ahead in a thread.
+
+        See `resumable.stages.prefetch.Prefetch`.
+        """
         return Pipeline(Prefetch(self.stage, buffer_size))
 
 
@@ -662,7 +708,10 @@ def range(stop: int, /) -> Pipeline[int]: ...
 def range(start: int, stop: int, step: int = 1, /) -> Pipeline[int]: ...
 @explained_by(Range, begin="start")
 def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int]:
-    """The integers of the built-in `range`: ``start``, ``start + step``, ... before ``stop``; see `resumable.sources.range.Range`."""
+    """The integers of the built-in `range`: ``start``, ``start + step``, ... before ``stop``.
+
+    See `resumable.sources.range.Range`.
+    """
     if stop is None:
         return Pipeline(Range(start))
     return Pipeline(Range(stop, begin=start, step=step))
@@ -670,13 +719,19 @@ def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int
 
 @explained_by(FromSequence, data_identity="identity")
 def from_sequence(sequence: Indexable[T], *, identity: Identity = None) -> Pipeline[T]:
-    """The items of anything with ``__len__`` and ``__getitem__``: a list, a `numpy.memmap`, a torch data set; see `resumable.sources.sequence.FromSequence`."""
+    """The items of anything with ``__len__`` and ``__getitem__``: a list, `numpy.memmap`, torch data set.
+
+    See `resumable.sources.sequence.FromSequence`.
+    """
     return Pipeline(FromSequence(sequence, data_identity=check_identity(identity)))
 
 
 @explained_by(FromArrays, data_identity="identity")
 def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
-    """The rows of an array, or of a tuple or dict of arrays with a common first axis; see `resumable.sources.arrays.FromArrays`."""
+    """The rows of an array, or of a tuple or dict of arrays with a common first axis.
+
+    See `resumable.sources.arrays.FromArrays`.
+    """
     return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
@@ -701,9 +756,11 @@ def from_iterable(
     external_state_policy: str = "fail",
     identity: Identity = None,
 ) -> Pipeline[T]:
-    """The items of any iterable, or of what a function returns; see `resumable.sources.iterable.FromIterable`.
+    """The items of any iterable, or of the iterable that a function returns.
 
-    An object that can be indexed and has no state of its own gets random access.
+    See `resumable.sources.iterable.FromIterable`.
+
+    An indexable object without its own state gets random access.
     """
     known_as = check_identity(identity)
     source: FromIterable[T] = FromIterable(iterable, external_state_policy, data_identity=known_as)
@@ -713,7 +770,7 @@ def from_iterable(
 
 
 @explained_by(Partition)
-def partition(  # noqa: D417  # the others stand below, from `Partition`
+def partition(  # noqa: D417  # `Partition` explains the rest
     sources: Mapping[str, Any] | Sequence[Any],
     count: int,
     fn: Callable[..., Pipeline[U]],
@@ -722,10 +779,10 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     executor: str | Executor = "thread",
     buffer_size: int | None = None,
 ) -> Pipeline[U]:
-    """Divide the work on several pipelines among ranks and workers: a part of each in every partition.
+    """Divide work on several pipelines among ranks and workers: a part of each in every partition.
 
-    So a mixture is exact in what ``fn`` makes of the items, such as rows of tokens, on any number of
-    ranks and workers:
+    So a mixture is exact in the results of ``fn``, such as rows of tokens, on any number of ranks
+    and workers:
 
     >>> sources = {"code": rs.range(8), "prose": rs.range(100, 124)}
     >>> def mixed(code, prose):
@@ -735,14 +792,14 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     >>> [sum(number < 100 for number in items[first : first + 8]) for first in (0, 8, 16)]
     [2, 2, 2]
 
-    A part that ``fn`` uses twice delivers its items in both places. `Pipeline.partition` divides the work
-    on one pipeline.
+    A part used twice by ``fn`` delivers its items in both places. `Pipeline.partition` divides the
+    work on one pipeline.
 
     Args:
-      sources: a dict of pipelines, or a list or tuple of them, all with random access.
+      sources: a dict, list or tuple of pipelines, all with random access.
       count: number of partitions, from 1 to 16,384.
-      fn: called once, with the part of each source for partition 0: as keyword arguments with the names of a
-        dict, or in the order of a list; returns a pipeline built upon all of them.
+      fn: called once, with the part of each source for partition 0: as keyword arguments with the
+        names of a dict, or in the order of a list; returns a pipeline built upon all parts.
     """
     options = {"workers": workers, "executor": executor, "buffer_size": buffer_size}
     checked = partitioning.checked_sources(sources)
@@ -753,15 +810,17 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
 def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
     """In each epoch the items of the last pipeline that begins by then.
 
-    With a single pipeline it is that pipeline. So a run that never planned a change can be changed.
+    A single pipeline is returned unchanged. So a run without a planned change can be changed later.
 
     Args:
-      pipelines: a dict with the epoch from which on each holds, ascending from 0.
+      pipelines: a dict of pipelines by their first epoch, ascending from 0.
 
     Raises:
-      InvalidArgument: if there is none, the epochs do not ascend from 0, what a later stage makes of
-        them cannot be built, or a function that carries state is called again after epochs in which it is not.
-      InvalidType: if ``pipelines`` is no dict, an epoch is no integer, or one is not a pipeline.
+      InvalidArgument: if the dict is empty, the epochs do not ascend from 0, the result of a later
+        stage cannot be built, or a function with state is called again after epochs without the
+        function.
+      InvalidType: if ``pipelines`` is no dict, an epoch is no integer, or a value is not a
+        pipeline.
 
     >>> list(rs.by_epoch({0: rs.range(2), 2: rs.range(7, 10)}).repeat(3))
     [0, 1, 0, 1, 7, 8, 9]
@@ -771,13 +830,15 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
 
 @explained_by(Origins)
 def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
-    """Where each item of ``pipeline`` comes from, in the place of the item; see `resumable.shadows.shadow.Origins`.
+    """The origin of each item of ``pipeline``, instead of the item.
+
+    See `resumable.shadows.shadow.Origins`.
 
     Args:
       pipeline: any pipeline.
 
     Raises:
-      InvalidType: if it is not one.
+      InvalidType: if ``pipeline`` is not a pipeline.
     """
     return Pipeline(Origins(as_stage(pipeline)))
 
@@ -786,7 +847,7 @@ def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
 def zip(*pipelines: Any, strict: bool = False) -> Pipeline[Any]:
     """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`.
 
-    A dict of pipelines gives dicts with one item of each.
+    A dict of pipelines gives dicts with one item each.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Zip(upstreams, names=names, strict=strict))
@@ -794,9 +855,12 @@ def zip(*pipelines: Any, strict: bool = False) -> Pipeline[Any]:
 
 @explained_by(Concatenate, upstreams="pipelines")
 def concatenate(*pipelines: Any) -> Pipeline[Any]:
-    """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`.
+    """All items of each pipeline, one after another.
 
-    The pipelines may also be one dict. A state with other names, or in another order, is refused.
+    See `resumable.stages.concatenate.Concatenate`.
+
+    The pipelines may also come in one dict. A state with other names, or in another order, is
+    refused.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Concatenate(upstreams, names=names))
@@ -804,9 +868,12 @@ def concatenate(*pipelines: Any) -> Pipeline[Any]:
 
 @explained_by(Interleave, upstreams="pipelines")
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
-    """``block_length`` items of each pipeline in turn, until all have ended; see `resumable.stages.interleave.Interleave`.
+    """``block_length`` items of each pipeline in turn, until all have ended.
 
-    The pipelines may also be one dict. A state with other names, or in another order, is refused.
+    See `resumable.stages.interleave.Interleave`.
+
+    The pipelines may also come in one dict. A state with other names, or in another order, is
+    refused.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Interleave(upstreams, names=names, block_length=block_length))
@@ -820,10 +887,12 @@ def mix(
     stop: str = "first",
     reshuffle: bool = False,
 ) -> Pipeline[Any]:
-    """Items of all pipelines, each in its own order, in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
+    """Items of all pipelines, each pipeline in its own order, in the proportions of ``weights``.
 
-    The pipelines may also be one dict; then weights are a dict with the same names. A state with
-    other names, or in another order, is refused, because the order decides the turns.
+    See `resumable.stages.mix.Mix`.
+
+    The pipelines may also come in one dict; then weights are a dict with the same names. A state
+    with other names, or in another order, is refused, because the order decides the turns.
     """
     upstreams, names = _named(pipelines)
     given: Any = weights
@@ -839,9 +908,9 @@ def mix(
 
 
 def _in_order(weights: Any, names: tuple[str, ...] | None, *, some: bool = False) -> Any:
-    """``weights``, with those of named pipelines in the order of ``names``.
+    """``weights`` in the order of ``names`` if given by name.
 
-    If they are of ``some`` pipelines, the others have 0.
+    With ``some``, the weight of a missing pipeline is 0.
     """
     if not isinstance(weights, Mapping):
         return weights
@@ -854,10 +923,10 @@ def _in_order(weights: Any, names: tuple[str, ...] | None, *, some: bool = False
 
 
 def _check_each_is_weighed(weights: Mapping[Any, Any], names: Iterable[str]) -> None:
-    """Refuse a pipeline that has no weight from any item on, not even 0."""
+    """Refuse a pipeline that never has a weight, not even 0."""
     named = [each for each in weights.values() if isinstance(each, Mapping)]
     if len(named) < len(weights):
-        return  # the others weigh all
+        return  # the remaining weights are for all pipelines
     for name in names:
         if not any(name in each for each in named):
             raise InvalidArgument(
@@ -867,7 +936,7 @@ def _check_each_is_weighed(weights: Mapping[Any, Any], names: Iterable[str]) -> 
 
 
 def _named(pipelines: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:
-    """The upstreams of a combining stage, and their names if they are given as one dict."""
+    """The upstreams of a combining stage, and their names if given in a dict."""
     if len(pipelines) == 1 and isinstance(pipelines[0], Mapping):
         return tuple(pipelines[0].values()), tuple(pipelines[0])
     return pipelines, None

@@ -1,14 +1,14 @@
 """The state after a batch of a stream, sent out of the worker together with the batch."""
 
-# Where items are looked up by index, the main process computes the state after each batch by
-# arithmetic. For a stream only the worker that made the batch has the state; the main process would have
-# to read the consumed items again. So the state is sent as bytes with the batch through torch's
-# queue, and is removed before the loop gets the batch.
+# With lookup by index, the main process computes the state after each batch by arithmetic. For a
+# stream only the worker that made the batch has the state; the main process would have to read the
+# consumed items again. So the state is sent as bytes with the batch through torch's queue, and is
+# removed before the loop gets the batch.
 #
-# Each worker reads the stream for itself. If the order differs between workers, as with a shuffle
-# without a seed, items would be lost and repeated. So with each batch, its worker reports digests of
-# the sources' last items before and after that batch. They must fit the reports about the batches
-# before and after it.
+# Each worker reads the stream separately. If the order differs between workers, as with a shuffle
+# without a seed, items would be lost and repeated. So with each batch, its worker reports digests
+# of the sources' last items before and after the batch. The digests must fit the reports about the
+# previous and the next batch.
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from resumable.state.encoding import dumps_frozen
 __all__ = ["BatchState", "BatchWithState", "CollateWithState", "SameOrderCheck"]
 
 SourceDigests: TypeAlias = tuple[list[int], list[int]]
-"""The digests of the sources before a batch, and after it."""
+"""The digests of the sources before and after a batch."""
 
 BYTES_A_BATCH: Final = 4096
-"""Bytes of state for each batch; a larger state comes with one of several batches."""
+"""Bytes of state for each batch; a larger state comes only with one of several batches."""
 
 
 class BatchWithState(NamedTuple):
-    """A batch and the state after it. If torch pins memory, it pins tensors in a tuple and leaves bytes alone.
+    """A batch and the state after the batch. In a tuple, torch pins tensors and leaves bytes alone.
 
     Attributes:
-      batch: what the loop gets.
+      batch: given to the loop.
       state: the state after the batch; if the worker owns partitions, the worker's own state.
-      digests: those of the sources, if several workers read everything.
-      worker: the number of a worker that owns partitions.
+      digests: of the sources, if several workers read everything.
+      worker: the number of a worker with own partitions.
     """
 
     batch: Any
@@ -45,7 +45,7 @@ class BatchWithState(NamedTuple):
 
 
 class BatchState:
-    """The state after the newest batch, kept until that batch is collated.
+    """The state after the newest batch, kept until the batch is collated.
 
     Attributes:
       worker: the number of this worker, if it owns partitions.
@@ -59,7 +59,7 @@ class BatchState:
         self._batches_to_wait = 0
 
     def begin(self, iterator: rs.PipelineIterator[Any]) -> None:
-        """Note what the sources delivered before a batch of one of several workers."""
+        """Note the last items of the sources before a batch of one of several workers."""
         self._before = iterator.digests
 
     def record(self, iterator: rs.PipelineIterator[Any]) -> None:
@@ -67,33 +67,33 @@ class BatchState:
         self._digests, before, self._before = None, self._before, None
         if before is not None:
             self._digests = before, iterator.digests
-        self._state = None  # no batch has taken it
+        self._state = None  # no batch has taken the state
         if self._batches_to_wait:
             self._batches_to_wait -= 1
             return
-        # A state that cannot be saved stops nothing here; the error is raised by `state_dict`.
+        # A state that cannot be saved stops nothing here; `state_dict` raises the error.
         with suppress(Exception):
             self._state = dumps_frozen(iterator.get_state())
             self._batches_to_wait = len(self._state) // BYTES_A_BATCH
 
     def take(self) -> tuple[bytes | None, SourceDigests | None]:
-        """The state and the digests that were noted since the last call."""
+        """The state and the digests noted since the last call."""
         taken = self._state, self._digests
         self._state = self._digests = None
         return taken
 
 
 class SameOrderCheck:
-    """Checks on each batch that all workers of an epoch read the same order."""
+    """Checks at each batch whether all workers of an epoch read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None
 
     def check(self, digests: SourceDigests | None) -> None:
-        """Compare the items before this batch with those after the previous batch.
+        """Compare the items before this batch with the items after the previous batch.
 
         Raises:
-          ExternalStateError: if they differ.
+          ExternalStateError: if the items differ.
         """
         if digests is None:
             return
@@ -114,7 +114,7 @@ class CollateWithState:
 
     Args:
       collate: makes the batch.
-      newest: the one of the data set in the same process.
+      newest: state of the data set in the same process.
     """
 
     def __init__(self, collate: Callable[[Any], Any], newest: BatchState) -> None:

@@ -1,4 +1,4 @@
-"""The framework that made a call, where the meaning of the call depends on it."""
+"""The framework that made a call, if the meaning of the call depends on the framework."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import resumable as rs
 __all__ = ["FIT_LOOPS", "WRAPPERS", "is_called_by", "refuse_framework", "refuse_states_not_loaded"]
 
 FIT_LOOPS: Final = "lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop"
-"""Lightning's module that begins the epochs, by the names under which it is installed."""
+"""Lightning's module that begins the epochs, under both of its package names."""
 WRAPPERS: Final = "lightning.fabric.wrappers", "lightning_fabric.wrappers"
-"""Fabric's module that wraps loaders, by the names under which it is installed."""
+"""Fabric's module that wraps loaders, under both of its package names."""
 RANKS: Final = (
     "give each rank its part by sampler=ResumableDistributedSampler(dataset, seed=0), or pass "
     "use_distributed_sampler=False if the order has a shard"
 )
 MADE_AGAIN_BY: Final = {"lightning": "Lightning", "fabric": "Fabric", "ignite": "ignite"}
-"""Frameworks whose function ``update_dataloader`` makes a loader again, by a word in the name of its module."""
+"""Frameworks whose ``update_dataloader`` makes a loader again, by a word in the module name."""
 OPTIONS: Final = {
     "SequentialSampler": "instead of overfit_batches=n, pass shuffle=False and limit_train_batches=n",
     "_IndexBatchSamplerWrapper": "predict with a plain DataLoader, since nothing is resumed",
@@ -29,18 +29,18 @@ OPTIONS: Final = {
 
 
 def is_called_by(modules: tuple[str, ...]) -> bool:
-    """Whether the code that runs was called by one of ``modules``."""
+    """Whether the running code was called by one of ``modules``."""
     return any(True for _ in _frames_of(modules))
 
 
 def refuse_states_not_loaded() -> None:
-    """Refuse to begin an epoch while Lightning has states of loaders that it does not load.
+    """Refuse to begin an epoch while Lightning has unloaded states of loaders.
 
-    If `configure_optimizers` asks for ``trainer.estimated_stepping_batches``, Lightning sets up the loaders before it
-    has read the checkpoint, and never loads their states.
+    If `configure_optimizers` reads ``trainer.estimated_stepping_batches``, Lightning sets up the
+    loaders before reading the checkpoint, and never loads the states of the loaders.
 
     Raises:
-      ExternalStateError: saying which callback loads them.
+      ExternalStateError: with the callback that loads the states.
     """
     for frame in _frames_of(FIT_LOOPS):
         loop: Any = frame.f_locals.get("self")
@@ -53,10 +53,10 @@ def refuse_states_not_loaded() -> None:
 
 
 def refuse_framework(sampler: object) -> None:
-    """Refuse ``sampler`` if a framework passes it in place of the order that the user gave.
+    """Refuse ``sampler`` if a framework passes it instead of the user's order.
 
     Raises:
-      InvalidArgument: naming the framework, and what to write.
+      InvalidArgument: with the framework, and advice.
     """
     kind = type(sampler).__name__
     for frame in _frames():
@@ -70,7 +70,7 @@ def refuse_framework(sampler: object) -> None:
 
 
 def _frames_of(modules: tuple[str, ...]) -> Iterator[FrameType]:
-    """The frames on the stack that belong to ``modules``, the newest first."""
+    """The frames of ``modules`` on the stack, the newest first."""
     if any(name in sys.modules for name in modules):
         yield from (frame for frame in _frames() if frame.f_globals.get("__name__") in modules)
 

@@ -1,16 +1,18 @@
 """The place of a loop in the epochs of a pipeline, counted in consumed items.
 
-Samplers, data sets, loaders and their iterators know no place of their own: they ask the cursor.
+Samplers, data sets, loaders and iterators have no separate place: all use the cursor.
 """
 
-# What comes next follows from the place alone, so that a loop in this process and one that resumes from its state
-# go the same way:
+# The next items follow from the place alone, so a loop in this process and a loop resumed from its
+# state go the same way:
 #
-# - before the first item of an epoch, that epoch; the next one if nothing is left of a loaded one;
-# - after a loop that ended, the next epoch;
-# - after a loop that was left at its first batch, which was a look at the data, the same epoch from where it began;
-# - after a loop that was left later, the next epoch. If a state was saved in it, a resume would go through the rest, so
-#   a new loop is refused until `end_epoch` or `load_state_dict` says what is meant.
+# - before the first item of an epoch, the same epoch; the next epoch if nothing is left of a loaded
+#   epoch;
+# - after a finished loop, the next epoch;
+# - after a loop left at its first batch, which was a look at the data, the same epoch from where
+#   the loop began;
+# - after a loop left later, the next epoch. If a state was saved during the loop, a resume would go
+#   through the rest, so a new loop is refused until `end_epoch` or `load_state_dict` decides.
 
 from __future__ import annotations
 
@@ -42,16 +44,16 @@ WAYS_ON: Final = (
 
 
 class Cursor:
-    """The epoch in progress, and the states in it; before its first item, the next epoch.
+    """The epoch in progress, and its states; before the first item, the next epoch.
 
     Args:
-      pipeline: one time through all of its items is an epoch.
+      pipeline: one time through all items is an epoch.
 
     Attributes:
       pipeline: the argument.
-      place: where the cursor stands.
+      place: position of the cursor.
       carries_state: whether a function keeps its state across epochs.
-      epochs_before: what is added to the numbers that `set_epoch` and `follow` get.
+      epochs_before: added to the numbers passed to `set_epoch` and `follow`.
 
     Raises:
       InvalidArgument: if a source can only be read once.
@@ -70,12 +72,12 @@ class Cursor:
         self.carries_state = self.place.states._carries_state
         self.epochs_before = 0
         self._is_owned = False
-        # None where that is for ever, and in a copy: its loader is a copy.
+        # None for an owner ``for_ever``, and in a copy, whose loader is a copy.
         self._owner: weakref.ref[Any] | None = None
 
     @property
     def states(self) -> ConsumedStates[Any]:
-        """Those of the epoch, from where it began or was resumed."""
+        """The states of the epoch, from where the epoch began or was resumed."""
         return self.place.states
 
     @property
@@ -85,7 +87,10 @@ class Cursor:
 
     @property
     def progress(self) -> EpochProgress:
-        """In the epoch. Whoever counts in it first checks that the cursor still has this one."""
+        """Progress in the epoch.
+
+        Before counting, callers check that the cursor still has the same object.
+        """
         return self.place.progress
 
     @property
@@ -94,10 +99,10 @@ class Cursor:
         return self._is_owned and (self._owner is None or self._owner() is not None)
 
     def set_owner(self, loader: object, *, for_ever: bool) -> None:
-        """Let ``loader`` begin the epochs as long as it exists, or ``for_ever`` where nobody else has what it draws from.
+        """Let ``loader`` begin the epochs while it exists, or ``for_ever`` if no other can.
 
         Raises:
-          InvalidArgument: if another loader begins them already.
+          InvalidArgument: if another loader begins the epochs already.
         """
         if self._owner is not None and self._owner() not in (None, loader):
             raise rs.InvalidArgument(
@@ -107,12 +112,12 @@ class Cursor:
         self._is_owned, self._owner = True, None if for_ever else weakref.ref(loader)
 
     def begin(self, any_consumed: bool, progress: EpochProgress) -> EpochProgress:
-        """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
+        """Begin an epoch: the resumed epoch, or the epoch of `set_epoch`, or the next epoch.
 
         Args:
-          any_consumed: whether an item of the epoch in progress was consumed. If none was, that epoch
-            begins again.
-          progress: that of the new loop. A resumed epoch that has too few items left for a batch of it is over.
+          any_consumed: whether an item of the epoch in progress was consumed. If not, the same
+            epoch begins again.
+          progress: of the new loop. A resumed epoch with too few items left for a batch is over.
         """
         there, coming, by = self.place, self.place, "another loop"
         if there.is_begun and any_consumed:
@@ -134,15 +139,15 @@ class Cursor:
         return progress
 
     def begin_loop(self, per_batch: BatchSize, *, is_ahead: bool) -> EpochProgress:
-        """`begin` for a loop whose batches are counted.
+        """`begin` for a loop with counted batches.
 
         Args:
           per_batch: the items of a batch.
-          is_ahead: whether batches are handed out later than they are received.
+          is_ahead: whether batches are handed out later than received.
 
         Raises:
-          InvalidArgument: if the loop before was left within an epoch in which a state was saved, or two loops
-            in a row were left at their first batch.
+          InvalidArgument: if the previous loop was left within an epoch with a saved state, or two
+            loops in a row were left at their first batch.
         """
         there = self.progress
         self._refuse_saved_rest()
@@ -157,10 +162,12 @@ class Cursor:
         return self.begin(there.consumed > 0 and not is_look, progress)
 
     def begin_drawing(self, per_batch: BatchSize = ONE) -> EpochProgress:
-        """Begin to deliver the items of an epoch in this process. If there is an owner, it has begun that epoch.
+        """Begin to deliver the items of an epoch in this process.
+
+        An owner, if any, has begun the epoch.
 
         Raises:
-          InvalidArgument: if there is an owner, and something else asks for the items.
+          InvalidArgument: if an owner exists, and another caller requests the items.
         """
         progress = self.progress
         if not self.has_owner:
@@ -171,7 +178,7 @@ class Cursor:
         return progress
 
     def begin_in_worker(self, any_consumed: bool) -> EpochProgress:
-        """Begin the epoch in a worker of torch, which has a copy of the cursor of the loop.
+        """Begin the epoch in a worker of torch, with a copy of the cursor of the loop.
 
         Raises:
           InvalidArgument: as `begin_drawing`.
@@ -181,7 +188,7 @@ class Cursor:
         return self.begin(any_consumed, EpochProgress(self.progress.per_batch))
 
     def epoch_to_come(self, per_batch: BatchSize = ONE) -> int:
-        """The epoch in progress; before its first item, the next one."""
+        """The epoch in progress; before its first item, the next epoch."""
         there, fewest = self.place, per_batch.fewest
         if not there.is_loaded or there.is_chosen:
             return there.epoch
@@ -193,7 +200,7 @@ class Cursor:
         """Go to the start of the next epoch.
 
         Args:
-          has_ended: whether there are no more batches.
+          has_ended: whether no more batches follow.
           end_before: as in `Place`.
         """
         there = self.place
@@ -202,22 +209,23 @@ class Cursor:
         self._move(replace(coming, end_before=end_before), "end_epoch")
 
     def leave_rest(self) -> None:
-        """`end` the epoch if an item of it was received, or if a state within it was loaded."""
+        """`end` the epoch if an item was received, or if a state within the epoch was loaded."""
         there = self.place
         if there.progress.consumed or (there.is_loaded and there.states.origin["step"] > 0):
             self.end()
 
     def count_from(self, number: int, per_batch: BatchSize) -> None:
-        """Let ``number`` be that of the epoch that comes next, for `set_epoch` and `follow`."""
+        """Let ``number`` be the number of the next epoch, for `set_epoch` and `follow`."""
         is_over = self.progress.consumed > 0 and not self._is_look
         coming = self.epoch + 1 if is_over else self.epoch_to_come(per_batch)
         self.epochs_before = coming - number
 
     def set_epoch(self, number: int) -> None:
-        """Let epoch ``number`` come next, or the rest of it if it was resumed.
+        """Let epoch ``number`` come next, or the rest of a resumed epoch.
 
         Raises:
-          InvalidArgument: if a state of a later epoch was loaded, or a state was saved in an epoch that was left.
+          InvalidArgument: if a state of a later epoch was loaded, or a state was saved in an epoch
+            that was left.
         """
         epoch = self._numbered(number)
         if epoch < self.epoch and self.place.is_loaded:
@@ -230,9 +238,10 @@ class Cursor:
         self._choose(epoch)
 
     def follow(self, number: int) -> None:
-        """`set_epoch` by the loop of a framework, whose numbers may begin again: they never lead back.
+        """`set_epoch` by the loop of a framework; its numbers may start again, and never lead back.
 
-        So a loaded place is kept, and a second loop of the framework over the same loader delivers new epochs.
+        So a loaded place is kept, and a second loop of the framework over the same loader delivers
+        new epochs.
 
         Raises:
           InvalidArgument: if a state was saved in an epoch that was left.
@@ -247,14 +256,14 @@ class Cursor:
             self._choose(epoch)
 
     def state_dict(self, count: int) -> dict[str, bytes]:
-        """The state after ``count`` items of the epoch, or at its end if it has fewer."""
+        """The state after ``count`` items of the epoch, or at the end of a shorter epoch."""
         there = self.place
         self._check_functions(there)
         kept = there.progress.kept.get(count)
         return {KEY: kept or dumps_frozen(there.states.after(there.states.origin["step"] + count))}
 
     def state_after(self, batches: int) -> dict[str, bytes]:
-        """The state after the first ``batches`` that the loop has received."""
+        """The state after the first ``batches`` received by the loop."""
         progress = self.progress
         if batches and progress.shares is not None:
             return {KEY: dumps_frozen(progress.shares.before(progress.received - batches))}
@@ -263,13 +272,13 @@ class Cursor:
     def count_received(
         self, progress: EpochProgress, batches: int, state: bytes | None, worker: int | None
     ) -> None:
-        """Count batches, unless the cursor has gone elsewhere.
+        """Count batches, unless the cursor has moved elsewhere.
 
         Args:
-          progress: in the epoch of these batches.
-          batches: how many.
-          state: the one after them, if it is known.
-          worker: the number of the one that made them, if it owns partitions.
+          progress: in the epoch of the batches.
+          batches: number of batches.
+          state: after the batches, if known.
+          worker: number of the worker that made the batches, if it owns partitions.
         """
         if progress is not self.place.progress:
             return
@@ -287,17 +296,17 @@ class Cursor:
 
         Args:
           state_dict: with the state.
-          is_chosen: whether its epoch comes next, even if nothing is left of it.
-          leads: whether it alone says which epoch comes next.
+          is_chosen: whether the epoch of the state comes next, even with nothing left.
+          leads: whether the state alone decides which epoch comes next.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
+          StateMismatch: if the state belongs to another pipeline; the cursor then does not move.
         """
         state = self.states.checked(state_in(state_dict))
         self._move(self._loaded(state, is_chosen, leads), "load_state_dict")
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy goes its own way, from where the loop is.
+        # A copy is independent, starting at the position of the loop.
         there = self.place
         if batches := there.progress.consumed:
             state = state_in(self.state_after(batches))
@@ -315,7 +324,7 @@ class Cursor:
         }
 
     def _loaded(self, state: State, is_chosen: bool, leads: bool) -> Place:
-        """Where a state leads to."""
+        """The place of a state."""
         return Place(
             self.states.starting_at(state),
             int(state["epoch"]),
@@ -343,7 +352,7 @@ class Cursor:
 
     @property
     def _is_left(self) -> bool:
-        """Whether the loop in progress has had a batch, and the epoch more; of a stream without a length, that is assumed."""
+        """Whether the loop has had a batch and the epoch has more; assumed for unknown lengths."""
         there, states = self.progress, self.place.states
         if not there.consumed:
             return False
@@ -357,11 +366,11 @@ class Cursor:
 
     @property
     def _is_look(self) -> bool:
-        """Whether the loop in progress has had its first batch alone, and the epoch has more."""
+        """Whether the loop in progress has had only its first batch, and the epoch has more."""
         return self.progress.consumed == 1 and self._is_left
 
     def _refuse_saved_rest(self) -> None:
-        """Refuse to leave out the rest of an epoch in which a state was saved, unless `leave_rest` has done so."""
+        """Refuse to leave out the rest of an epoch with a saved state, unless by `leave_rest`."""
         there = self.progress
         if there.is_saved and self._is_left:
             raise rs.InvalidArgument(
@@ -370,17 +379,17 @@ class Cursor:
             )
 
     def _start_of(self, epoch: int, passed: int | None) -> Place:
-        """The start of ``epoch``, with functions as they are after ``passed`` items of this one.
+        """The start of ``epoch``, with functions as they are after ``passed`` items of this epoch.
 
-        In this process they were not called for these items, but for none, or by workers. If ``passed`` is None, this
-        process has called them itself.
+        In this process the functions were not called for these items, since there are none, or
+        workers made the calls. If ``passed`` is None, this process has called the functions.
         """
         there = self.place
         states, unknown = there.states, there.unknown
         if self.carries_state and passed is not None:
             try:
                 states._restore_functions(states.origin["step"] + passed)
-            except Exception as error:  # it matters only if there is another epoch
+            except Exception as error:  # matters only if another epoch follows
                 unknown = error
         follows = there.is_begun and epoch == there.epoch + 1
         start = states.starting_at(states.first_of(epoch))

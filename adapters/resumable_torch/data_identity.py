@@ -1,4 +1,4 @@
-"""What identifies a data set beyond its length, as far as that is known without reading it."""
+"""Identity of a data set beyond its length, as far as known without reading the data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADVICE: Final = (
 
 
 def rows_of(data: Sized, identity: str | int | None = None) -> rs.Pipeline[int]:
-    """The indices of ``data`` in order. Another data set that is known to differ is another order.
+    """The indices of ``data`` in order. A data set known to differ has another order.
 
     Raises:
       InvalidType: if ``identity`` is neither a string nor an integer.
@@ -49,7 +49,7 @@ def identity_of_indices(indices: Sequence[Any]) -> str:
 
 
 def _known_of(data: Any) -> str | None:
-    """What is known of ``data``: which rows of which data sets, or Hugging Face's fingerprint."""
+    """Known identity of ``data``: its rows of other data sets, or Hugging Face's fingerprint."""
     if isinstance(data, Subset):
         return f"{identity_of_indices(data.indices)} {_known_of(data.dataset)}"
     if isinstance(data, ConcatDataset):

@@ -1,11 +1,11 @@
-"""An `IterableDataset` over a pipeline, whose workers deliver its items in their global order."""
+"""An `IterableDataset` over a pipeline; its workers deliver the items in global order."""
 
-# Torch takes batches from its workers in turn: with W workers, worker w delivers the batches w,
-# w + W, w + 2W ... So each worker skips the items of the others. That costs nothing if items are
-# looked up by index. If the pipeline is a stream, every worker reads all of it, but calls mapped
-# functions for its own items only. A source must not notice that there are several workers, or it
-# would read only a part. If the pipeline has partitions and the loader counts the batches of each
-# worker, each worker owns some partitions and skips nothing.
+# Torch takes batches from its workers in turn: with W workers, worker w delivers the batches w, w +
+# W, w + 2W ... So each worker skips the items of the other workers. Skipping costs nothing with
+# lookup by index. If the pipeline is a stream, every worker reads all items, but calls mapped
+# functions for its own items only. A source must not notice that several workers exist, or it would
+# read only a part. If the pipeline has partitions and the loader counts the batches of each worker,
+# each worker owns some partitions and skips nothing.
 
 from __future__ import annotations
 
@@ -36,33 +36,34 @@ __all__ = ["PipelineDataset"]
 class PipelineDataset(DrawsItems, IterableDataset[Any]):
     """The items of a pipeline for a `DataLoader`, in a new epoch for each loop.
 
-    `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
-    is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
-    batches, pass ``batch_size=None``, call `set_epoch` before each epoch, leave ``persistent_workers``
-    off, and pass the number of consumed items to `state_dict`.
+    `ResumableDataLoader` needs nothing else. The loader starts at the place of the data set when
+    made, and then keeps its own place. With a plain `DataLoader`, let the pipeline make the
+    batches, pass ``batch_size=None``, call `set_epoch` before each epoch, leave
+    ``persistent_workers`` off, and pass the number of consumed items to `state_dict`.
 
-    If the pipeline has partitions, each worker owns some and reads no others. That needs a
-    `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may follow
-    the partitions: `map`, `filter`, `prefetch`, `random_map`, and stages of your own that are `alone`, whose
-    `relation` is `Same` and whose `relies_on` is `NOTHING` (but no `random_map` after one of these). After any
-    other stage, each worker reads everything, as for any stream; so also after a map with
-    ``on_error="skip"``, or with a function that carries state.
+    If the pipeline has partitions, each worker reads only its own partitions. Own partitions need a
+    `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may
+    follow the partitions: `map`, `filter`, `prefetch`, `random_map`, and your own stages that are
+    `alone`, with `relation` `Same` and `relies_on` `NOTHING` (but no `random_map` after such a
+    stage). After any other stage, each worker reads everything, as for any stream; also after a map
+    with ``on_error="skip"``, or with a function that carries state.
 
-    State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
-    torch, and the other way round.
+    State: as of the pipeline, with any number of workers. Bytes saved here resume the pipeline
+    without torch, and the other way round.
 
-    In a worker, ``torch.utils.data.get_worker_info()`` returns None to the sources and functions of the
-    pipeline. A source that would read the part of one worker only (as in torch's documentation, Hugging
-    Face and WebDataset) then reads everything.
+    In a worker, ``torch.utils.data.get_worker_info()`` returns None to the sources and functions of
+    the pipeline. A source that would read only the part of one worker (as in torch's documentation,
+    Hugging Face and WebDataset) then reads everything.
 
     Args:
-      pipeline: any pipeline with sources that can be read again, and that deliver the same items in the
-        same order in every process. Several workers run it without its own threads.
+      pipeline: any pipeline with sources that can be read again and deliver the same items in the
+        same order in every process. Several workers run the pipeline without its own threads.
 
     Attributes:
       pipeline: the argument.
       cursor: the place of the loop.
-      marks: the state after the newest batch of a stream; None unless a loader begins the epochs of a stream.
+      marks: the state after the newest batch of a stream; None unless a loader begins the epochs of
+        a stream.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -73,7 +74,8 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
         self.cursor = Cursor(pipeline)
         self.marks: BatchState | None = None
-        # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
+        # In a worker: its iterator, and whether `load_state_dict` has set the position of the
+        # iterator.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
         self._has_loaded = False
         self._worker: WorkerInfo | None = None
@@ -92,15 +94,15 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
 
     @GuardedStateDict
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """The state of the loop; in a worker, that of the worker.
+        """The state of the loop; in a worker, the state of the worker.
 
         Args:
-          consumed: number of items that the loop has consumed since the epoch began or was resumed. By
-            default, the number of those that were yielded in this process.
+          consumed: number of items consumed by the loop since the epoch began or was resumed. By
+            default, the number of items yielded in this process.
 
         Raises:
-          ExternalStateError: if ranks own partitions and it is registered with Accelerate, which
-            keeps the state of rank 0 only.
+          ExternalStateError: if ranks own partitions and the data set is registered with
+            Accelerate, which keeps the state of rank 0 only.
         """
         if self._worker_iterator is not None:
             with hidden_worker():
@@ -115,7 +117,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         """
         in_worker = self._current_worker() is not None
         with hidden_worker():
-            # Even if nothing is left for a worker: others may have items.
+            # Even if nothing is left for a worker: other workers may have items.
             self.cursor.load(state_dict, is_chosen=in_worker)
         self._has_loaded = in_worker
 
@@ -127,7 +129,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
         return copied
 
     def _current_worker(self) -> WorkerInfo | None:
-        """The torch worker that runs this code, even if it is hidden."""
+        """The torch worker running this code, even if hidden."""
         return get_worker_info() or self._worker
 
     def _every_item(self) -> Iterator[Any]:
@@ -142,7 +144,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
                 marks.record(iterator)
 
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
-        """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
+        """The items of worker ``number``; its iterator is moved to the first item at once."""
         has_loaded, self._has_loaded = self._has_loaded, False
         # A persistent worker goes through one epoch after another.
         items = self.cursor.begin_in_worker(self._worker_iterator is not None).per_batch.items
@@ -157,7 +159,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
         """An iterator over the partitions of worker ``number`` from the start of the epoch.
 
-        It is None if the worker owns none.
+        None if the worker owns no partitions.
         """
         if not self.cursor.has_owner or self.marks is None:
             return None
@@ -172,7 +174,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     ) -> Iterator[Any]:
         """The items of every batch of this worker.
 
-        After each batch, ``others`` items are skipped: those of the other workers' batches.
+        After each batch, ``others`` items are skipped: the items in batches of the other workers.
         """
         count, whole = self.cursor.progress.per_batch.items, True
         with iterator:
@@ -185,7 +187,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
                         self.marks.record(iterator)
                     whole = len(items) == count
                     if whole and others:
-                        # Now, so that a state taken while the items are handed out includes the skip.
+                        # Now, so a state taken while the items are handed out includes the skip.
                         iterator.skip(others)
                 yield from items
 

@@ -1,15 +1,18 @@
-"""Copy the next batches of a loader to a device while the training step works on one."""
+"""Copy the next batches of a loader to a device during the training step."""
 
-# On CUDA the tensors of a batch are copied from pinned memory in a stream of its own, so that the copy goes on while
-# the loop computes. When a batch is handed out, the stream of the loop waits for its copy. No thread is needed.
+# On CUDA the tensors of a batch are copied from pinned memory in a separate stream, so the copy
+# continues while the loop computes. When a batch is handed out, the stream of the loop waits for
+# the copy of the batch. No thread is needed.
 #
-# Memory belongs to the stream in which it was allocated. Once it is free, the allocator gives it to what comes next in
-# that stream, though the loop may still read it in its own, unless the allocator was told of that. It can be told of a
-# tensor, but not of the tensors within another object. So such an object is copied in the stream of the loop.
+# Memory belongs to the stream of its allocation. Once memory is free, the allocator gives it to the
+# next user in the same stream, though the loop may still read it in the loop's own stream, unless
+# the allocator knows of this use. The allocator accepts notes about tensors, but not about tensors
+# within another object. So such an object is copied in the stream of the loop.
 #
-# An interrupt may come between any two bytecodes. So a batch gets from the loader into `_fetched`, and from
-# `_ready` to the loop, without any in between. The batches that lie ahead are those that the loader has
-# counted as received, without those that were handed out, wherever an interrupt has left them.
+# An interrupt may come between any two bytecodes. So a batch moves from the loader into `_fetched`,
+# and from `_ready` to the loop, without any bytecode in between. The batches ahead are the batches
+# counted by the loader as received, without the batches handed out, wherever an interrupt has left
+# the batches.
 
 from __future__ import annotations
 
@@ -38,12 +41,13 @@ __all__ = ["DevicePrefetch", "device_prefetch"]
 def device_prefetch(
     loader: ResumableDataLoader[Any], device: torch.device | str | int, size: int = 2
 ) -> DevicePrefetch:
-    """Copy batches to a device ahead of the loop, with the state of the one that the loop has.
+    """Copy batches to a device ahead of the loop, with the state of the loop's batch.
 
-    Each `next` copies batches until ``size`` of them are on the device, and hands out the first. On CUDA their
-    tensors are copied from pinned memory in a stream of their own, while the loop computes. Any other object that has
-    a method ``to``, such as a ``BatchEncoding``, is copied in the stream of the loop. The state is that of the
-    loader after the batch handed out last. It does not depend on ``size``, and a resume may do without.
+    Each `next` copies batches until ``size`` batches are on the device, and hands out the first. On
+    CUDA tensors are copied from pinned memory in a separate stream, while the loop computes. Any
+    other object with a method ``to``, such as a ``BatchEncoding``, is copied in the stream of the
+    loop. The state is the state of the loader after the last batch handed out. The state does not
+    depend on ``size``, and a resume may use the loader alone.
 
     ::
 
@@ -53,16 +57,17 @@ def device_prefetch(
             save({"model": model.state_dict(), "input": batches.state_dict()})
 
     Args:
-      loader: its batches are tensors, or dicts, lists and tuples of tensors and of other objects. What has a method
-        ``to`` is moved; other objects stay as they are. It belongs to the result while a loop runs.
-      device: where the batches go.
-      size: batches on the device, including the one that is handed out, from 1 to 65,536. With 1, nothing is
-        copied while the loop computes.
+      loader: its batches are tensors, or dicts, lists and tuples of tensors and of other objects.
+        Objects with a method ``to`` are moved; other objects are left unchanged. The loader belongs
+        to the result while a loop runs.
+      device: target of the batches.
+      size: batches on the device, including the batch handed out, from 1 to 65,536. With 1, nothing
+        is copied while the loop computes.
 
     Raises:
       InvalidType: if ``loader`` is no `ResumableDataLoader`.
       InvalidArgument: if ``size`` is too small or too large.
-      RuntimeError: of torch, if there is no such device.
+      RuntimeError: of torch, if the device does not exist.
     """
     if not isinstance(loader, ResumableDataLoader):
         raise rs.InvalidType(
@@ -75,14 +80,16 @@ def device_prefetch(
 
 @final
 class DevicePrefetch(HasCursor):
-    """The batches of a loader on a device, in a new epoch for each loop; `device_prefetch` makes it.
+    """The batches of a loader on a device, in a new epoch for each loop.
 
-    What holds of the loops of a `ResumableDataLoader` holds of its loops. An error comes after the batches before
-    it were handed out.
+    `device_prefetch` makes it.
+
+    The rules for loops of a `ResumableDataLoader` also hold here. An error comes after the earlier
+    batches were handed out.
 
     Args:
       loader: as for `device_prefetch`.
-      device: where the batches go.
+      device: target of the batches.
       size: batches on the device.
     """
 
@@ -100,16 +107,16 @@ class DevicePrefetch(HasCursor):
         return len(self.loader)
 
     def end_epoch(self) -> None:
-        """As that of the loader; the batches that lie ahead are dropped."""
+        """As `end_epoch` of the loader; the batches ahead are dropped."""
         self.loader.end_epoch()
 
     def peek(self) -> Any:
-        """As that of the loader, on the device."""
+        """As `peek` of the loader, on the device."""
         return Copier(self.device).copied(0, self.loader.peek()).batch
 
     @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
-        """The state after the batch handed out last, the same as that of the loader without prefetch.
+        """The state after the last batch handed out, equal to the loader's state without prefetch.
 
         Raises:
           ExternalStateError: as `ResumableDataLoader.state_dict`.
@@ -120,7 +127,8 @@ class DevicePrefetch(HasCursor):
         """Continue at ``state_dict`` in the next loop.
 
         Raises:
-          StateMismatch: if it belongs to other data or to another order; nothing changes then.
+          StateMismatch: if ``state_dict`` belongs to other data or to another order; nothing
+            changes then.
         """
         self.loader.load_state_dict(state_dict)
 
@@ -129,7 +137,7 @@ class DevicePrefetch(HasCursor):
         return self.loader.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """As `load_state_dict`, but at the end of an epoch the next loop is empty, as that of the loader."""
+        """As `load_state_dict`, but at the end of an epoch the next loop is empty."""
         self.loader.set_state(state)
 
     def __repr__(self) -> str:
@@ -137,17 +145,17 @@ class DevicePrefetch(HasCursor):
 
 
 class _BatchesAhead(Iterator[Any]):
-    """A loop over the batches of a loader, some of which lie ahead on the device.
+    """A loop over the batches of a loader, with some batches ahead on the device.
 
     Args:
       loader: as for `device_prefetch`.
-      device: where the batches go.
+      device: target of the batches.
       size: batches on the device.
       may_cycle: as for `ReceivedBatches`.
     """
 
-    # Invariant: the loader has counted the batches in `_ready` after those handed out. If it has counted more, the
-    # batch after them is in `_fetched`.
+    # Invariant: the loader has counted the batches in `_ready` after the batches handed out. If the
+    # loader has counted more, the following batch is in `_fetched`.
 
     def __init__(
         self, loader: ResumableDataLoader[Any], device: torch.device, size: int, *, may_cycle: bool
@@ -159,7 +167,7 @@ class _BatchesAhead(Iterator[Any]):
         self._fetched = deque[Any](maxlen=1)
         self._ready = deque[NumberedBatch]()
         self._taken = iter(self._ready.popleft, None)
-        # What comes after `_ready`; `StopIteration` at the end.
+        # The error after `_ready`; `StopIteration` at the end.
         self._error: Exception | None = None
 
     def __next__(self) -> Any:
@@ -186,7 +194,8 @@ class _BatchesAhead(Iterator[Any]):
         try:
             while len(self._ready) < self._size:
                 self._fetch()
-                # An interrupt between these lines leaves the batch where it is, or in both places.
+                # An interrupt between these lines leaves the batch in its old place, or in both
+                # places.
                 copied = self._copier.copied(self._received.progress.received, self._fetched[0])
                 self._ready.append(copied)
                 self._fetched.clear()
@@ -194,7 +203,7 @@ class _BatchesAhead(Iterator[Any]):
             self._error = error
 
     def _fetch(self) -> None:
-        """Get the next batch into `_fetched` if it is not there.
+        """Get the next batch into `_fetched` if missing.
 
         Raises:
           StopIteration: at the end.
@@ -218,9 +227,9 @@ class NumberedBatch(NamedTuple):
     """A batch on the device.
 
     Attributes:
-      number: how many the loader has counted, with this one.
-      batch: what is handed out.
-      copied: when its copy is done, if that runs in a stream of its own.
+      number: count of the loader's batches, including this batch.
+      batch: to be handed out.
+      copied: end of the copy, if the copy runs in a separate stream.
     """
 
     number: int
@@ -235,18 +244,18 @@ class Copier:
         self._device = device
 
     def copied(self, number: int, batch: Any) -> NumberedBatch:
-        """``batch`` on the device, or on its way there."""
+        """``batch`` on the device, or on the way."""
         return NumberedBatch(number, tree_map(self._move, batch))
 
     def await_copy(self, batch: NumberedBatch) -> None:
-        """Let what the loop does from now on wait until ``batch`` is there."""
+        """Let later work of the loop wait until ``batch`` is copied."""
 
     def _move(self, leaf: Any) -> Any:
         return leaf.to(self._device) if hasattr(leaf, "to") else leaf
 
 
 class CudaCopier(Copier):
-    """Copies tensors to a GPU from pinned memory, in a stream of its own, and other objects in that of the loop."""
+    """Copies tensors from pinned memory in a separate stream, other objects in the loop's."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
@@ -263,7 +272,7 @@ class CudaCopier(Copier):
         stream = torch.cuda.current_stream(self._device)
         assert batch.copied is not None
         stream.wait_event(batch.copied)
-        # The allocator must not give the memory away before that stream is done with it.
+        # The allocator must not give the memory away before the loop's stream is done.
         tree_map(lambda leaf: _note_use(leaf, stream), batch.batch)
 
     def _copy_tensor(self, leaf: Any) -> Any:
@@ -271,7 +280,7 @@ class CudaCopier(Copier):
             return leaf
         if leaf.device.type == "cpu" and not leaf.is_pinned():
             leaf = leaf.pin_memory()
-        # The allocator of pinned memory waits for the copy before it gives the memory away.
+        # The allocator of pinned memory waits for the copy before reusing the memory.
         return leaf.to(self._device, non_blocking=True)
 
     def _move(self, leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A drop-in for torch's ``DistributedSampler`` whose number of ranks may change on resume."""
+"""A drop-in for torch's ``DistributedSampler``; the number of ranks may change on resume."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["ResumableDistributedSampler"]
 class ResumableDistributedSampler(ResumableSampler, DistributedSampler[Any]):  # type: ignore[override]
     """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
 
-    Lightning and Fabric leave this sampler as it is, since it is a ``DistributedSampler``.
+    Lightning and Fabric leave this sampler unchanged, since it is a ``DistributedSampler``.
 
-    State: the global position, the same bytes on every rank. Any number of ranks continues the global
-    order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without `set_epoch`,
-    which existing code may still call.
+    State: the global position, the same bytes on every rank. Any number of ranks continues the
+    global order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without
+    `set_epoch`; existing code may still call `set_epoch`.
 
     Args:
       dataset: any object with a length, or a ``SequentialSampler``, ``RandomSampler`` or
-        ``SubsetRandomSampler`` of torch, whose indices are dealt out.
-      num_replicas: the number of ranks; by default that of `torch.distributed`.
-      rank: by default that of `torch.distributed`.
-      shuffle: whether each epoch has a random order of its own.
+        ``SubsetRandomSampler`` of torch, to deal out its indices.
+      num_replicas: the number of ranks; by default from `torch.distributed`.
+      rank: by default from `torch.distributed`.
+      shuffle: whether each epoch has a separate random order.
       seed: of the order, the same on every rank.
-      drop_last: whether a last round with too few samples is left out; else it is filled up by
-        repeating its own samples.
-      with_position: as for `ResumableSampler`; the position is the one in the global order.
+      drop_last: whether a last round with too few samples is left out; else the round is filled up
+        by repeating its own samples.
+      with_position: as for `ResumableSampler`; the position counts in the global order.
 
     Raises:
       InvalidArgument: if ``rank`` is not below ``num_replicas``, or neither is given and

@@ -1,4 +1,4 @@
-"""What samplers, data sets and loaders have in common: they go through the epochs of a cursor."""
+"""The common part of samplers, data sets and loaders: all go through the epochs of a cursor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HasCursor:
 
     Attributes:
       cursor: the place of the loop.
-      per_batch: the items of the pipeline in what comes out at a time.
+      per_batch: number of items of the pipeline delivered at a time.
     """
 
     cursor: Cursor
@@ -37,11 +37,11 @@ class HasCursor:
 
     @property
     def epoch(self) -> int:
-        """The epoch in progress; before its first item, the next one."""
+        """The epoch in progress; before its first item, the next epoch."""
         return self.cursor.epoch_to_come(self.per_batch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed.
+        """Let ``epoch`` come next, or the rest of a resumed epoch.
 
         Raises:
           InvalidArgument: if a state of a later epoch was loaded.
@@ -50,26 +50,27 @@ class HasCursor:
 
 
 class DrawsItems(HasCursor):
-    """A sampler or a data set: it delivers the items of an epoch ahead of the loop, if no loader counts them."""
+    """A sampler or a data set. Without a loader, the items are delivered ahead of the loop."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Let ``epoch`` come next, or the rest of it if it was resumed.
+        """Let ``epoch`` come next, or the rest of a resumed epoch.
 
-        If a loader owns it, the number never leads back: a loaded place is kept, and epochs go on.
+        If a loader is the owner, the number never leads back: a loaded place is kept, and epochs
+        continue.
 
         Raises:
-          InvalidArgument: if no loader owns it, and a state of a later epoch was loaded.
+          InvalidArgument: without an owner, if a state of a later epoch was loaded.
         """
         cursor = self.cursor
         (cursor.follow if cursor.has_owner else cursor.set_epoch)(epoch)
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """The state after what the loop has consumed.
+        """The state after the items consumed by the loop.
 
         Args:
-          consumed: number of items, or of batches if it yields batches, that the loop has consumed since the epoch
-            began or was resumed. By default, the number of those yielded, which is right only where nothing runs
-            ahead.
+          consumed: number of items, or of batches for a sampler of batches, consumed by the loop
+            since the epoch began or was resumed. By default, the number yielded, correct only if
+            nothing runs ahead.
         """
         if consumed is None:
             return self.cursor.state_dict(self.cursor.progress.yielded)
@@ -80,6 +81,6 @@ class DrawsItems(HasCursor):
         """Continue at ``state_dict`` in the next loop.
 
         Raises:
-          StateMismatch: if it belongs to another order.
+          StateMismatch: if ``state_dict`` belongs to another order.
         """
         self.cursor.load(state_dict)

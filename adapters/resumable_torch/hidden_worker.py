@@ -1,8 +1,8 @@
-"""Read in a worker of torch as if there were no workers."""
+"""Read in a worker of torch as if torch had no workers."""
 
-# A data set in torch's workers may divide its items among them: it gets the number of its worker from
-# torch, when it is iterated or at any item. Here the data set of this package divides the items, so each
-# worker must read all of them, and a source must not notice that it is in a worker.
+# A data set in torch's workers may divide its items among the workers: the data set gets the number
+# of its worker from torch, when iterated or at any item. Here the data set of this package divides
+# the items, so each worker must read all items, and a source must not notice the worker.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["hide_worker", "hidden_worker"]
 
 @contextmanager
 def hidden_worker() -> Iterator[None]:
-    """A context, or a decorator of a function, in which `torch.utils.data.get_worker_info` returns None.
+    """Context, or decorator, in which `torch.utils.data.get_worker_info` returns None.
 
     Raises:
       WorkerError: if this version of torch keeps the number of the worker elsewhere.

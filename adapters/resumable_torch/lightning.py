@@ -1,15 +1,16 @@
 """A callback that corrects how Lightning saves and loads the states of loaders."""
 
-# Lightning saves and restores every loader with a `state_dict`. If the loader has no length, Lightning
-# fetches one batch ahead to know which is the last. That batch then counts as received, though no step
-# has used it. This callback corrects the state in the checkpoint.
+# Lightning saves and restores every loader with a `state_dict`. If the loader has no length,
+# Lightning fetches one batch ahead to recognise the last batch. The batch ahead then counts as
+# received, though no step has used the batch. This callback corrects the state in the checkpoint.
 #
-# Lightning writes the state of rank 0 only. If ranks own partitions, that is not all. States of ranks that
-# cannot be joined are refused before anything is trained.
+# Lightning writes the state of rank 0 only. If ranks own partitions, the state of rank 0 is not
+# enough. States of ranks that cannot be joined are refused before any training.
 #
 # `ModelCheckpoint` saves at the end of an epoch by default. From such a checkpoint, Lightning (2.6)
-# does not load the states of loaders. It tells the samplers the epoch, so the order continues. But
-# nothing refuses other data, and a loader without a length has delivered a batch by then.
+# does not load the states of loaders. Lightning passes the epoch to the samplers, so the order
+# continues. But nothing refuses other data, and a loader without a length has delivered a batch by
+# then.
 
 from __future__ import annotations
 
@@ -30,27 +31,28 @@ from .rank_states import gathered
 __all__ = ["ResumeInput"]
 
 CYCLED: Final = "resumable_cycled_loaders"
-"""The key of a checkpoint that says which loaders Lightning has begun again within its epoch."""
+"""The key of a checkpoint for the loaders that Lightning has begun again within its epoch."""
 
 
 class ResumeInput(Callback):
-    """Saves each `ResumableDataLoader` at the last batch that a training step has used.
+    """Saves each `ResumableDataLoader` at the last batch used by a training step.
 
-    It is needed for a loader without a length, and if ranks own partitions: it joins their states.
-    For any other loader, it refuses a checkpoint of other data, even at the end of an epoch, where
-    Lightning loads no state. The loaders may be in a list, in a dict, or nested. If a fit that has
-    ended is resumed, it trains nothing and a warning says so.
+    The callback is needed for a loader without a length, and if ranks own partitions: their states
+    are joined. For any other loader, a checkpoint of other data is refused, even at the end of an
+    epoch, when Lightning loads no state. The loaders may be in a list, in a dict, or nested. If a
+    finished fit is resumed, it trains nothing and a warning says so.
 
     Raises:
-      StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other loaders.
-      ExternalStateError: from ``fit``, if the states of ranks differ and cannot be joined, as behind
+      StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other
+        loaders.
+      ExternalStateError: from ``fit``, if the states of ranks differ and cannot be joined, as after
         ``shard(rank, ranks).filter(keep)``.
     """
 
     def __init__(self) -> None:
         self._is_resumed = self._has_trained = self._has_ended_epoch = False
         self._to_load: list[Any] = []
-        self._cycled: list[bool] = []  # the loaders that Lightning has begun again within its epoch
+        self._cycled: list[bool] = []  # loaders begun again by Lightning within its epoch
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._to_load, self._cycled = [], []
@@ -77,7 +79,8 @@ class ResumeInput(Callback):
                 "loaders with a state; pass the loaders with which it was saved"
             )
         fit_loop = trainer.fit_loop
-        # Resumed after the last step of an epoch, Lightning goes on with the next one without another hook.
+        # Resumed after the last step of an epoch, Lightning starts the next epoch without another
+        # hook.
         begins_epoch = not fit_loop.restarting or fit_loop.epoch_loop.batch_progress.is_last_batch
         for loader, state in zip(loaders, states, strict=True):
             if isinstance(loader, ResumableDataLoader):
@@ -89,7 +92,7 @@ class ResumeInput(Callback):
         fit_loop._combined_loader_states_to_load = []
         fetcher = fit_loop._data_fetcher
         assert fetcher is not None  # made before this is called
-        iter(fetcher)  # drops what it has fetched
+        iter(fetcher)  # drops the fetched batches
         combined = fit_loop._combined_loader
         batches = None if combined is None else combined._iterator
         if self._cycled and not begins_epoch and isinstance(batches, _MaxSizeCycle):
@@ -98,7 +101,7 @@ class ResumeInput(Callback):
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._has_ended_epoch:
             for loader in _own(trainer):
-                loader.end_epoch()  # the shorter one of several may be within an epoch
+                loader.end_epoch()  # the shorter of several loaders may be within an epoch
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -117,7 +120,7 @@ class ResumeInput(Callback):
         self._release(trainer)
 
     def _release(self, trainer: Trainer) -> None:
-        """Let a fit without this callback be refused where it needs one."""
+        """Let a fit without this callback be refused if the callback is needed."""
         for loader in _own(trainer):
             loader.has_callback = False
 
@@ -139,7 +142,7 @@ class ResumeInput(Callback):
                 f"Lightning saved {len(saved)} states of {len(loaders)} loaders with a state, so it "
                 "cannot be told which is whose; pass one loader, over rs.zip or rs.mix of pipelines"
             )
-        # Lightning fetches from all loaders together, so it holds as many batches of each.
+        # Lightning fetches from all loaders together, so the number of held batches is equal.
         held = len(getattr(trainer.fit_loop._data_fetcher, "batches", ()))
         for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):
@@ -151,7 +154,7 @@ class ResumeInput(Callback):
 
 
 def _stateful(loaders: Any) -> list[Any]:
-    """The loaders with a state, in a dict, a list or nested, in the order in which Lightning saves them."""
+    """The loaders with a state, in a dict, a list or nested, in the order saved by Lightning."""
     return [
         loader
         for loader in CombinedLoader(loaders).flattened
@@ -160,7 +163,7 @@ def _stateful(loaders: Any) -> list[Any]:
 
 
 def _own(trainer: Trainer) -> list[ResumableDataLoader[Any]]:
-    """The loaders of the fit that are `ResumableDataLoader`."""
+    """The loaders of the fit of type `ResumableDataLoader`."""
     loaders = trainer.train_dataloader
     found = [] if loaders is None else _stateful(loaders)
     return [loader for loader in found if isinstance(loader, ResumableDataLoader)]

@@ -1,24 +1,26 @@
-"""A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
+"""A `DataLoader` that resumes exactly mid-epoch, with any number of workers."""
 
-# The way of a batch: `ReceivedBatches.__next__` (`loop.py`), which the loop calls, first has `_begin` move the
-# cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
+# The way of a batch: the loop calls `ReceivedBatches.__next__` (`loop.py`). At first `_begin` moves
+# the cursor, makes the `WorkerShares` if workers own partitions, and starts torch's own iterator.
+# The iterator draws from
 #
-# - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
+# - a sampler (`sampler.py`), which delivers the indices of a map-style data set; or
 # - the `PipelineDataset` (`dataset.py`) in this process, if ``num_workers`` is 0: `_every_item`; or
-# - the `PipelineDataset` in each worker: `_items_of_worker`, which starts at the worker's own partitions
-#   (`_own_partitions` → `worker_share`) or at its first batch of the whole → `_items_of_own_batches`.
+# - the `PipelineDataset` in each worker: `_items_of_worker`, which starts at the worker's own
+#   partitions (`_own_partitions` → `worker_share`) or at its first batch of the whole →
+#   `_items_of_own_batches`.
 #
 # For a stream, `BatchState.record` notes the state after each batch, and `CollateWithState`
-# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `Cursor.count_received` counts the batch in the
-# `EpochProgress` of the loop (`place.py`), and keeps the state that came with it: `WorkerShares.count_received` if
-# workers own partitions, else `ConsumedStates.keep`.
+# (`batch_states.py`) adds the state to the batch. Back in `__next__`, `Cursor.count_received`
+# counts the batch in the `EpochProgress` of the loop (`place.py`), and keeps the state from the
+# batch: `WorkerShares.count_received` if workers own partitions, else `ConsumedStates.keep`.
 #
 # The way of a state: `state_dict` → `Cursor.state_after` (`cursor.py`), given the number of batches
-# received → `ConsumedStates.after`, which computes it, or finds one that came with a batch. If workers own
-# partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
+# received → `ConsumedStates.after`, which computes the state, or finds a state from a batch. If
+# workers own partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
 #
 # The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and goes to another
-# `Place`. The next `_begin` drops old workers; there, `ConsumedStates.produce` starts at the state.
+# `Place`. The next `_begin` drops old workers; then `ConsumedStates.produce` starts at the state.
 
 from __future__ import annotations
 
@@ -63,74 +65,78 @@ T = TypeVar("T")
 class ResumableDataLoader(HasCursor, DataLoader[T]):
     """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is a new epoch.
 
-    The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
-    holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
-    ``persistent_workers`` and ``batch_size`` may change on resume.
+    The sampler runs ahead of the loop, so the state counts the batches **received** by the loop.
+    The state holds neither the number of workers nor the batch size: ``num_workers``,
+    ``prefetch_factor``, ``persistent_workers`` and ``batch_size`` may change on resume.
 
-    In the body of the loop, the current batch counts as consumed. After the loop, the state is that
-    of the start of the next epoch. A state of the last batch also resumes at the start of the next
-    epoch, and ``epoch`` is then the next one. After a ``break`` the next loop is the next epoch,
-    unless the loop had received nothing, or one batch only, which was a look. If a state was saved in the epoch
-    that was left, call `end_epoch` first.
+    In the body of the loop, the current batch counts as consumed. After the loop, the state is at
+    the start of the next epoch. A state of the last batch also resumes at the start of the next
+    epoch, and ``epoch`` is then the next number. After a ``break`` the next loop is the next epoch,
+    unless the loop had received nothing, or only one batch, counted as a look. If a state was saved
+    in the interrupted epoch, call `end_epoch` first.
 
-    If ranks own partitions and ``drop_last`` is off, the state after the loop is that of the last
-    batch, so that it can be joined with the states of ranks that are still in the epoch. A rank
-    that resumes with nothing left has an empty epoch, so that all ranks are in the same epoch. If
-    there is one rank, it warns, since the run may have ended.
+    If ranks own partitions and ``drop_last`` is off, the state after the loop is the state of the
+    last batch, to be joined with the states of ranks still in the epoch. A rank that resumes with
+    nothing left has an empty epoch, so all ranks stay in the same epoch. A single rank warns, since
+    the run may have ended.
 
-    If a batch of a map-style data set cannot be made, a loop that calls `next` again skips it. If
-    an interrupt, such as the exception of a signal handler, comes while torch waits, `next` then
-    gives the batch that was waited for. If torch would leave batches out after an error or an
+    If a batch of a map-style data set cannot be made, a loop that calls `next` again skips the
+    batch. If an interrupt, such as the exception of a signal handler, comes while torch waits,
+    `next` then gives the awaited batch. If torch would leave batches out after an error or an
     interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next loop is
     exact.
 
-    State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
-    of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. For a stream, the
-    state comes out of the worker with each batch, which costs some microseconds and at most 4 kB for each
-    batch. A larger state comes with one of several batches only; the state after another batch is then
-    computed by reading the items in between again.
+    State: some 150 bytes under one constant key, from ``state_dict()`` at any moment: the state of
+    the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. For a stream,
+    the state comes out of the worker with each batch, at the cost of some microseconds and at most
+    4 kB for each batch. A larger state comes only with one of several batches; the state after
+    another batch is then computed by reading the items in between again.
 
-    For a stream, each worker also reports what it read before and after each batch. If the sources
-    deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
+    For a stream, each worker also reports the items read before and after each batch. If the
+    sources deliver another order in each worker, an `ExternalStateError` is raised instead of a
+    batch.
 
-    An epoch goes on with a function that carries state as it is after the epoch before. Workers that persist are
-    then started anew for each epoch.
+    Functions with state keep their state across epochs. Persistent workers are then started again
+    for each epoch.
 
     If workers own partitions, torch takes a batch from each worker in turn, and continues with the
-    others when one has ended. Until a partition ends, the order is the same as without workers if
-    the pipeline makes the batches and the rank's number of partitions is a multiple of
+    remaining workers when one has ended. Until a partition ends, the order is the same as without
+    workers if the pipeline makes the batches and the rank's number of partitions is a multiple of
     ``num_workers``.
 
     Args:
       dataset: a map-style data set, or a `PipelineDataset`.
       batch_size: as in torch.
-      shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
-      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline
-        of indices, or a ``SequentialSampler``, ``RandomSampler`` or ``SubsetRandomSampler`` of torch, which
-        draws by ``seed``. A sampler of your own is drawn again up to the place of a resume, and told
-        each epoch by ``set_epoch``: it must then deliver the same order, or the resume is refused.
-      batch_sampler: a `ResumableBatchSampler`, a ``BatchSampler`` of torch over one of these samplers, or a
-        batch sampler of your own.
+      shuffle: as in torch; the order is ``rs.range(len(dataset)).shuffle(seed)``.
+      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, a random-access pipeline of
+        indices, or a ``SequentialSampler``, ``RandomSampler`` or ``SubsetRandomSampler`` of torch,
+        drawn by ``seed``. Your own sampler is drawn again up to the place of a resume, and receives
+        each epoch by ``set_epoch``: the sampler must then deliver the same order, or the resume is
+        refused.
+      batch_sampler: a `ResumableBatchSampler`, a ``BatchSampler`` of torch over one of these
+        samplers, or your own batch sampler.
       args: further positional arguments of torch.
-      seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
-        loader makes the order, and not with a sampler or a pipeline.
-      with_position: whether to call ``dataset[index, position]``, for `rng_for`. It is allowed only
-        where this loader makes the sampler.
-      external_state_policy: what `state_dict` does if a map-style data set has a state of its own,
-        such as ``state_dict`` and ``load_state_dict``. Such a state is not saved, since each worker has
-        a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
-        does nothing. It also says so of a resume with a sampler of your own that gives another order.
-      identity: what identifies a map-style data set beyond its length, such as a version. A state of other
-        data is refused. By default, the indices of a ``Subset`` and the fingerprint of a data set of Hugging
-        Face identify it, also within a ``ConcatDataset``.
+      seed: of the shuffle, instead of torch's generator; 0 by default. Allowed only if this loader
+        makes the order, not with a sampler or a pipeline.
+      with_position: whether to call ``dataset[index, position]``, for `rng_for`. Allowed only if
+        this loader makes the sampler.
+      external_state_policy: reaction of `state_dict` to a map-style data set with its own state,
+        such as ``state_dict`` and ``load_state_dict``. The state of the data set is not saved,
+        since each worker has a copy of the data set with another state: ``"fail"`` raises,
+        ``"warn"`` warns, and ``"ignore"`` does nothing. The policy also applies to a resume with
+        your own sampler in another order.
+      identity: identifies a map-style data set beyond its length, such as a version. A state of
+        other data is refused. By default, the indices of a ``Subset`` and the fingerprint of a data
+        set of Hugging Face are used, also within a ``ConcatDataset``.
       kwargs: further arguments of torch.
 
     Raises:
       InvalidType: if the data set or the sampler cannot be resumed.
-      InvalidArgument: if ``in_order`` is False, since batches that overtake each other have no
+      InvalidArgument: if ``in_order`` is False, since batches overtaking each other have no
         position. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
-        draw the seeds of the workers anew from a generator. If ``seed`` or ``with_position`` is given
-        where something else makes the order. If the rank has fewer partitions than workers.
+        draw the seeds of the workers again from a generator. If ``seed`` or ``with_position`` is
+        given although something else makes the order. If the rank has fewer partitions than
+        workers.
     """
 
     def __init__(
@@ -197,11 +203,12 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         self.cursor = self._source.cursor
         self.cursor.set_owner(self, for_ever=all(self._source is not one for one in given))
         if self._source is dataset:
-            # Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders, so this
-            # call is all that tells the loader where to go.
+            # Called by Lightning. At a resume at the end of an epoch, Lightning loads no states of
+            # loaders, so only this call moves the loader.
             self.sampler.set_epoch = self.cursor.follow  # type: ignore[attr-defined]
         else:
-            # Torch forbids to set it, and has put a SequentialSampler next to a batch sampler, by which Lightning judges the order.
+            # Torch forbids setting the sampler, and has added a SequentialSampler to a batch
+            # sampler; Lightning judges the order by this sampler.
             object.__setattr__(self, "sampler", getattr(self._source, "sampler", self._source))
         self._received_in_all = 0
         # Whether a callback of Lightning saves and loads the state.
@@ -213,9 +220,9 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return ReceivedBatches(self, may_cycle=may_cycle(sys._getframe(1)))
 
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
-        """Time the calls of `next` in all loops that begin from now on, for `stats`; some microseconds a batch.
+        """Time the calls of `next` in all loops begun from now on, for `stats`.
 
-        It may be called again, and then does nothing.
+        The cost is some microseconds a batch. A second call does nothing.
 
         Args:
           clock: seconds, never going back; replaced in tests.
@@ -228,13 +235,13 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             self._stopwatch = Stopwatch(clock, RunCounters())
 
     def stats(self) -> dict[str, Any]:
-        """How the loops over this loader are doing in this process, with the keys of `PipelineIterator.stats`.
+        """Stats of this process's loops over the loader, with the keys of `PipelineIterator.stats`.
 
-        ``steps`` and ``items`` are the batches that they have received, a batch being one item. After `measure`, the
-        times are those of the loop: workers are waited for where `next` is called. The time between two epochs is
-        time of the loop. ``inputs`` is there if the order has random access. Nothing of what workers count is known
-        here. A state holds no counters, so all begin with 0 in each process. Like that of an iterator, it raises
-        nothing.
+        ``steps`` and ``items`` count the batches received by the loops, a batch being one item.
+        After `measure`, times are measured in the loop: the wait for workers is the wait in `next`.
+        The time between two epochs is time of the loop. ``inputs`` is present if the order has
+        random access. Counts in workers are unknown here. A state holds no counters, so all counts
+        begin at 0 in each process. Like `stats` of an iterator, the method raises nothing.
         """
         counts = {"items": self._received_in_all}
         counters = RunCounters(counts)
@@ -246,23 +253,23 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return stats | self._best_effort(self._of_inputs, nothing)
 
     def _of_inputs(self) -> dict[str, Any]:
-        """What the inputs of mixtures have given to the loop, as far as that is known here."""
+        """The items that inputs of mixtures have given to the loop, as far as known here."""
         pipeline = self.cursor.pipeline
         if not pipeline.random_access:
             return {}
         with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
-            iterator._best_effort = self._best_effort  # which warns once
+            iterator._best_effort = self._best_effort  # warns once
             found = iterator.stats()
         return {name: found[name] for name in ("inputs", "passes") if name in found}
 
     @property
     def received(self) -> int:
-        """Number of batches that the loop has received since the epoch began or was resumed."""
+        """Number of batches received by the loop since the epoch began or was resumed."""
         return self.cursor.progress.consumed
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        # Accelerate asks for this before it wraps a loader in one of its own, and nobody else does.
+        # Accelerate reads this before wrapping a loader in its own loader; no other caller does.
         raise rs.InvalidArgument(
             f"a {type(self).__name__} must not be given to prepare, which deals its batches out to the ranks "
             "once more, runs ahead of the loop, and leaves the state of this loader behind: loop over it as "
@@ -271,15 +278,15 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     @GuardedStateDict
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
-        """The state after the batches that the loop has received.
+        """The state after the batches received by the loop.
 
         Args:
-          held: how many of these batches have not reached the training step yet.
+          held: number of received batches that have not reached the training step yet.
 
         Raises:
-          ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``;
-            or if ranks own partitions and the loader is registered with Accelerate, which keeps the
-            state of rank 0 only: register ``JoinedState(loader)``.
+          ExternalStateError: if the data set has its own state, and the policy is ``"fail"``; or if
+            ranks own partitions and the loader is registered with Accelerate, which keeps the state
+            of rank 0 only: register ``JoinedState(loader)``.
         """
         self._apply_policy()
         there = self.cursor.place
@@ -304,28 +311,29 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         """Continue at ``state_dict`` in the next loop.
 
         Raises:
-          StateMismatch: if it belongs to other data or to another order; nothing changes then.
+          StateMismatch: if ``state_dict`` belongs to other data or to another order; nothing
+            changes then.
         """
         # With partitions, even if this rank has nothing left of the epoch.
         self.cursor.load(state_dict, is_chosen=has_partitions(self._stage), leads=True)
 
     def count_epochs_from(self, number: int) -> None:
-        """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs from ``number``."""
+        """Let ``set_epoch(number)`` mean the next epoch, for a loop counting from ``number``."""
         self.cursor.count_from(check_int("number", number, minimum=0), self.per_batch)
 
     def end_epoch(self) -> None:
-        """Leave out the rest of the epoch, as after ``break``: the state becomes that of the start of the next one.
+        """Leave out the rest of the epoch, as after ``break``; the state moves to the next epoch.
 
-        A loop in progress ends at its next batch. Nothing happens before the first batch of an epoch, and after the
-        end of one.
+        A loop in progress ends at its next batch. Nothing happens before the first batch of an
+        epoch, or after its end.
         """
         self.cursor.leave_rest()
 
     def peek(self) -> T:
-        """The batch that comes next, made in this process; neither the loader nor torch's generators change.
+        """The next batch, made in this process; neither the loader nor torch's generators change.
 
         Raises:
-          InvalidArgument: if there is none.
+          InvalidArgument: if no batch is left.
         """
         apart = self._apart()
         apart.num_workers = apart.timeout = 0
@@ -350,13 +358,13 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             progress.is_saved = is_saved
 
     def __copy__(self) -> ResumableDataLoader[T]:
-        """A shallow copy, which shares the place too."""
+        """A shallow copy, sharing the place too."""
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy gets, which stands where this loader stands: workers and loops stay behind."""
+        """State of a copy at the same place as this loader: workers and loops are left out."""
         return {**vars(self), "_iterator": None, "has_callback": False}
 
     def get_state(self) -> dict[str, bytes]:
@@ -367,14 +375,14 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """As `load_state_dict`, but at the end of an epoch the next loop is empty.
 
-        A pipeline that repeats the loader then goes to the next epoch by itself.
+        A pipeline that repeats the loader then goes to the next epoch automatically.
         """
         self.cursor.load(state, is_chosen=True)
 
     def batches_left(self, most: int) -> int:
-        """How many batches are left of the epoch that comes next, up to ``most``.
+        """Number of batches left in the next epoch, up to ``most``.
 
-        Their items are passed over: of a stream they are read, and of partitions counted.
+        Their items are passed over: read for a stream, and counted for partitions.
         """
         items, fewest = self.per_batch
         batches, rest = divmod(self.cursor.states.left(most * items), items)
@@ -382,5 +390,5 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     @property
     def _index_sampler(self) -> Any:
-        """What torch's iterators draw from."""
+        """The sampler for torch's iterators."""
         return CountingSampler(super()._index_sampler)

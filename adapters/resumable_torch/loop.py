@@ -1,4 +1,4 @@
-"""A loop over the batches of a loader, which counts what it receives."""
+"""A loop over the batches of a loader, counting the received batches."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ R = TypeVar("R")
 
 
 def may_cycle(caller: FrameType) -> bool:
-    """Whether ``caller`` may be the frame that calls `itertools.cycle`, which has none of its own."""
+    """Whether ``caller`` may be the frame calling `itertools.cycle`, which has no frame."""
     return "cycle" in caller.f_code.co_names
 
 
 def refuse_cycle(batches: Iterator[Any]) -> None:
-    """Refuse to end ``batches`` if `itertools.cycle` would then repeat them.
+    """Refuse to end ``batches`` if `itertools.cycle` would then repeat the batches.
 
     Raises:
-      InvalidArgument: saying what to write instead.
+      InvalidArgument: with advice.
     """
     if any(isinstance(one, itertools.cycle) for one in gc.get_referrers(batches)):
         raise rs.InvalidArgument(
@@ -54,13 +54,13 @@ def refuse_cycle(batches: Iterator[Any]) -> None:
 
 
 class ReceivedBatches(Iterator[T]):
-    """Counts the batches that the loop receives. The epoch begins with the first call of `next`.
+    """Counts the batches received by the loop. The epoch begins with the first call of `next`.
 
     Args:
-      loader: whose batches they are.
-      is_ahead: whether batches are handed out later than they are received, as `EpochProgress.handed_out` says. The
-        epoch then ends when `end_epoch` is called, and else with the last batch.
-      may_cycle: whether `itertools.cycle` may have asked for it.
+      loader: source of the batches.
+      is_ahead: whether batches are handed out later than received, with `EpochProgress.handed_out`.
+        The epoch then ends with `end_epoch`, and otherwise with the last batch.
+      may_cycle: whether `itertools.cycle` may be the caller.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class ReceivedBatches(Iterator[T]):
         self.progress = EpochProgress()
         self._order_check = SameOrderCheck()
         self._torch: TorchProgress | None = None
-        # Number of batches that could not be made. With a map-style data set, they count as skipped
-        # once the loop has received another batch. A pipeline's epoch ends with the first of them:
-        # its worker would deliver nothing more, while others would continue.
+        # Number of failed batches. With a map-style data set, failed batches count as skipped once
+        # the loop has received another batch. A pipeline's epoch ends with the first failed batch:
+        # its worker would deliver nothing more, while other workers would continue.
         self._failed = 0
-        # Whether torch would leave a batch out if it continued after an exception. It is set before
-        # torch is asked, since a signal handler may raise anywhere.
+        # Whether torch would leave a batch out if it continued after an exception. Set before
+        # calling torch, since a signal handler may raise anywhere.
         self._broken = False
         self._ended = False
 
@@ -108,7 +108,7 @@ class ReceivedBatches(Iterator[T]):
         except BaseException as error:
             self._broken = not self._continues(torch_progress, error)
             if self._broken:
-                self._loader._iterator = None  # so that new workers begin the next epoch
+                self._loader._iterator = None  # so new workers begin the next epoch
             raise
         state = worker = None
         if isinstance(batch, BatchWithState):
@@ -120,10 +120,10 @@ class ReceivedBatches(Iterator[T]):
         return batch  # type: ignore[no-any-return]
 
     def check_current(self) -> None:
-        """Check that the loader is where this loop left it.
+        """Check that the loader has not moved since this loop's last batch.
 
         Raises:
-          InvalidArgument: if something has moved the loader since this loop began.
+          InvalidArgument: if the loader was moved since this loop began.
           StopIteration: if `end_epoch` has ended this loop.
         """
         by = self.progress.left_by
@@ -136,10 +136,10 @@ class ReceivedBatches(Iterator[T]):
             )
 
     def state_dict(self) -> dict[str, bytes]:
-        """As that of the loader.
+        """As `state_dict` of the loader.
 
         Raises:
-          InvalidArgument: if something has moved the loader since this loop began.
+          InvalidArgument: if the loader was moved since this loop began.
         """
         if not (self._ended or self.progress.left_by == "end_epoch"):
             self.check_current()
@@ -153,8 +153,8 @@ class ReceivedBatches(Iterator[T]):
         self._warn_if_nothing_was_left()
         last = None
         if has_partitions(loader._stage) and not loader.drop_last:
-            # Other ranks may have batches of this epoch left, and all states are joined. A
-            # pipeline that cannot be saved can still be iterated.
+            # Other ranks may have batches of this epoch left, and all states are joined. A pipeline
+            # without a saveable state can still be iterated.
             with suppress(Exception):
                 last = cursor.state_after(self.progress.consumed)
         cursor.end(has_ended=True, end_before=last)
@@ -165,14 +165,14 @@ class ReceivedBatches(Iterator[T]):
         progress = cursor.begin_loop(loader.per_batch, is_ahead=self._is_ahead)
         is_map_style = not isinstance(loader._source, PipelineDataset)
         if not is_map_style:
-            # Persistent workers would go to the next epoch, with functions as they are there.
+            # Persistent workers would go to the next epoch, with the functions of that epoch.
             if not cursor.place.follows or cursor.carries_state:
                 loader._iterator = None
             progress.shares = WorkerShares.of(
                 cursor.pipeline, loader.num_workers, cursor.states.origin, loader.per_batch.items
             )
-        # Torch seeds its workers from a generator that the model may use too. A resume begins the
-        # epoch a second time, so it must not change that generator.
+        # Torch seeds its workers from a generator also used by the model. A resume begins the epoch
+        # a second time, so a resume must not change the generator.
         with draws_of(torch.initial_seed(), cursor.epoch, cursor.states.origin["step"]):
             batches = self._torch_iterator()
         self.progress = progress
@@ -185,7 +185,7 @@ class ReceivedBatches(Iterator[T]):
         return call if stopwatch is None else partial(stopwatch.timed_call, call)
 
     def _torch_iterator(self) -> Iterator[T]:
-        """Torch's own iterator. Its batches are `BatchWithState` if the state comes with them."""
+        """Torch's own iterator; delivers `BatchWithState` if the state comes with each batch."""
         loader, source = self._loader, self._loader._source
         collate = loader.collate_fn
         if isinstance(source, PipelineDataset) and source.marks is not None:
@@ -196,9 +196,10 @@ class ReceivedBatches(Iterator[T]):
             loader.collate_fn = collate
 
     def _warn_if_nothing_was_left(self) -> None:
-        """Warn at the end of a resumed epoch that had no batch.
+        """Warn at the end of a resumed epoch without a batch.
 
-        With several ranks there is no warning: others may have batches, and all stay in one epoch.
+        With several ranks no warning is given: other ranks may have batches, and all stay in one
+        epoch.
         """
         cursor = self._loader.cursor
         if (
@@ -214,13 +215,13 @@ class ReceivedBatches(Iterator[T]):
             )
 
     def _continues(self, torch_progress: TorchProgress, error: BaseException) -> bool:
-        """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
+        """Whether torch leaves out nothing after ``error`` except a failed batch."""
         if not torch_progress.leaves_none_out:
             return False
-        if not torch_progress.taken:  # torch was interrupted while it waited
+        if not torch_progress.taken:  # torch was interrupted while waiting
             return True
-        # Torch skips the batch. That is right for an error of the data set, but an interrupt says
-        # nothing about the batch.
+        # Torch skips the batch. Skipping is right for an error of the data set, but an interrupt
+        # says nothing about the batch.
         passed_over = torch_progress.taken == 1 and isinstance(error, Exception)
         if not (passed_over and torch_progress.skips_failed):
             return False

@@ -1,4 +1,4 @@
-"""Where a loop stands in the epochs of a pipeline, as a value, and what it has counted there."""
+"""The position of a loop in the epochs of a pipeline, as a value, and the loop's counts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["ONE", "BatchSize", "EpochProgress", "Place"]
 
 
 class BatchSize(NamedTuple):
-    """How many items of the pipeline are taken at a time.
+    """Number of items of the pipeline taken at a time.
 
     Attributes:
       items: in a whole batch.
-      fewest: with which a batch is made.
+      fewest: smallest number for a batch.
     """
 
     items: int = 1
@@ -31,18 +31,22 @@ ONE: Final = BatchSize()
 
 @dataclass
 class EpochProgress:
-    """How far a loop is in an epoch. Each loop has its own, and each move of the cursor to another place begins one.
+    """The progress of a loop in an epoch.
+
+    Each loop, and each move of the cursor, has separate progress.
 
     Attributes:
       per_batch: the items of a batch of the loop.
-      is_second_look: whether the loop before was left at its first batch, which is also the first of this loop.
-      handed_out: how many of the received batches the loop has; None if it has all, since none lie ahead of it.
-      received: number of batches that the loader has given out.
+      is_second_look: whether the previous loop was left at its first batch, also the first batch of
+        this loop.
+      handed_out: number of received batches handed to the loop; None if equal to ``received``,
+        without batches ahead.
+      received: number of batches given out by the loader.
       is_saved: whether a state was taken after a batch of this loop.
-      shares: the states of workers that own partitions; None if they own none.
-      kept: states after numbers of items, taken when these items were drawn ahead of the loop.
-      drawn: number of items that a sampler or a data set in this process has taken from the pipeline.
-      block: those of the last of them that it has not yielded yet; None if nothing draws in this process.
+      shares: the states of workers with own partitions; None without own partitions.
+      kept: states after numbers of items, taken when the items were drawn ahead of the loop.
+      drawn: number of items taken from the pipeline by a sampler or a data set in this process.
+      block: drawn items not yielded yet; None if nothing draws in this process.
       left_by: the call that moved the cursor elsewhere; empty while the cursor is here.
     """
 
@@ -59,38 +63,41 @@ class EpochProgress:
 
     @property
     def consumed(self) -> int:
-        """How many batches the loop has received."""
+        """Number of batches received by the loop."""
         return self.received if self.handed_out is None else self.handed_out
 
     @property
     def yielded(self) -> int:
-        """How many items were yielded in this process; the loop may have consumed fewer."""
+        """Number of items yielded in this process; the loop may have consumed fewer."""
         return self.drawn - length_hint(self.block or ())
 
     def items_of_workers(self, has_ended: bool) -> int | None:
-        """The number of items that workers have made for the loop; None if this process made them."""
-        # One batch more than were received is the end.
+        """The number of items made by workers for the loop; None if this process made the items."""
+        # A batch beyond the received batches is the end.
         batches = self.received + has_ended
         return batches * self.per_batch.items if batches and self.block is None else None
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a cursor stands. The cursor goes elsewhere by one assignment, so an interrupt leaves no half of a move.
+    """Position of a cursor.
+
+    The cursor moves by one assignment, so an interrupt leaves no half of a move.
 
     Attributes:
-      states: of the epoch from where it begins, or was resumed.
-      epoch: its number.
+      states: of the epoch from its beginning, or its resume.
+      epoch: number of the epoch.
       is_begun: whether a loop is in the epoch; otherwise this epoch comes next.
       is_loaded: whether a state was loaded and no loop has begun since.
-      is_chosen: whether this very epoch comes next: again from its start if it has begun, and as an empty rest if
-        nothing is left of a resumed one.
-      is_led_by_state: whether only a loaded state has said which epoch comes next.
+      is_chosen: whether this very epoch comes next: again from the start if already begun, and as
+        an empty rest if a resumed epoch has nothing left.
+      is_led_by_state: whether a loaded state alone decided which epoch comes next.
       follows: whether torch's persistent workers may be used again.
-      end_before: what a loader saves until the epoch begins: the state at the end of the epoch before, or
-        None if it saves the state at the start of this one.
-      unknown: why it is not known what the functions are at the start of this epoch.
-      enough: whether a resumed epoch has at least so many items left, as far as that was asked.
+      end_before: state saved by a loader until the epoch begins: the state at the end of the
+        previous epoch, or None for the state at the start of this epoch.
+      unknown: why the state of functions at the start of this epoch is unknown.
+      enough: whether a resumed epoch has at least a number of items left, by number, as far as
+        checked.
       progress: of the loop.
     """
 

@@ -29,7 +29,7 @@ def rng_for(position: int, seed: int = 0) -> np.random.Generator:
 
 @contextmanager
 def draws_of(*words: int) -> Iterator[None]:
-    """A context in which torch's global generator is seeded by ``words``; afterwards it is as before."""
+    """A context with torch's global generator seeded by ``words``; afterwards restored."""
     kept = torch.get_rng_state()
     torch.default_generator.manual_seed(derive(*words))
     try:

@@ -1,4 +1,4 @@
-"""States of ranks that differ, saved together: a key for each partition or rank, or one state of all."""
+"""Different states of ranks, saved together: a key for each partition or rank, or one state."""
 
 from __future__ import annotations
 
@@ -41,17 +41,20 @@ class PartitionedState:
     """The state of a loader with a key for each partition, for `torch.distributed.checkpoint`.
 
     Call ``dcp.save({"input": PartitionedState(loader)}, ...)`` on some ranks and ``dcp.load`` on
-    any other number. Each rank saves its own partitions and loads those that it then owns. Ranks
-    with the same partitions, such as a tensor-parallel group, save them once.
+    any other number. Each rank saves its own partitions and loads the partitions owned after the
+    resume. Ranks with the same partitions, such as a tensor-parallel group, save the partitions
+    once.
 
-    If the pipeline has no partitions, there is the one key of the loader; or that of the rank, such as
-    ``rank/00003-of-00064``, if a stage after `shard` holds something of it. Then as many ranks go on.
+    Without partitions, the loader's single key is used; or a key of the rank, such as
+    ``rank/00003-of-00064``, if a stage after `shard` holds items of the rank. Then as many ranks
+    must resume.
 
     Args:
-      loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
+      loader: owner of the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a
+        pipeline.
 
     Raises:
-      InvalidType: if ``loader`` is none of these.
+      InvalidType: if ``loader`` has no state.
     """
 
     def __init__(self, loader: HasState) -> None:
@@ -59,7 +62,7 @@ class PartitionedState:
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
-        """The pipeline whose state it is, if that is known."""
+        """The pipeline of the state, if known."""
         return None if self._stage is None else rs.Pipeline(self._stage)
 
     @property
@@ -69,11 +72,11 @@ class PartitionedState:
 
     @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
-        """A serialised state for each partition of this rank, under ``partition/00007`` and so on, or for all.
+        """A serialised state for each partition of this rank (``partition/00007``), or for all.
 
         Raises:
-          ExternalStateError: if it is registered with Accelerate, which would keep only the
-            partitions of rank 0.
+          ExternalStateError: if registered with Accelerate, which would keep only the partitions of
+            rank 0.
         """
         state = rs.loads(_whole_state(self._loader)[KEY])
         keyed, stage = named(state), self._stage
@@ -82,29 +85,30 @@ class PartitionedState:
         return keyed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the loader continue at ``state_dict``, which may have more partitions than it needs.
+        """Let the loader continue at ``state_dict``, which may have more partitions than needed.
 
         Raises:
-          StateMismatch: if a partition that this rank owns is missing, or the partitions are not of
-            one step of one pipeline. Only a rank that has ended may be some steps behind; this is
-            checked where no stage upon the partitions has several inputs.
+          StateMismatch: if a partition of this rank is missing, or the partitions are not of one
+            step of one pipeline. Only a finished rank may be some steps behind; the steps are
+            compared if no stage upon the partitions has several inputs.
         """
         _load(self._loader, {KEY: dumps_frozen(state_for(self._stage, state_dict))})
 
 
 class JoinedState:
-    """The state of all ranks that own partitions, for savers of rank 0's, such as Accelerate.
+    """The state of all ranks that own partitions, for savers of rank 0 only, such as Accelerate.
 
     Call ``accelerator.register_for_checkpointing(JoinedState(loader))``. `state_dict` is
-    `gather_state`, so every rank must call it after the same step, as Accelerate does in
+    `gather_state`, so every rank must call `state_dict` after the same step, as Accelerate does in
     ``save_state``. The state can be loaded on any number of ranks.
 
     Args:
-      loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
-      group: the ranks; by default all. Without `torch.distributed` there is one rank.
+      loader: owner of the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a
+        pipeline.
+      group: the ranks; by default all. Without `torch.distributed`, a single rank.
 
     Raises:
-      InvalidType: if ``loader`` is none of these.
+      InvalidType: if ``loader`` has no state.
     """
 
     def __init__(self, loader: HasState, group: dist.ProcessGroup | None = None) -> None:
@@ -123,7 +127,7 @@ class JoinedState:
         """Let the loader continue at ``state_dict``.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; nothing changes then.
+          StateMismatch: if ``state_dict`` belongs to another pipeline; nothing changes then.
         """
         _load(self._loader, state_dict)
 
@@ -131,13 +135,14 @@ class JoinedState:
 def gather_state(loader: HasState, group: dist.ProcessGroup | None = None) -> dict[str, bytes]:
     """The joined state of all ranks, on every rank, such as for ``torch.save`` on rank 0.
 
-    Every rank of the group must call it, after the same step. ``load_state_dict`` of a loader takes it
-    with any number of ranks. An iterator has no such method; use that of `JoinedState`.
+    Every rank of the group must call this function, after the same step. ``load_state_dict`` of a
+    loader takes the state with any number of ranks. An iterator has no such method; use
+    `JoinedState`.
 
     Args:
-      loader: what has the state of this rank: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator
-        of a pipeline.
-      group: the ranks; by default all. Without `torch.distributed` there is one rank.
+      loader: owner of this rank's state: a `ResumableDataLoader`, a `PipelineDataset`, or an
+        iterator of a pipeline.
+      group: the ranks; by default all. Without `torch.distributed`, a single rank.
 
     Raises:
       StateMismatch: if the states cannot be joined, on every rank.
@@ -147,7 +152,7 @@ def gather_state(loader: HasState, group: dist.ProcessGroup | None = None) -> di
 
 
 def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes]:
-    """The joined state of all ranks, of which this one has ``state_dict``."""
+    """The joined state of all ranks; ``state_dict`` is the state of this rank."""
     if not has_ranks():
         return state_dict
     states = of_all_ranks(state_dict[KEY], group)
@@ -160,7 +165,7 @@ def has_ranks() -> bool:
 
 
 def of_all_ranks(value: T, group: Any = None) -> list[T]:
-    """The value of each rank, on every rank; without `torch.distributed` there is one."""
+    """The value of each rank, on every rank; without `torch.distributed`, this value alone."""
     if not has_ranks():
         return [value]
     values: list[Any] = [None] * dist.get_world_size(group)
@@ -172,7 +177,7 @@ def _checked(loader: Any) -> HasState:
     """``loader``, if it has a state.
 
     Raises:
-      InvalidType: if it has none.
+      InvalidType: if ``loader`` has no state.
     """
     if not (hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")):
         raise rs.InvalidType(
@@ -183,7 +188,7 @@ def _checked(loader: Any) -> HasState:
 
 
 def _whole_state(loader: HasState) -> dict[str, bytes]:
-    """The state of ``loader`` under one key; that of an iterator may have one for each partition."""
+    """The state of ``loader`` under one key; an iterator's may have a key for each partition."""
     if isinstance(loader, rs.PipelineIterator):
         return {KEY: dumps_frozen(loader.get_state())}
     return loader.state_dict()

@@ -1,8 +1,8 @@
-"""A sampler of the user, whose order is drawn again up to the place of a resume."""
+"""A user's sampler, with its order drawn again up to the place of a resume."""
 
-# No data are read for that. What was drawn enters a running digest, which is in the state: so another order is
-# refused. Torch draws ahead of the loop, in this process. The state after each batch is taken when it is drawn,
-# and kept until the loop has received it.
+# No data are read for the replay. The drawn indices enter a running digest in the state, so another
+# order is refused. Torch draws ahead of the loop, in this process. The state after each batch is
+# taken when the batch is drawn, and kept until the loop has received the batch.
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from .torch_samplers import is_torch_sampler
 __all__ = ["Replayed", "batches_of", "samples_of"]
 
 HELD: Final = 64
-"""States are kept for this many batches before the newest that the loop has received."""
+"""States are kept for this many batches before the newest batch received by the loop."""
 
 
 class Replayed(DrawsItems, Sampler[Any]):
-    """The indices, or the batches of indices, of a sampler of the user, which a loader draws from.
+    """The indices, or the batches of indices, of a user's sampler, drawn by a loader.
 
-    ``set_epoch`` of the sampler, and of its own ``sampler``, is called with the number of each epoch.
+    ``set_epoch`` of the sampler, and of its own ``sampler``, is called with the number of each
+    epoch.
 
-    State: O(1), the number of items drawn and a digest of them. A resume draws as many again.
+    State: O(1), the number of items drawn and a digest of the items. A resume draws as many again.
 
     Args:
-      sampler: gives the same order whenever it is iterated in an epoch.
-      policy: the ``external_state_policy``, which says what a resume does with another order.
+      sampler: gives the same order whenever iterated in an epoch.
+      policy: the ``external_state_policy``, applied to a resume with another order.
 
     Raises:
-      InvalidArgument: if it can only be iterated once, or a framework passed it.
-      InvalidType: if it cannot be iterated.
+      InvalidArgument: if the sampler can only be iterated once, or a framework passed the sampler.
+      InvalidType: if the sampler cannot be iterated.
     """
 
     def __init__(self, sampler: Any, policy: str) -> None:
@@ -52,7 +53,7 @@ class Replayed(DrawsItems, Sampler[Any]):
             raise rs.InvalidArgument(
                 f"a sampler must be one that can be iterated again, got {shorten(sampler)}"
             )
-        rs.from_iterable(sampler, external_state_policy="ignore")  # refuses what has no order
+        rs.from_iterable(sampler, external_state_policy="ignore")  # refuses other objects
         self._sampler = sampler
         self._told = epoch = getattr(sampler, "epoch", 0)
         made = rs.from_iterable(self._with_digests, external_state_policy=policy)
@@ -102,21 +103,24 @@ class Replayed(DrawsItems, Sampler[Any]):
 
 
 def _in_digest(item: Any) -> str:
-    """``item`` as text. What has no text but its address differs in each run, so a resume refuses it."""
+    """``item`` as text.
+
+    An object without any text but its address changes in each run, and is refused.
+    """
     try:
         return json.dumps(item, default=lambda part: getattr(part, "tolist", lambda: repr(part))())
-    except TypeError:  # keys that are no strings
+    except TypeError:  # keys other than strings
         return repr(item)
 
 
 def samples_of(
     sampler: Any, seed: int | None, with_position: bool, policy: str
 ) -> ResumableSampler | Replayed:
-    """What a loader draws indices from.
+    """The sampler of indices for a loader.
 
     Raises:
-      InvalidArgument: if a framework passed the sampler, or it can be iterated only once.
-      InvalidType: if it is a sampler of torch that cannot be resumed, or nothing that can be iterated.
+      InvalidArgument: if a framework passed the sampler, or the sampler can be iterated only once.
+      InvalidType: for an unsupported sampler of torch, or an object without iteration.
     """
     if isinstance(sampler, ResumableSampler):
         return sampler
@@ -126,7 +130,7 @@ def samples_of(
 
 
 def batches_of(batch_sampler: Any, policy: str) -> ResumableBatchSampler | Replayed:
-    """What a loader draws batches of indices from; raises as `samples_of`."""
+    """The sampler of batches of indices for a loader; raises as `samples_of`."""
     if isinstance(batch_sampler, ResumableBatchSampler):
         return batch_sampler
     if type(batch_sampler) is BatchSampler:

@@ -1,4 +1,4 @@
-"""The order in which a sampler goes through a data set: an indexed pipeline of indices."""
+"""The order in which a sampler visits a data set: an indexed pipeline of indices."""
 
 from __future__ import annotations
 
@@ -36,18 +36,25 @@ __all__ = [
 Source = int | Sized | rs.Pipeline[int]
 
 USE_SHUFFLE: Final = "; use its shuffle(seed)"
-"""What to do in place of giving an argument with a pipeline."""
+"""Advice for an argument given together with a pipeline."""
 
 
 def as_order(
     source: Source, shuffle: bool | None, seed: int | None, identity: str | int | None = None
 ) -> rs.Pipeline[int]:
-    """The indices of ``source``: a length, an object with a length, a sampler of torch, or a pipeline of indices.
+    """The indices of ``source``.
+
+    Args:
+      source: a length, an object with a length, a sampler of torch, or a pipeline of indices.
+      shuffle: whether to shuffle; None for the sampler's own choice.
+      seed: of the shuffle, 0 by default.
+      identity: of the data set, as for `rows_of`.
 
     Raises:
-      InvalidType: if it is none of these, or a pipeline without random access, or a sampler or a list of
-        indices whose order is not known, or ``shuffle`` is neither True nor False.
-      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline, or a framework passed a sampler.
+      InvalidType: for any other ``source``, a pipeline without random access, a sampler or a list
+        of indices of unknown order, or if ``shuffle`` is neither True nor False.
+      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline, or a framework passed a
+        sampler.
     """
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
@@ -67,10 +74,10 @@ def as_order(
 
 
 def refuse_indices(source: object) -> None:
-    """Refuse a range or a list of indices, of which only the length would count.
+    """Refuse a range or a list of indices, since only its length would count.
 
     Raises:
-      InvalidType: if it has indices that are not those of a whole data set.
+      InvalidType: if ``source`` has other indices than a whole data set.
     """
     given = list(source) if isinstance(source, (range, list, tuple)) else []
     if all(type(index) is int for index in given) and given != list(range(len(given))):
@@ -81,10 +88,10 @@ def refuse_indices(source: object) -> None:
 
 
 def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
-    """Refuse any of ``arguments`` that is not None, since ``other`` makes the order.
+    """Refuse any of ``arguments`` except None, since ``other`` makes the order.
 
     Raises:
-      InvalidArgument: naming the first that is given.
+      InvalidArgument: with the first argument given.
     """
     for name, value in arguments.items():
         if value is not None:
@@ -99,7 +106,7 @@ def check_makes_order(
     """Refuse ``seed`` and ``with_position`` of a loader if something else makes the order.
 
     Raises:
-      InvalidArgument: naming the argument.
+      InvalidArgument: with the argument.
     """
     makes_order = sampler is None or isinstance(sampler, rs.Pipeline) or is_torch_sampler(sampler)
     has_sampler = batch_sampler is not None or not makes_order
@@ -124,7 +131,7 @@ def check_makes_order(
 def positions_from(cursor: Cursor) -> Iterator[int]:
     """The positions in the whole run of an epoch's items, from where the epoch began.
 
-    An item that fills up a last round has the position of the item that it repeats.
+    An item that fills up a last round has the position of the repeated item.
     """
     stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.states.origin
     before = _before(cursor)
@@ -138,10 +145,10 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
 
 def _before(cursor: Cursor) -> int:
-    """Number of items of all ranks in the epochs before.
+    """Number of items of all ranks in the previous epochs.
 
     Raises:
-      InvalidArgument: if one of them is endless.
+      InvalidArgument: if a previous epoch is endless.
     """
     before = 0
     for (first, stop), stage in of_each_epoch(cursor.pipeline.stage):
@@ -158,7 +165,7 @@ def _before(cursor: Cursor) -> int:
 
 
 def check_positions(order: rs.Pipeline[int]) -> None:
-    """Refuse an order in which two ranks would give their samples the same positions.
+    """Refuse an order with the same positions for samples of two ranks.
 
     Raises:
       InvalidArgument: if a stage comes after ``shard``.

@@ -31,19 +31,20 @@ BLOCK: Final = 4096
 class ResumableSampler(DrawsItems, Sampler[Any]):
     """Indices of a data set. Each loop is a new epoch and can be resumed at any index.
 
-    A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`, pass the
-    number of consumed samples to `state_dict`; `ResumableDataLoader` counts them itself.
+    A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`,
+    pass the number of consumed samples to `state_dict`; `ResumableDataLoader` counts automatically.
 
-    State: O(1), and so is the time to resume. No permutation is ever made.
+    State: O(1), like the time to resume. No permutation is ever made.
 
     Args:
-      source: a data set (its length matters, and its identity, as of a ``Subset``), a length, or a random-access pipeline of
-        indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
-      shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``,
-        a new one in each epoch; not allowed with a pipeline.
+      source: a data set (used are its length, and its identity, as of a ``Subset``), a length, or a
+        random-access pipeline of indices, such as ``rs.range(n).shuffle(0).shard(rank,
+        world_size)``.
+      shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``, a
+        new order in each epoch; not allowed with a pipeline.
       seed: of the order, 0 by default; not allowed with a pipeline.
-      with_position: whether to yield pairs ``(index, position)`` with the position of the sample in the
-        whole run, for `rng_for`. An endless order has them in its first epoch.
+      with_position: whether to yield pairs ``(index, position)`` with the position of the sample in
+        the whole run, for `rng_for`. An endless order has positions in its first epoch only.
 
     Raises:
       InvalidType: if ``source`` has no length, or is a pipeline without random access.
@@ -69,8 +70,8 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
             yield from progress.block
 
     def draw(self, count: int, per_batch: BatchSize) -> Iterator[tuple[EpochProgress, list[Any]]]:
-        """The samples of an epoch in lists of up to ``count``, each with the progress that counts them."""
-        # The epoch begins with its first sample: torch asks for more iterators than it uses.
+        """The samples of an epoch in lists of up to ``count``, each with the epoch's progress."""
+        # The epoch begins with its first sample: torch makes more iterators than it uses.
         progress = self.cursor.begin_drawing(per_batch)
         positions = positions_from(self.cursor) if self.with_position else None
         with self.cursor.states.produce() as producer:
@@ -84,14 +85,14 @@ class ResumableSampler(DrawsItems, Sampler[Any]):
 
     @property
     def yielded(self) -> int:
-        """How many samples of this epoch were yielded; the loop may have consumed fewer."""
+        """Number of samples of this epoch yielded; the loop may have consumed fewer."""
         return self.cursor.progress.yielded
 
 
 class ResumableBatchSampler(DrawsItems, Sampler[list[Any]]):
     """Batches of indices, for the argument ``batch_sampler`` of a `DataLoader`.
 
-    State: that of the samples, so the batch size may differ after a resume.
+    State: as of the samples, so the batch size may differ after a resume.
 
     Args:
       source: as for `ResumableSampler`, or a `ResumableSampler`.

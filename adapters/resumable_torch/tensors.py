@@ -1,7 +1,8 @@
-"""Sources and functions whose own state holds tensors."""
+"""Sources and functions with tensors in their own state."""
 
-# The core has no tensors. So a state with tensors, such as `torch.get_rng_state()`, gets arrays in their
-# place: arrays of the same numbers or, for dtypes that NumPy lacks, of integers with the same bits.
+# The core has no tensors. So in a state with tensors, such as `torch.get_rng_state()`, arrays
+# replace the tensors: arrays of the same numbers or, for dtypes missing in NumPy, of integers with
+# the same bits.
 
 from __future__ import annotations
 
@@ -30,24 +31,24 @@ IN_NUMPY: Final = frozenset(
     if hasattr(torch, name)
 )
 BITS: Final = {1: torch.uint8, 2: torch.int16}
-"""Integer dtypes for the floats that NumPy lacks, by their number of bytes."""
+"""Integer dtypes for floats missing in NumPy, by number of bytes."""
 
 
 def with_tensors(stateful: Any) -> Any:
-    """Let the state of ``stateful`` hold tensors, for `from_iterable`, and for `map` and similar methods.
+    """Let the state of ``stateful`` hold tensors, for `from_iterable`, `map` and similar methods.
 
-    Each tensor comes back on the CPU with the same dtype, shape and bits. It may be any dense tensor of
-    bools, integers, floats (also bfloat16 and floats of 8 bits) or complex numbers. An ``OrderedDict``, as a
-    `torch.nn.Module` returns it, comes back as a dict.
+    Each tensor comes back on the CPU with the same dtype, shape and bits. Allowed are dense tensors
+    of bools, integers, floats (also bfloat16 and floats of 8 bits) or complex numbers. An
+    ``OrderedDict``, as from a `torch.nn.Module`, comes back as a dict.
 
     Args:
       stateful: an iterable, an iterator or a function, with ``get_state/set_state``,
         ``state_dict/load_state_dict`` or ``getstate/setstate``.
 
     Raises:
-      InvalidType: if it has none of these.
-      UnencodableState: when a state is taken and a tensor has another dtype, is sparse or quantized,
-        has no data, is a parameter, or is part of a computation of gradients.
+      InvalidType: if ``stateful`` has none of these methods.
+      UnencodableState: when a state is taken and a tensor has another dtype, is sparse or
+        quantized, has no data, is a parameter, or is part of a computation of gradients.
     """
     if hasattr(stateful, "__next__"):
         return _Iterator(stateful)
@@ -57,7 +58,7 @@ def with_tensors(stateful: Any) -> Any:
 
 
 class WithTensors:
-    """An object with a state, in which arrays replace the tensors."""
+    """An object with a state; arrays replace the tensors."""
 
     def __init__(self, stateful: Any) -> None:
         protocol = protocol_of(stateful)
@@ -74,7 +75,7 @@ class WithTensors:
         return _replaced(self._protocol.read(self._stateful), _array_of)
 
     def set_state(self, state: Any) -> None:
-        """Move the object to a state that `get_state` returned."""
+        """Move the object to a state returned by `get_state`."""
         self._protocol.write(self._stateful, _replaced(state, _tensor_of))
 
     def __copy__(self) -> WithTensors:
@@ -100,11 +101,11 @@ class _Function(WithTensors):
 
 
 class _CalledIterable(_Iterable, _Function):
-    """What is a function too, such as a `torch.nn.Sequential`."""
+    """An iterable that is also a function, such as a `torch.nn.Sequential`."""
 
 
 def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """A copy of ``value`` in which the results of ``replace`` stand for the parts it replaces."""
+    """A copy of ``value`` with each part replaced by the result of ``replace``, unless None."""
     found = replace(value)
     if found is not None:
         return found
@@ -119,7 +120,7 @@ def _array_of(value: Any) -> dict[str, Any] | None:
     if type(value) in DICTS and DTYPE in value:
         raise rs.UnencodableState(f"a state with tensors must not have the key {DTYPE!r} itself")
     if type(value) is not torch.Tensor:
-        return None  # the core says that a subclass, such as a parameter, has no form
+        return None  # the core refuses a subclass, such as a parameter
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         raise rs.UnencodableState(f"a tensor in a state must be dense, got {shorten(value)}")
     if value.requires_grad:
@@ -151,7 +152,7 @@ def _tensor_of(value: Any) -> torch.Tensor | None:
 
 
 def _bits_of(dtype: torch.dtype) -> torch.dtype | None:
-    """The dtype of the array that holds a tensor of ``dtype``; None if there is none."""
+    """The dtype of the array for a tensor of ``dtype``; None if impossible."""
     if dtype in IN_NUMPY:
         return dtype
     return BITS.get(dtype.itemsize) if dtype.is_floating_point else None

@@ -1,14 +1,15 @@
-"""Which batches of an epoch torch has taken, asked when it raises instead of giving a batch."""
+"""The batches of an epoch taken by torch, checked when torch raises instead of giving a batch."""
 
-# If torch's iterator raises, there are two possible causes:
-# - A batch could not be made. Torch has taken it, and continues with the batch after it.
-# - A signal handler raised while torch waited. Torch has not taken the batch; it comes next.
-# The type of the exception does not tell them apart, since a handler may raise any type. The number of
-# batches that torch has taken does. With workers, torch counts them itself. Without workers, each draw
-# from the sampler makes one batch, so we count the draws.
+# If torch's iterator raises, the possible causes are:
+# - A batch could not be made. Torch has taken the batch, and continues with the next batch.
+# - A signal handler raised while torch waited. Torch has not taken the batch; the batch comes next.
+# The type of the exception does not distinguish the causes, since a handler may raise any type. The
+# number of batches taken by torch does. With workers, torch itself counts the batches. Without
+# workers, each draw from the sampler makes one batch, so we count the draws.
 #
-# A handler may also raise in the middle of torch's own bookkeeping, or inside the sampler. A sampler is
-# a generator, so it then ends. Torch might leave batches out after that, so the epoch must not continue.
+# A handler may also raise in the middle of torch's own bookkeeping, or inside the sampler. A
+# sampler is a generator, so the exception ends the sampler. Torch might leave batches out
+# afterwards, so the epoch must not continue.
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = ["CountingSampler", "TorchProgress"]
 
 
 class CountingSampler:
-    """A sampler whose iterators count what is drawn from them."""
+    """A sampler with iterators that count draws."""
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
@@ -32,12 +33,12 @@ class CountingSampler:
 
 
 class CountingDraws(Iterator[Any]):
-    """Counts what is drawn.
+    """Counts draws.
 
     Attributes:
       count: number of draws.
       ended: whether the sampler has ended.
-      interrupted: whether an exception, such as that of a signal handler, interrupted a draw.
+      interrupted: whether an exception, such as from a signal handler, interrupted a draw.
     """
 
     def __init__(self, indices: Iterator[Any]) -> None:
@@ -59,13 +60,13 @@ class CountingDraws(Iterator[Any]):
 
 
 class TorchProgress:
-    """How many batches of an epoch torch has taken, and whether it can continue.
+    """Number of batches of an epoch taken by torch, and whether torch can continue.
 
     Args:
-      batches: torch's iterator over a loader whose sampler is `CountingSampler`.
-      take: its ``__next__``, which may be timed.
-      skips_failed: whether batches come after one that could not be made, since each draw makes one batch, as with a
-        map-style data set.
+      batches: torch's iterator over a loader with a `CountingSampler`.
+      take: ``__next__`` of ``batches``, perhaps timed.
+      skips_failed: whether more batches come after a failed batch, since each draw makes one batch,
+        as with a map-style data set.
     """
 
     def __init__(self, batches: Any, take: Callable[[], Any], skips_failed: bool) -> None:
@@ -77,25 +78,25 @@ class TorchProgress:
         self._alive: list[bool] = []
 
     def note_before_next(self) -> None:
-        """Remember where torch is, before it is asked for a batch."""
+        """Remember the position of torch before calling for a batch."""
         self._before = self._count
         if self._workers:
             self._alive = list(self._batches._workers_status)
 
     @property
     def taken(self) -> int:
-        """Number of batches that torch has taken since `note_before_next`, delivered or not."""
+        """Number of batches taken by torch since `note_before_next`, delivered or not."""
         return self._count - self._before
 
     @property
     def leaves_none_out(self) -> bool:
-        """Whether torch leaves no batch out if it continues after those it has taken."""
+        """Whether torch, if continued, leaves out no batch after the batches taken."""
         torch, drawn = self._batches, self._batches._sampler_iter
         if drawn.interrupted:
             return False
         if not self._workers:
             return True
-        # Torch skips the batches of a dead worker, and any batch that is not in its list of tasks.
+        # Torch skips the batches of a dead worker, and any batch missing in its list of tasks.
         # Invariant of torch: it waits for as many batches as the list has entries without data.
         waiting = sum(len(info) == 1 for info in torch._task_info.values())
         return (
@@ -107,7 +108,7 @@ class TorchProgress:
 
     @property
     def _has_sent_every_draw(self) -> bool:
-        """Whether every draw was sent to a worker, and workers have all the batches they may have."""
+        """Whether every draw was sent to a worker, and workers have all the batches allowed."""
         torch, drawn = self._batches, self._batches._sampler_iter
         ahead = torch._prefetch_factor * torch._num_workers
         return bool(

@@ -1,9 +1,10 @@
-"""The order that a sampler of torch describes."""
+"""The order described by a sampler of torch."""
 
-# Torch's random samplers draw from a generator. Where only the seed is missing from the description, the order
-# here is that of `shuffle(seed)` over the same indices. Whatever else a sampler does is refused.
+# Torch's random samplers draw from a generator. If only the seed is missing from the description,
+# the order here is `shuffle(seed)` over the same indices. Any other behaviour of a sampler is
+# refused.
 #
-# Lightning, Fabric and ignite make a loader or a batch sampler again, with a sampler of their own.
+# Lightning, Fabric and ignite make a loader or a batch sampler again, with their own sampler.
 
 from __future__ import annotations
 
@@ -36,16 +37,16 @@ INSTEAD: Final[dict[type, str]] = {
 
 
 def is_torch_sampler(sampler: object) -> bool:
-    """Whether the class of ``sampler`` is torch's own, and none that inherits from it."""
+    """Whether the class of ``sampler`` is torch's own, not a subclass."""
     return type(sampler).__module__.startswith("torch.utils.data")
 
 
 def order_of_sampler(sampler: Sampler[Any]) -> tuple[rs.Pipeline[int], bool]:
-    """The indices of ``sampler`` before they are shuffled, and whether it shuffles them.
+    """The indices of ``sampler`` before any shuffle, and whether ``sampler`` shuffles.
 
     Raises:
-      InvalidArgument: if Lightning, Fabric or ignite passed it, or it has a generator.
-      InvalidType: if it is not one pass over indices, in order or shuffled.
+      InvalidArgument: if Lightning, Fabric or ignite passed ``sampler``, or it has a generator.
+      InvalidType: if ``sampler`` is not one pass over indices, in order or shuffled.
     """
     refuse_framework(sampler)
     kind = type(sampler)

@@ -1,10 +1,11 @@
-"""A data loader of torchtitan over a pipeline, which goes on with another data-parallel degree."""
+"""A data loader of torchtitan over a pipeline, resumable with another data-parallel degree."""
 
-# torchtitan's own loaders save a state for each data-parallel rank, and refuse to load those of another
-# number of ranks. Here the keys are those of a `PipelineIterator`: what all ranks have in common is saved once, and
-# each partition has a key. torchtitan's `CheckpointManager` hands them to `torch.distributed.checkpoint`.
+# torchtitan's own loaders save a state for each data-parallel rank, and refuse to load the states
+# of another number of ranks. Here the keys are the keys of a `PipelineIterator`: values shared by
+# all ranks are saved once, and each partition has a key. torchtitan's `CheckpointManager` passes
+# the keys to `torch.distributed.checkpoint`.
 #
-# torchtitan's training loop turns the end of the loader into a `DataloaderExhaustedError` by itself, and its
+# torchtitan's training loop turns the end of the loader into a `DataloaderExhaustedError`, and its
 # validator waits for the plain end. So the loader ends as any iterator does.
 
 from __future__ import annotations
@@ -33,28 +34,29 @@ __all__ = ["PipelineDataLoader"]
 class PipelineDataLoader(BaseDataLoader):
     """The batches of a pipeline, built in the way of torchtitan.
 
-    A subclass says in `build_pipeline` what the pipeline of a rank is, and has a ``Config`` of its own, with what
-    that needs. The trainer builds it by ``config.build(...)``, and its ``CheckpointManager`` saves it.
+    A subclass defines the pipeline of a rank in `build_pipeline`, and has a separate ``Config`` for
+    the arguments. The trainer builds the loader by ``config.build(...)``, and its
+    ``CheckpointManager`` saves the loader.
 
-    Each loop over it is an epoch. The trainer has one loop, so let the pipeline have as many epochs as are
-    wanted, by ``repeat``, and where ranks own partitions let it be endless, or some ranks end
-    before others.
+    Each loop over the loader is an epoch. The trainer has one loop, so let the pipeline have as
+    many epochs as needed, by ``repeat``. If ranks own partitions, let the pipeline be endless, or
+    some ranks end before others.
 
-    State: that of the pipeline after the batches that the loop has received, under the keys that
-    `resumable.PipelineIterator.state_dict` has. So the data-parallel degree may change on resume, unless a stage
-    holds something of its rank. The number of workers may change too.
+    State: as of the pipeline after the batches received by the loop, under the keys of
+    `resumable.PipelineIterator.state_dict`. So the data-parallel degree may change on resume,
+    unless a stage holds items of its rank. The number of workers may change too.
 
     Args:
       config: of the class.
       dp_world_size: the data-parallel degree.
-      dp_rank: this rank of it.
+      dp_rank: this rank, below ``dp_world_size``.
       tokenizer: torchtitan's, for `build_pipeline`.
       seq_len: number of tokens of a row, for `build_pipeline`.
       local_batch_size: number of rows of a batch of this rank, for `build_pipeline`.
       snapshot_every_n_steps: not needed, since the state is known at every step.
 
     Attributes:
-      loader: what makes the batches.
+      loader: makes the batches.
       dp_rank: the argument.
       dp_world_size: the argument.
       batch_size: ``local_batch_size``.
@@ -66,13 +68,14 @@ class PipelineDataLoader(BaseDataLoader):
 
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
-        """What `build_pipeline` and the workers need; torchtitan fills it in from the command line.
+        """Arguments of `build_pipeline` and the workers, from torchtitan's command line.
 
         Attributes:
-          infinite: whether the pipeline shall never end; `build_pipeline` heeds it. The validator sets it.
+          infinite: whether the pipeline shall never end, for `build_pipeline`. The validator sets
+            it.
           num_workers: number of worker processes.
-          persistent_workers: whether they outlive an epoch.
-          prefetch_factor: number of batches that each worker has ready, 2 by default.
+          persistent_workers: whether workers outlive an epoch.
+          prefetch_factor: number of batches ready in each worker, 2 by default.
           pin_memory: whether batches lie in pinned memory.
         """
 
@@ -129,12 +132,15 @@ class PipelineDataLoader(BaseDataLoader):
         seq_len: int,
         local_batch_size: int,
     ) -> rs.Pipeline[Any]:
-        """The pipeline of a rank: its items are pairs of a dict of arrays or tensors, with ``"input"``, and labels.
+        """The pipeline of a rank.
+
+        Items are pairs of a dict of arrays or tensors, with the key ``"input"``, and labels.
 
         Args:
-          config: that of the loader.
+          config: of the loader.
           dp_rank: this rank.
-          dp_world_size: the number of ranks; the pipeline is dealt to them by ``shard(dp_rank, dp_world_size)``.
+          dp_world_size: the number of ranks; ``shard(dp_rank, dp_world_size)`` deals the pipeline
+            to the ranks.
           tokenizer: torchtitan's.
           seq_len: number of tokens of a row.
           local_batch_size: number of rows of a batch.
@@ -150,14 +156,15 @@ class PipelineDataLoader(BaseDataLoader):
         return map(tuple, self.loader)
 
     def state_dict(self) -> dict[str, bytes]:
-        """The state after the batches that the loop has received, by the keys of a `PipelineIterator`."""
+        """The state after the batches received by the loop, by the keys of a `PipelineIterator`."""
         return named_by(self.loader._stage, rs.loads(self.loader.state_dict()[KEY]))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue at ``state_dict`` in the next loop, with whatever data-parallel degree it was saved.
+        """Continue at ``state_dict`` in the next loop, saved with any data-parallel degree.
 
         Raises:
-          StateMismatch: if it is empty, of another pipeline, or lacks what this rank needs.
+          StateMismatch: if ``state_dict`` is empty, of another pipeline, or lacks parts of this
+            rank.
         """
         state = state_for(self.loader._stage, state_dict)
         self.loader.load_state_dict({KEY: dumps_frozen(state)})

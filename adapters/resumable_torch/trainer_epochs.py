@@ -1,11 +1,11 @@
-"""Where the `Trainer` of transformers begins after a resume, as it computes it from its step."""
+"""The start of the `Trainer` of transformers after a resume, as computed from its step."""
 
-# The trainer counts optimizer steps. From the batches of an epoch it computes in which epoch it goes on, and
-# tells the loader so. With another number of ranks an epoch may have another number of batches. If the
-# loader has no length, each `train` begins with epoch 0. So the loader's own position is what holds, and the
-# trainer's is compared with it.
+# The trainer counts optimizer steps. From the number of batches in an epoch the trainer computes
+# the epoch of the resume, and passes the epoch to the loader. With another number of ranks an epoch
+# may have another number of batches. If the loader has no length, each `train` begins with epoch 0.
+# So the loader's own position decides, and the trainer's position is compared with the loader's.
 #
-# In the first epoch of a resume the trainer counts batches from 0, so that its `epoch` is too low.
+# In the first epoch of a resume the trainer counts batches from 0, so its `epoch` is too low.
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["TrainerStart", "same_on_all_ranks"]
 
 
 class TrainerStart(NamedTuple):
-    """Where the trainer goes on.
+    """The start of the trainer.
 
     Attributes:
-      epoch: the number with which it first calls `set_epoch`.
-      trained: how many batches of that epoch it has trained on, by its step.
-      length: batches of an epoch; None if that is not known, as of a stream.
+      epoch: the number in its first call of `set_epoch`.
+      trained: number of batches of the epoch already trained on, by its step.
+      length: batches of an epoch; None if unknown, as for a stream.
     """
 
     epoch: int
@@ -31,11 +31,11 @@ class TrainerStart(NamedTuple):
 
     @classmethod
     def at(cls, step: int, length: int | None, accumulation: int, max_steps: int) -> TrainerStart:
-        """Where it goes on after ``step`` optimizer steps of ``accumulation`` batches each.
+        """The start after ``step`` optimizer steps of ``accumulation`` batches each.
 
         Args:
           step: number of optimizer steps.
-          length: batches of an epoch, if that is known.
+          length: batches of an epoch, if known.
           accumulation: batches of an optimizer step.
           max_steps: of the whole training.
         """
@@ -46,12 +46,12 @@ class TrainerStart(NamedTuple):
 
     @property
     def left(self) -> int:
-        """How many batches of the epoch the trainer expects."""
+        """Number of batches of the epoch expected by the trainer."""
         return (self.length or 0) - self.trained
 
     @property
     def as_number(self) -> float:
-        """What the trainer then calls its epoch."""
+        """The trainer's `epoch` at the start."""
         return self.epoch + self.trained / (self.length or 1)
 
 
@@ -59,7 +59,7 @@ def same_on_all_ranks(lengths: list[int | None]) -> int | None:
     """The batches of an epoch of each rank, in the order of the ranks.
 
     Raises:
-      InvalidArgument: if ranks have different ones, since one would then wait for the others for ever.
+      InvalidArgument: if the numbers differ, since a rank would then wait for the others for ever.
     """
     if len(set(lengths)) > 1:
         raise rs.InvalidArgument(

@@ -26,36 +26,36 @@ __all__ = ["ResumeInput"]
 
 
 class ResumeInput(TrainerCallback):
-    """Saves the state of a loader together with the model, and resumes from it.
+    """Saves the state of a loader together with the model, and resumes from the state.
 
     The trainer must use this very loader, from its ``get_train_dataloader``, and have
-    ``ignore_data_skip=True``, or it would pass over the batches a second time. The state is a checkpoint
-    file in the folder of the trainer, ``checkpoint-STEP/input-*.ckpt``, and is removed with that folder.
-    It is that of all ranks, whose number may change.
+    ``ignore_data_skip=True``, or the trainer would pass over the batches a second time. The state
+    is a checkpoint file in the folder of the trainer, ``checkpoint-STEP/input-*.ckpt``, and is
+    removed with the folder. The state covers all ranks, and the number of ranks may change.
 
-    The trainer computes from its step in which epoch it is. If the loader has a length, an optimizer step
-    must so have as many items as in the run that saved: ranks, ``per_device_train_batch_size`` and
-    ``gradient_accumulation_steps`` may change together. If it has none, any of them may change.
+    The trainer computes its epoch from its step. If the loader has a length, an optimizer step must
+    therefore have as many items as in the saving run: ranks, ``per_device_train_batch_size`` and
+    ``gradient_accumulation_steps`` may change together. Without a length, each number may change.
 
-    If a training that has ended is resumed, it trains nothing and a warning says so. The trainer saves
-    random states of the model for each rank; if there is none for a rank, there is a warning too.
+    Resuming a finished training trains nothing and warns. The trainer saves random states of
+    the model for each rank; a missing random state gives a warning too.
 
     Args:
       loader: the loader of the training data.
 
     Raises:
-      InvalidArgument: if the trainer uses another loader, or ranks have different numbers of batches. On a
-        resume, if ``ignore_data_skip`` is off; if an epoch ends within the batches of an optimizer step,
-        since the trainer would not take that step; or if the trainer would go on at another batch than the
-        loader.
-      ExternalStateError: if ranks hold items of their own behind `shard`.
+      InvalidArgument: if the trainer uses another loader, or ranks have different numbers of
+        batches. On a resume, if ``ignore_data_skip`` is off; if an epoch ends within the batches of
+        an optimizer step, since the trainer would not take the step; or if the trainer would resume
+        at another batch than the loader.
+      ExternalStateError: if ranks hold separate items after `shard`.
       NoValidCheckpoint: on a resume, if the folder has no state of the loader.
     """
 
     def __init__(self, loader: ResumableDataLoader[Any]) -> None:
         self._loader = loader
         self._epochs_begun = 0
-        # What is missing in the trainer's `epoch`: in the epoch that was resumed, and afterwards.
+        # Missing part of the trainer's `epoch`: in the resumed epoch, and afterwards.
         self._missing = 0.0, 0.0
 
     def on_train_begin(
@@ -132,11 +132,11 @@ class ResumeInput(TrainerCallback):
             )
 
     def _check_start(self, start: TrainerStart, saved: float) -> None:
-        """Refuse a resume where the trainer would go on at another batch than the loader."""
+        """Refuse a resume if the trainer would start at another batch than the loader."""
         loader, length = self._loader, start.length
         assert length is not None
         left = start.left
-        # Over a stream it takes long to count what is left.
+        # Over a stream counting the remaining batches takes long.
         is_cheap = self._owns_partitions or loader.pipeline.random_access
         if is_cheap or not math.isclose(saved, start.as_number):
             left = loader.batches_left(length) or length
@@ -169,5 +169,5 @@ def _folder(args: TrainingArguments, state: TrainerState) -> Path:
 
 
 def _random_state(args: TrainingArguments) -> str:
-    """The name of the file in which the trainer keeps the random states of this rank."""
+    """The name of the trainer's file with the random states of this rank."""
     return "rng_state.pth" if args.world_size <= 1 else f"rng_state_{args.process_index}.pth"

@@ -1,8 +1,8 @@
-"""The shares of a pipeline that the workers of a loader own: each has some of its partitions."""
+"""The shares of a pipeline owned by the workers of a loader: each worker has some partitions."""
 
-# Workers that own partitions read nothing for each other. Their order is not known in advance,
-# since one may end before the others. So each batch names its worker. The state of the loop has the
-# state of each worker after those of its batches that the loop has received.
+# Workers with own partitions read nothing for each other. Their order is not known in advance,
+# since a worker may end before others. So each batch names its worker. The state of the loop
+# contains the state of each worker after its batches received by the loop.
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from resumable.state.value import State
 __all__ = ["WorkerShares", "check_workers", "worker_share"]
 
 MOST_HELD: Final = 1 << 16
-"""Number of the last batches of which it is known which worker made them."""
+"""Number of recent batches with a remembered worker."""
 
 
 def worker_share(
     pipeline: rs.Pipeline[Any], number: int, workers: int, start_state: State
 ) -> rs.Pipeline[Any] | None:
-    """What worker ``number`` of several owns; None if each must go through the whole pipeline.
+    """The share of worker ``number`` of several; None if each worker must read the whole pipeline.
 
-    Worker 0, which torch asks first, owns the partition whose turn it is at ``start_state``.
+    Worker 0, which torch reads first, owns the partition next in turn at ``start_state``.
 
     Raises:
-      InvalidArgument: if there are more workers than partitions.
+      InvalidArgument: if workers outnumber partitions.
     """
     partition = _owned(pipeline.stage, start_state["epoch"])
     if partition is None or workers < 2:
@@ -51,10 +51,10 @@ def worker_share(
 
 
 def check_workers(pipeline: rs.Pipeline[Any], workers: int) -> None:
-    """Refuse more workers than there are partitions for them.
+    """Refuse more workers than partitions of the rank.
 
     Raises:
-      InvalidArgument: if there are.
+      InvalidArgument: if workers outnumber partitions.
     """
     for (first, _), stage in of_each_epoch(pipeline.stage):
         partition = _owned(pipeline.stage, first)
@@ -67,17 +67,18 @@ def check_workers(pipeline: rs.Pipeline[Any], workers: int) -> None:
 
 
 def _owned(stage: Stage[Any], epoch: int) -> Partition[Any] | None:
-    """The partitions that workers can own in ``epoch``; None if there are none in some epoch."""
+    """The partitions that workers can own in ``epoch``; None if some epoch has none."""
     each = [_owned_in_one(one) for _, one in of_each_epoch(stage)]
     return None if None in each else _owned_in_one(in_epoch(stage, epoch))
 
 
 def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
-    """The partitions that workers can own of a pipeline that is the same in all epochs; None if there are none.
+    """The partitions that workers can own, of a pipeline equal in all epochs; None if impossible.
 
     Workers do not advance in step, so no stage after the partitions may have a state: the workers'
-    states may differ in their partitions only. There are also none if ranks end together, since
-    that counts steps of the rank. Those partitions have known lengths, so skipping costs nothing.
+    states may differ in their partitions only. Ownership is also impossible if ranks end together,
+    since the steps of the rank are counted. Partitions of ranks that end together have known
+    lengths, so skipping costs nothing.
     """
     while not isinstance(stage, Partition):
         has_places = isinstance(stage, RandomMap) and stage.over_partitions
@@ -90,7 +91,7 @@ def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
 
 
 def _first_in_turn(partition: Partition[Any], state: State) -> int:
-    """The place, among the partitions of the rank, of the one whose turn it is."""
+    """The index, among the partitions of the rank, of the partition next in turn."""
     while PARTITIONS not in state:
         state = state["upstream"]
     places = {number: place for place, number in enumerate(partition.numbers)}
@@ -105,12 +106,12 @@ def _first_in_turn(partition: Partition[Any], state: State) -> int:
 
 
 class WorkerShares:
-    """The state of an epoch whose workers own partitions.
+    """The state of an epoch with partitions owned by workers.
 
     Args:
-      pipelines: what each worker owns.
-      start_state: the state with which the epoch begins.
-      batch_items: number of items that one batch takes.
+      pipelines: the share of each worker.
+      start_state: the state at the beginning of the epoch.
+      batch_items: number of items in a batch.
     """
 
     def __init__(
@@ -127,23 +128,23 @@ class WorkerShares:
     def of(
         cls, pipeline: rs.Pipeline[Any], workers: int, start_state: State, batch_items: int
     ) -> WorkerShares | None:
-        """The shares of ``workers`` in an epoch from ``start_state``, if they own partitions."""
+        """The shares of ``workers`` in an epoch from ``start_state``, if workers own partitions."""
         shares = [worker_share(pipeline, number, workers, start_state) for number in range(workers)]
         found = [share for share in shares if share is not None]
         return cls(found, start_state, batch_items) if found else None
 
     def count_received(self, worker: int, state: bytes | None) -> None:
-        """Count a batch of ``worker``; ``state`` is its state after it, if it is known."""
+        """Count a batch of ``worker``; ``state`` is the worker's state afterwards, if known."""
         self._last.append(worker)
         self._received[worker] += 1
         if state is not None:
             self._states[worker].keep(self._step(self._received[worker]), state)
 
     def before(self, held: int) -> State:
-        """The state before the last ``held`` of the batches that were received.
+        """The state before the last ``held`` received batches.
 
         Raises:
-          InvalidArgument: if they are more than is remembered.
+          InvalidArgument: if ``held`` exceeds the remembered batches.
         """
         if held > MOST_HELD:
             raise rs.InvalidArgument(f"held must be at most {MOST_HELD} batches, got {held}")
@@ -159,5 +160,5 @@ class WorkerShares:
         return {**merge_owner_states(states), "step": step + done}
 
     def _step(self, batches: int) -> int:
-        """The step of a worker after so many of its batches."""
+        """The step of a worker after a number of its batches."""
         return int(self._start_state["step"]) + batches * self._batch_items

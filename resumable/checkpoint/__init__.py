@@ -1,9 +1,9 @@
-"""Checkpoints: when the loop saves, what a file holds, and where files are kept."""
+"""Checkpoints: when the loop saves, the content of a file, and where files are kept."""
 
-# A `Checkpointer` resumes a `loop`, which asks its trigger between two steps. The `saver` makes one save
-# after another, in a thread. A `store` keeps bytes by step (`directory`, `memory`, `remote`), and
-# `envelope` says what these bytes are. Several ranks save parts of one step, which fit together if they
-# belong to one run (`ranks`).
+# A `Checkpointer` resumes a `loop`, and the loop asks its trigger between two steps. The `saver`
+# makes one save after another, in a thread. A `store` keeps bytes by step (`directory`, `memory`,
+# `remote`), and `envelope` defines the bytes. Several ranks save parts of one step (`ranks`), and
+# parts fit together if all belong to one run.
 
 from .checkpointer import Checkpointer as Checkpointer
 from .directory import Directory as Directory

@@ -68,25 +68,24 @@ class Checkpointer:
     2
     4
 
-    A save at step k means that k items were handed out and that the loop came back for the next one. With
-    several ranks, the step counts the items of each rank. If another number of ranks goes on, it counts on
-    from there.
-    At a clean end there is a last save: when the pipeline is exhausted, or when the ``with`` block ends
-    without an exception, as after a ``break``. After an exception there is none. So leave the loop by
-    ``break`` only when the work on the item is done.
+    At a save at step k, k items were handed out and the loop came back for the next one. With
+    several ranks, the step counts the items of each rank. If another number of ranks resumes, the
+    count continues. A clean end makes a last save: when the pipeline is exhausted, or when the
+    ``with`` block ends without an exception, as after a ``break``. An exception makes no save. So
+    leave the loop by ``break`` only when the work on the item is done.
 
-    One loop at a time writes a name in a directory. It holds a lock from `resume` until `close`, until
-    the end of the ``with`` block or of the process, or until nothing refers to the loop any more.
-    `latest`, `load` and `steps` need no lock, change nothing, and work in any process.
+    One loop at a time writes a name in a directory. The loop holds a lock from `resume` until
+    `close`, the end of the ``with`` block or of the process, or until nothing refers to the loop
+    any more. `latest`, `load` and `steps` need no lock, change nothing, and work in any process.
 
-    With ``ranks`` each rank has a checkpointer of its own over the same store, and saves a part of each
-    step. A step counts as saved once the parts of all ranks are there, and a resume by any number of
-    ranks begins at the newest such step. The ranks need no other connection.
+    With ``ranks`` each rank has its own checkpointer over the same store, and saves a part of each
+    step. A step counts as saved once the parts of all ranks are stored. A resume by any number of
+    ranks begins at the newest saved step. The ranks need no other connection.
 
-    In a `Directory`, what a pipeline changes in a run (`resume`) is noted in a file of its own.
+    In a `Directory`, changes of the pipeline during a run (`resume`) are noted in a separate file.
 
-    A save costs the loop the taking of the state, which is O(number of stages), and the writing. With
-    ``asynchronous`` a thread does the writing.
+    A save costs the loop the taking of the state, which is O(number of stages), and the writing.
+    With ``asynchronous`` a thread does the writing.
 
     Args:
       store: the path of a directory, for a `Directory`; a URL such as ``"s3://bucket/run"``, for a
@@ -94,21 +93,22 @@ class Checkpointer:
       trigger: when to save.
       name: of the input, if several share a directory; see `task_name`.
       rank: which rank this is, from 0.
-      ranks: how many save to the store together, each at the same steps. So the trigger must not be
-        `EverySeconds`, and a signal saves only if all receive it in the same step.
+      ranks: number of ranks, all of them saving at the same steps. So the trigger must not be
+        `EverySeconds`, and a signal saves only if all ranks receive the signal in the same step.
       listeners: called at the saves, in this order.
       retention: which checkpoints to keep; all by default.
-      asynchronous: whether the loop goes on while a thread writes, at most one checkpoint at a time.
-        The state is still that of the step it is labelled with. A failure is raised once, by the loop
+      asynchronous: whether the loop continues while a thread writes, at most one checkpoint at a
+        time. The state still belongs to the labelled step. A failure is raised once, by the loop
         after the next step, or at its end. The end of the loop and `save` wait for the writing.
-      when_busy: what to do if a save is due while another is being written: ``"wait"``, or ``"skip"``
-        to save at the first step at which none is being written.
+      when_busy: action if a save is due while another is being written: ``"wait"``, or ``"skip"``
+        to save at the first step at which the writer is free.
       save_at_end: whether to save at a clean end.
-      stats: whether to time the loop for `ResumedLoop.stats`. The counters go on over a resume, since a
-        checkpoint keeps them next to the state; one without them counts from 0. In a `Directory`, each
-        save also appends a line to ``{name}-stats.jsonl``, or ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``: a
-        JSON object of ``step``, ``time`` (seconds since 1970), ``rank``, ``ranks``, ``host``, ``pid``, and the stats.
-        Nothing depends on that file. If it cannot be written, a warning says so once.
+      stats: whether to time the loop for `ResumedLoop.stats`. The counters continue after a resume,
+        since a checkpoint keeps counters next to the state; without counters in the checkpoint,
+        counting starts at 0. In a `Directory`, each save also appends a line to
+        ``{name}-stats.jsonl``, or ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``: a JSON object
+        of ``step``, ``time`` (seconds since 1970), ``rank``, ``ranks``, ``host``, ``pid``, and the
+        stats. Nothing depends on the file. If the file cannot be written, one warning says so.
       stop_on_signal: whether to end the loop cleanly once a signal of the trigger's `OnSignal` was
         received and the step is saved.
       clock: monotonic seconds; replaced in tests.
@@ -116,7 +116,7 @@ class Checkpointer:
 
     Raises:
       InvalidType: if an argument has the wrong type.
-      InvalidArgument: if two arguments exclude each other, or one has a value that is not allowed.
+      InvalidArgument: if two arguments exclude each other, or one has a forbidden value.
     """
 
     def __init__(
@@ -165,27 +165,28 @@ class Checkpointer:
     ) -> ResumedLoop[T]:
         """The items of ``pipeline`` from the latest valid checkpoint on, or from the start.
 
-        A checkpoint saved at the last item of an epoch of a `repeat` goes on with its next epoch. From one saved
-        at the end of the pipeline nothing is left, which a warning says. Damaged checkpoints are set aside, with a
-        warning each, and never deleted. `EverySeconds` goes on counting from the time of the checkpoint.
+        From a checkpoint at the last item of an epoch of a `repeat`, the next epoch follows. After
+        a checkpoint at the end of the pipeline no items are left, and a warning says so. Damaged
+        checkpoints are set aside, with a warning each, and never deleted. `EverySeconds` counts
+        from the time of the checkpoint.
 
         Args:
           pipeline: the same pipeline as when the checkpoint was saved.
           step: resume from this step instead of the latest, 0 for the start. Later checkpoints are
             renamed to ``*.superseded`` at once, and are no longer listed.
-          progress: whether to show a bar over the steps, with the time of the last save; needs tqdm.
+          progress: whether to show a bar over the steps, with the time of the last save; needs
+            tqdm.
 
         Raises:
           NameInUse: if another loop, here or elsewhere, writes to the store under the same name.
-          NoValidCheckpoint: if there are checkpoints and all are damaged, or there is none for ``step``.
+          NoValidCheckpoint: if checkpoints exist and all are damaged, or none exists for ``step``.
           NewerFormat: if a later version of the library wrote the latest checkpoint.
-          StateMismatch: if the checkpoint belongs to another pipeline, or if the ranks have saved parts
-            that can never make a whole, because their pipelines differ.
-          ExternalStateError: if the pipeline has a source that cannot be saved exactly.
-          InvalidArgument: if `resume` was called before, if ``step`` is below 0, if there are several
-            ranks and ``pipeline`` belongs to another one, or if the signals of the
-            trigger cannot be received: outside the main thread, or where a handler was not installed
-            by Python.
+          StateMismatch: if the checkpoint belongs to another pipeline, or if the parts of the ranks
+            can never make a whole, because the pipelines differ.
+          ExternalStateError: if a source of the pipeline cannot be saved exactly.
+          InvalidArgument: if `resume` was called before, if ``step`` is below 0, if ``ranks`` is
+            above 1 and ``pipeline`` belongs to another one, or if the signals of the trigger cannot
+            be received: outside the main thread, or where a handler was not installed by Python.
           InvalidType: if an argument has the wrong type.
           MissingDependency: if ``progress`` is True and tqdm is not installed.
           OSError: if the store cannot be read.
@@ -194,7 +195,7 @@ class Checkpointer:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         check_pipeline(pipeline)
         check_bool("progress", progress)
-        # From now on signals go to the loop. What follows is undone if any of it fails.
+        # From here on signals go to the loop. If a later step fails, everything is undone.
         with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
@@ -229,14 +230,14 @@ class Checkpointer:
         return loop
 
     def latest(self) -> Checkpoint | None:
-        """The newest valid checkpoint; None if there is none yet.
+        """The newest valid checkpoint; None if the store has no checkpoint.
 
-        It changes nothing, and works in any process. Damaged checkpoints are passed over, with a
-        warning each.
+        The call changes nothing, and works in any process. Damaged checkpoints are passed over,
+        with a warning each.
 
         Raises:
-          NoValidCheckpoint: if there are checkpoints and all are damaged.
-          NewerFormat: if a later version of the library wrote the newest one.
+          NoValidCheckpoint: if checkpoints exist and all are damaged.
+          NewerFormat: if a later version of the library wrote the newest checkpoint.
         """
         return newest_valid(self._steps)
 
@@ -245,38 +246,40 @@ class Checkpointer:
         return self._steps.steps()
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of ``step``; it changes nothing.
+        """The checkpoint of ``step``; the call changes nothing.
 
         Raises:
-          NoValidCheckpoint: if there is none, or it is damaged.
-          NewerFormat: if a later version of the library wrote it.
+          NoValidCheckpoint: if ``step`` has no checkpoint, or a damaged checkpoint.
+          NewerFormat: if a later version of the library wrote the checkpoint.
           InvalidArgument: if ``step`` is below 0.
-          InvalidType: if it is not an integer.
+          InvalidType: if ``step`` is not an integer.
         """
         return read_valid(self._steps, check_int("step", step, minimum=0))
 
     def origins(self, pipeline: Pipeline[Any], step: int, *, rank: int | None = None) -> ItemOrigin:
-        """Where the item came from that was handed out at ``step``.
+        """The origin of the item handed out at ``step``.
 
-        It changes nothing, and works in any process, also while the run goes on. With random access it costs
-        what the origins of one step cost. Without, the items since the checkpoint before it are made again.
+        The call changes nothing, and works in any process, also during the run. With random access
+        the cost is the origins of one step. Without, the items since the previous checkpoint are
+        computed again.
 
         Args:
-          pipeline: the same as when the step was made; that of any rank.
-          step: from 1, as `step` has it in the body of the loop.
-          rank: the rank that got it, of those of that time; by default that of this checkpointer. If
-            this has one rank only, that to which ``pipeline`` deals items.
+          pipeline: the same as when the step was made, of any rank.
+          step: from 1, as `step` in the body of the loop.
+          rank: the rank with the item, among the ranks of the run at ``step``; by default the rank
+            of this checkpointer. If this checkpointer has one rank only, the default is the rank to
+            which ``pipeline`` deals items.
 
         Raises:
-          InvalidArgument: if there is no such step or rank.
+          InvalidArgument: if the run has no such step or rank.
           InvalidType: if an argument has the wrong type.
-          StateMismatch: if the checkpoint before it belongs to another pipeline.
+          StateMismatch: if the previous checkpoint belongs to another pipeline.
           OSError: if the store cannot be read.
         """
         step = check_int("step", step, minimum=1)
         stage = check_pipeline(pipeline).stage
         if rank is None:
-            # One checkpointer may save for all ranks, without knowing which rank it is.
+            # One checkpointer may save for all ranks, without knowing its rank.
             rank = self.rank if self.ranks > 1 else deal_of(stage).rank
         found = traced_step(self.store, lambda _: stage, step, rank)
         if not found:
@@ -285,22 +288,23 @@ class Checkpointer:
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work.
+        """Number of items handed out, across resumes, including the step in work.
 
-        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        After a change of the number of ranks, the count continues from the step of the furthest
+        rank.
         """
         return 0 if self._loop is None else self._loop.step
 
     @property
     def signals(self) -> frozenset[int]:
-        """Numbers of the trigger's signals that were received since `resume`.
+        """Numbers of the trigger's signals received since `resume`.
 
-        A long step may check this, and `save` at once, or ``break`` when its work is done.
+        A long step may check the signals, and `save` at once, or ``break`` when its work is done.
         """
         return frozenset() if self._loop is None else self._loop.signals
 
     def save(self) -> str | None:
-        """Save now; returns where, once it is stored, or None if this step is saved already.
+        """Save now; returns the path of the checkpoint, or None if this step is saved already.
 
         In the body of the loop, the item in work counts as done.
 
@@ -314,12 +318,12 @@ class Checkpointer:
         return self._loop.save()
 
     def close(self) -> None:
-        """Wait for a save that is being written, end threads and handlers, and release the lock.
+        """Wait for an unfinished save, end threads and handlers, and release the lock.
 
-        It does not save again.
+        No new save is made.
 
         Raises:
-          SaveError: if the save that was being written failed.
+          SaveError: if the unfinished save failed.
         """
         try:
             if self._loop is not None:
@@ -344,7 +348,7 @@ class Checkpointer:
         try:
             self.close()
         except Exception as failure:
-            # The exception that ended the loop is raised, also where warnings are turned into errors.
+            # The exception of the loop is raised, also where warnings are turned into errors.
             with suppress(RuntimeWarning):
                 warnings.warn(f"after the loop had failed: {failure}", RuntimeWarning, stacklevel=2)
 
@@ -371,7 +375,7 @@ class Checkpointer:
         lock: StoreLock,
     ) -> ResumedLoop[T]:
         clock: Callable[[], float] = self._clock
-        if clock is not time.monotonic:  # which is never set back
+        if clock is not time.monotonic:  # the monotonic clock is never set back
             clock = SteadyClock(clock)
         log = None
         if self._stats:
@@ -395,5 +399,5 @@ class Checkpointer:
             clock,
             save_point_of(checkpoint, clock, self._wall_clock),
         )
-        lock.close_with(saver)  # which a thread may still run when the loop is dropped
+        lock.close_with(saver)  # a thread may still run the saver after the loop
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)

@@ -8,9 +8,9 @@ from typing import final
 
 @final
 class SteadyClock:
-    """Seconds of ``clock``, which go on from the same value when ``clock`` is set back.
+    """Seconds of ``clock``, which continue from the same value when ``clock`` is set back.
 
-    So a clock that is set back by a day does not stop the saves for a day.
+    So setting a clock back by a day does not stop the saves for a day.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -1,16 +1,17 @@
 """Checkpoints as files of one directory."""
 
-# The commit: write under a temporary name in the same directory, fsync the file, link it to its name
-# (the system refuses a name that a file has), unlink the temporary name, fsync the directory. Only
+# The commit: write under a temporary name in the same directory, fsync the file, link the file to
+# its name (the system refuses a taken name), unlink the temporary name, fsync the directory. Only
 # then is the save acknowledged. A crash at any moment leaves either no file of the new name or a
-# complete one; a temporary one may be left too, and the next resume removes it.
+# complete one. A temporary file may be left too, and the next resume removes the temporary file.
 #
-# No other call is made: each releases the interpreter's lock, and the writing thread then waits for
-# it while the loop computes. Anything else is looked up only after a call has failed.
+# No other call is made, since each call releases the interpreter's lock, and the writing thread
+# then waits for the lock while the loop computes. Anything else is looked up only after a call has
+# failed.
 #
-# If a call fails, what was done is rolled back. If the system refuses that too, or a second interrupt
-# comes, the outcome is open: a whole checkpoint may be there that nobody was told of. The next save
-# of the step takes it back or makes sure of it.
+# If a call fails, the commit is rolled back. If the system refuses the rollback too, or a second
+# interrupt comes, the outcome is open: an unacknowledged whole checkpoint may exist. The next save
+# of the step removes that checkpoint or makes sure of it.
 
 from __future__ import annotations
 
@@ -40,13 +41,13 @@ from .store import StoreLock
 
 @dataclass
 class _Unacknowledged:
-    """What a save may have left.
+    """Files left by a save without an acknowledgement.
 
     Attributes:
       path: of the checkpoint.
-      temporary: the path under which it was written.
-      named: whether it surely has its name.
-      written: the file's identity, once that had to be known.
+      temporary: the path of the temporary file.
+      named: whether the file surely has its name.
+      written: the file's identity, once the identity had to be known.
     """
 
     path: Path
@@ -57,21 +58,21 @@ class _Unacknowledged:
 
 @final
 class Directory(NamedFiles):
-    """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
+    """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if missing.
 
     The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
-    Several names share a folder without touching each other's files. Permissions follow the
-    umask. A file set aside gets the reason appended to its name.
+    Several names share a folder without touching each other's files. Permissions follow the umask.
+    A file set aside gets the reason appended to its name.
 
-    What was changed in the run is in ``{name}-history.jsonl``, and how it is doing in ``{name}-stats.jsonl``, or
-    ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``.
+    The changes of the run are in ``{name}-history.jsonl``, and its stats in ``{name}-stats.jsonl``,
+    or ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``.
 
-    The writer of a name locks the file ``.lock-{name}``, which the system unlocks when the process
-    ends. Where the file system has no locks, a RuntimeWarning says so, once for each folder, and a
-    temporary file of an interrupted save stays.
+    The writer of a name locks the file ``.lock-{name}``. The system unlocks the file when the
+    process ends. Where the file system has no locks, a RuntimeWarning says so, once for each
+    folder, and a temporary file of an interrupted save stays.
 
     Args:
-      folder: path of the directory; a relative one is resolved now, and not again later.
+      folder: path of the directory; a relative path is resolved once, now.
       name: letters, digits, ``_`` and ``.``, not starting with a dot.
 
     Raises:
@@ -95,7 +96,7 @@ class Directory(NamedFiles):
             raise InvalidType(f"folder must be a path, got {folder!r}")
         if not os.fspath(folder) or "://" in os.fspath(folder):
             raise InvalidArgument(f"folder must be a path, got {folder!r}")
-        # Absolute, so that it stays where it is when the process goes elsewhere.
+        # Absolute, so the folder stays the same when the process changes its working directory.
         self.folder = Path(folder).absolute()
         super().__init__(name)
         make_folders(self.folder)
@@ -107,7 +108,8 @@ class Directory(NamedFiles):
             self.folder / self._names.lock, what if part == WHOLE else f"{what}, as {part},"
         )
         try:
-            # After our own lock: of two writers that begin at once, at least one then finds the other's.
+            # After our own lock: of two writers beginning at once, at least one then finds the lock
+            # of the other.
             for file in filter(self._names.excludes, self._files()):
                 check_unlocked(self.folder / file, f"{what}, by another number of ranks,")
         except BaseException:
@@ -136,12 +138,12 @@ class Directory(NamedFiles):
         sync_folder(self.folder)
 
     def remove(self, step: int) -> None:
-        # Not synced: after a power cut there may be one checkpoint more, never one fewer.
+        # Not synced: a power cut may leave one checkpoint more, never one fewer.
         os.unlink(self._path(step))
 
     def set_aside(self, step: int, reason: str) -> str:
         path = self._path(step)
-        # One that was cut short may have linked it already.
+        # An interrupted earlier attempt may have linked the file already.
         free = None, file_identity(path)
 
         def is_taken(name: str) -> bool:
@@ -149,7 +151,7 @@ class Directory(NamedFiles):
 
         aside = self.folder / self._names.free_aside(step, reason, is_taken)
         give_new_name(path, aside)
-        with suppress(FileNotFoundError):  # it may have been renamed
+        with suppress(FileNotFoundError):  # the file may have been renamed
             os.unlink(path)
         sync_folder(self.folder)
         return str(aside)
@@ -169,7 +171,7 @@ class Directory(NamedFiles):
     def remove_unfinished(self) -> None:
         for file in self._files():
             if self._names.is_temporary(file):
-                with suppress(OSError):  # what is left is in nobody's way
+                with suppress(OSError):  # a remaining file does no harm
                     os.unlink(self.folder / file)
 
     def __repr__(self) -> str:
@@ -185,7 +187,7 @@ class Directory(NamedFiles):
             write_new_file(left.temporary, data)
             give_new_name(left.temporary, path)
             left.named = True
-            with suppress(OSError):  # what is left is in nobody's way
+            with suppress(OSError):  # a remaining file does no harm
                 os.unlink(left.temporary)
             sync_folder(self.folder)
         except BaseException:
@@ -195,7 +197,7 @@ class Directory(NamedFiles):
         self._in_doubt = None
 
     def _roll_back(self) -> None:
-        """Remove what the save in doubt has left."""
+        """Remove the files of the save in doubt."""
         left = self._in_doubt
         assert left is not None
         if left.written is None:
@@ -204,7 +206,7 @@ class Directory(NamedFiles):
             left.written = file_identity(left.path)
         if left.written is not None and file_identity(left.path) == left.written:
             os.unlink(left.path)
-        # Last, so that until then no other file can be mistaken for the one that was written.
+        # Last, so until then no other file can be mistaken for the written file.
         with suppress(FileNotFoundError):
             os.unlink(left.temporary)
         self._in_doubt = None

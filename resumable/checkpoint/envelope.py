@@ -1,9 +1,9 @@
-"""One checkpoint as bytes, in which damage is detected."""
+"""One checkpoint as bytes, with detection of damage."""
 
-# Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian), the body
-# (a serialised dict of step, time and state; a part also has rank, ranks and run; where the run is counted,
-# its counters), and BLAKE2b-256 of
-# everything before it. The state holds the fingerprint of its pipeline.
+# Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian), the
+# body, and BLAKE2b-256 of everything before. The body is a serialised dict of step, time and state;
+# a part also has rank, ranks and run; a counted run also has counters. The state holds the
+# fingerprint of its pipeline.
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ WRONG_DIGEST: Final = "its digest does not match its content"
 @final
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state as it is stored, with its step and time.
+    """A stored state, with its step and time.
 
     Attributes:
       step: number of steps finished when the state was taken.
-      time: when it was taken, in seconds since 1 January 1970 by the system's clock.
-      state: what `PipelineIterator.get_state` returned.
-      part: which part of the step it is, if several ranks save; else the whole.
-      counters: what the run has counted by then, if it is counted; see ``stats`` of `Checkpointer`.
+      time: when the state was taken, in seconds since 1 January 1970 by the system's clock.
+      state: returned by `PipelineIterator.get_state`.
+      part: the part of the step, if several ranks save; else the whole.
+      counters: the counters of the run at ``step``, with ``stats`` of `Checkpointer`; else None.
 
     >>> with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
     ...     items = list(checkpointer.resume(rs.range(5)))
@@ -62,7 +62,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """``checkpoint`` as bytes, for `decode`.
 
     Raises:
-      UnencodableState: if its state has no exact serialised form, or is larger than 4 GiB.
+      UnencodableState: if the state has no exact serialised form, or the bytes exceed 4 GiB.
     """
     part = checkpoint.part
     if problem := _problem(checkpoint.step, checkpoint.time, checkpoint.state, part):
@@ -82,17 +82,17 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def check_unread(size: int, read: Callable[[int], bytes]) -> bool:
-    """Refuse what is not a checkpoint while its bytes are still unread, so that memory need not hold them.
+    """Refuse bytes other than a checkpoint before all are read, so memory need not hold them.
 
     Args:
       size: number of bytes.
-      read: returns the next ``count`` bytes, or fewer. It is called only for more than 1 MiB.
+      read: returns the next ``count`` bytes, or fewer; called only if ``size`` is more than 1 MiB.
 
     Returns:
-      whether anything was read.
+      whether ``read`` was called.
 
     Raises:
-      CorruptCheckpoint: with a message that says what is wrong.
+      CorruptCheckpoint: with the damage in the message.
     """
     if size > LARGEST:
         raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
@@ -125,17 +125,17 @@ def _check_frame(head: bytes, size: int) -> None:
 
 
 def decode(data: bytes) -> Checkpoint:
-    """The checkpoint that ``data`` holds.
+    """The checkpoint in the bytes ``data``.
 
     Raises:
-      CorruptCheckpoint: if a single bit is wrong; the message says what.
+      CorruptCheckpoint: if a single bit is wrong; the message names the damage.
       NewerFormat: if ``data`` is whole and of a later format.
     """
     _check_frame(data, len(data))
     sealed, digest = memoryview(data)[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
         raise CorruptCheckpoint(WRONG_DIGEST)
-    # Every format keeps this frame, so that a damaged file is never taken for one of a later format.
+    # Every format keeps this frame, so a damaged file is never taken for a file of a later format.
     version = data[7]
     if version != MAGIC[7]:
         raise NewerFormat(f"its format version is {version}, this library reads {MAGIC[7]}")
@@ -149,7 +149,7 @@ def decode(data: bytes) -> Checkpoint:
     assert part is not None
     counters = RunCounters.from_value(body.get("counters"))
     if counters is None and "counters" in body:
-        with suppress(RuntimeWarning):  # a run need not end because of them
+        with suppress(RuntimeWarning):  # bad counters need not end a run
             message = (
                 "the counters of a checkpoint are none that a run can have, so stats count from 0"
             )

@@ -1,8 +1,9 @@
-"""Where a run whose pipeline leaves no records out could do so."""
+"""Where `exclude` may be added to the pipeline of a run."""
 
-# The last stage behind which `exclude` may stand is chosen: its items are those that come into what groups or drops
-# items. It stands before the deals to ranks and partitions, since behind them each would count for itself. Where a
-# later stage depends on the number of its items, so that it may not change there, it stands in the partitions.
+# `exclude` is placed as late as possible: its items are then the inputs of the stages that group or
+# drop items. `exclude` comes before the deals to ranks and partitions, since after a deal each rank
+# or partition would count for itself. If a later stage depends on the number of its items, so a
+# change before the deals is refused, `exclude` is placed in the partitions.
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ class ExclusionPlace(NamedTuple):
     """Where records may be left out of a run from now on.
 
     Attributes:
-      behind: the name of the stage behind which `exclude` may stand.
-      path: of that.
-      value: what is left out by now, which is nothing, and from where on that may change.
+      behind: the name of the stage directly before `exclude`.
+      path: of the stage ``behind``.
+      value: the records left out by now, which are none, and from where on a change is possible.
     """
 
     behind: str
@@ -38,9 +39,9 @@ class ExclusionPlace(NamedTuple):
 
 
 def exclusion_place(store: Store, stage: Stage[Any]) -> ExclusionPlace | None:
-    """Where records may be left out of the run in ``store``, which ``stage`` is to go on with.
+    """Where records may be left out of the run in ``store``, which ``stage`` will resume.
 
-    None if ``stage`` leaves out some already, or nothing in it can.
+    None if ``stage`` already has an `exclude`, or has no possible place.
     """
     found = list(walk(stage))
     if any(isinstance(one, Exclude) for one, _ in found):
@@ -56,7 +57,7 @@ def exclusion_place(store: Store, stage: Stage[Any]) -> ExclusionPlace | None:
 
 
 def paths_in_partitions(stage: Stage[Any]) -> set[str]:
-    """The paths of the stages in the functions of partitions, whose positions count the items of each."""
+    """The paths of stages in the functions of partitions; positions count the items of each."""
     return {
         path
         for found, path in walk(stage)
@@ -67,7 +68,7 @@ def paths_in_partitions(stage: Stage[Any]) -> set[str]:
 def _behind_which_it_may_stand(
     stage: Stage[Any], not_behind: tuple[type[Stage[Any]], ...]
 ) -> Iterator[int]:
-    """The stages, by their numbers in the order of `walk`, that have none of some kinds before them."""
+    """The numbers, in the order of `walk`, of stages with no stage of ``not_behind`` before."""
     for number, (one, _) in enumerate(walk(stage)):
         if not any(isinstance(before, not_behind) for before, _ in walk(one)):
             with suppress(ResumableError):

@@ -1,4 +1,4 @@
-"""Files that survive a power cut, and reading ones that anybody may have put there."""
+"""Files that survive a power cut, and safe reading of files that anybody may have written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..core.regular_files import NO_FOLLOW, READ, STRICT, open_regular
 from ..errors import CorruptCheckpoint
 from .envelope import check_unread
 
-# Some file systems have no links, and each says so in its own way.
+# File systems without links report the lack by different errors.
 NO_LINKS: Final = (
     *(errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
     *(errno.EMLINK, errno.EXDEV, errno.EINVAL),
 )
-# Some file systems cannot sync a folder; there is then nothing more to be done.
+# Some file systems cannot sync a folder; nothing more can be done then.
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
-# Windows syncs only what may be written.
+# Windows syncs only files opened for writing.
 SYNC: Final = READ | NO_FOLLOW | (os.O_RDWR if os.name == "nt" else 0)
 # O_NONBLOCK: opening a FIFO must not wait for a reader.
 APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_FOLLOW | READ
@@ -30,7 +30,7 @@ CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | STRICT
 
 
 def write_new_file(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path``, which must not exist, and to the disk."""
+    """Write ``data`` to the new file ``path``, which must not exist, and to the disk."""
     descriptor = os.open(path, CREATE, 0o666)
     try:
         rest = memoryview(data)
@@ -45,7 +45,7 @@ def write_new_file(path: Path, data: bytes) -> None:
 
 
 def write_if_new(path: Path, data: bytes) -> bool:
-    """Write ``data`` to ``path`` and to the disk, unless a file is there, which stays; returns whether it did.
+    """Write ``data`` to ``path`` and the disk, unless ``path`` exists; returns whether it wrote.
 
     The file appears whole. Several processes may call this at once: one of them writes.
 
@@ -66,14 +66,14 @@ def write_if_new(path: Path, data: bytes) -> bool:
 
 
 def append_lines(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Append ``data``, whole lines, to the lines at ``path``; with ``sync``, write them to the disk.
+    """Append whole lines ``data`` to the file ``path``; with ``sync``, write them to the disk.
 
-    The file is made if it is not there. A last line that was cut short is ended first, so that it stays the
-    only one that cannot be read.
+    A missing file is made. A last line without an end is ended first, so only this line stays
+    unreadable.
 
     Raises:
-      FileExistsError: if what is there is no regular file of JSON objects, a line each.
-      OSError: if the system refuses; a part of ``data`` may be there then.
+      FileExistsError: if ``path`` is not a regular file of JSON objects, one a line.
+      OSError: if the system refuses; a part of ``data`` may be written.
     """
     descriptor = os.open(path, APPEND, 0o666)
     with open(descriptor, "rb", buffering=0) as file:
@@ -94,20 +94,20 @@ def append_lines(path: Path, data: bytes, *, sync: bool = True) -> None:
 
 
 def read_regular_file(path: Path) -> bytes:
-    """What the file at ``path`` holds.
+    """The content of the file at ``path``.
 
     Raises:
-      OSError: if it cannot be read, or is no regular file.
+      OSError: if the file cannot be read, or is no regular file.
     """
     with open_regular_file(path) as file:
         return file.read()
 
 
 def open_regular_file(path: Path) -> BinaryIO:
-    """The file at ``path``, to be read.
+    """The file at ``path``, opened for reading.
 
     Raises:
-      OSError: if it cannot be read, or is no regular file.
+      OSError: if the file cannot be read, or is no regular file.
     """
     opened = open_regular(path, READ | NO_FOLLOW)
     if opened is None:
@@ -116,24 +116,24 @@ def open_regular_file(path: Path) -> BinaryIO:
 
 
 def give_new_name(old: Path, new: Path) -> None:
-    """Give the file ``old`` the name ``new``, which no file may have; it may keep the name ``old`` too.
+    """Give the file ``old`` the name ``new``, which must be free; the name ``old`` may remain too.
 
     Raises:
-      FileExistsError: if there is a file ``new``, which stays as it is.
+      FileExistsError: if a file ``new`` exists; the file is left unchanged.
       OSError: if the system refuses the name.
     """
     if os.name == "nt":
-        _rename(old, new)  # which replaces nothing there
+        _rename(old, new)  # replaces no file on Windows
         return
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError as error:
         named = file_identity(old)
         if named is not None and file_identity(new) == named:
-            return  # over a network a call may be done although it reports that it failed
+            return  # over a network a reported failure may be a success
         if error.errno not in NO_LINKS:
             raise
-        # Where nobody holds a lock, another file may come between these two calls.
+        # Without a lock, another file may appear between these two calls.
         if file_identity(new) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from None
         _rename(old, new)
@@ -149,10 +149,10 @@ def _rename(old: Path, new: Path) -> None:
 
 
 def sync_if_equal(path: Path, data: bytes) -> bool:
-    """Write ``path`` to the disk if it is a regular file that holds ``data``; returns whether it is.
+    """Write ``path`` to the disk if it is a regular file with content ``data``; returns whether so.
 
     Raises:
-      OSError: if the system cannot tell, or cannot write it.
+      OSError: if the system cannot read the file, or cannot write to the disk.
     """
     opened = open_regular(path, SYNC)
     if opened is None:
@@ -165,10 +165,12 @@ def sync_if_equal(path: Path, data: bytes) -> bool:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """What distinguishes the file at ``path`` from any other that exists; None if there is none.
+    """Device and inode number of the file at ``path``, unique among existing files.
+
+    None without a file.
 
     Raises:
-      OSError: if the system cannot tell.
+      OSError: if the system does not report the numbers.
     """
     with suppress(FileNotFoundError):
         status = os.lstat(path)
@@ -178,7 +180,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names of the files in ``folder`` to the disk."""
-    if os.name == "nt":  # folders cannot be opened there
+    if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
@@ -191,23 +193,23 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make ``folder`` and its parents so that they survive a power cut.
+    """Make ``folder`` and its parents so they survive a power cut.
 
     Raises:
-      OSError: if it cannot be made; FileExistsError if its name is taken.
+      OSError: if a folder cannot be made; FileExistsError if its name is taken.
     """
     if os.path.isdir(folder):
-        # The process that made it may have been killed before it synced the parent.
+        # An earlier process may have been killed between making the folder and syncing the parent.
         with suppress(OSError):
             sync_folder(folder.parent)
         return
-    if folder.parent != folder:  # equal for the root of a disk that is gone
+    if folder.parent != folder:  # equal for the root of a missing disk
         make_folders(folder.parent)
     made = _make_folder(folder)
     try:
         sync_folder(folder.parent)
     except BaseException:
-        # So that the next attempt makes and syncs it again.
+        # So the next attempt makes and syncs the folder again.
         if made:
             with suppress(OSError):
                 os.rmdir(folder)
@@ -215,7 +217,7 @@ def make_folders(folder: Path) -> None:
 
 
 def _make_folder(folder: Path) -> bool:
-    """Whether it was made here, and not by another process meanwhile."""
+    """Whether this process made the folder, not another process meanwhile."""
     try:
         os.mkdir(folder)
     except FileExistsError:
@@ -229,9 +231,9 @@ def read_checkpoint_file(path: Path) -> bytes:
     """The content of the regular file ``path``.
 
     Raises:
-      FileNotFoundError: if there is none.
-      CorruptCheckpoint: if what is there cannot be a checkpoint, or cannot be read.
-      OSError: if the system refuses for a reason that says nothing about the file.
+      FileNotFoundError: if the file does not exist.
+      CorruptCheckpoint: if the file cannot be a checkpoint, or cannot be read.
+      OSError: if the system refuses for a reason unrelated to the file.
     """
     opened = open_regular(path, READ | NO_FOLLOW)
     if opened is None:

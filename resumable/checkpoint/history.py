@@ -1,14 +1,15 @@
-"""What was changed in a run, noted next to its checkpoints: for people; where a run goes on never depends on it."""
+"""Note the changes of a run next to its checkpoints, for people; no resume depends on the notes."""
 
-# A line is written once the first checkpoint after a resume is stored, so that it says what a checkpoint has.
-# A start that ends before that changes nothing of the run, and notes nothing. If the process is killed between
-# the two, the next resume compares the newest checkpoint with the one before it, and writes the line. So does a resume
-# after the file was deleted. If the first part of a rank is stored and its step never becomes whole, the
-# next start notes the same again.
+# A line is written once the first checkpoint after a resume is stored, so a line describes a
+# checkpoint. A start without a checkpoint changes nothing of the run, and notes nothing. If the
+# process is killed between the checkpoint and the line, the next resume compares the newest
+# checkpoint with the previous one, and writes the line. The next resume does the same after the
+# file was deleted. If the first part of a rank is stored and its step never becomes whole, the next
+# start notes the same again.
 #
-# With several ranks, rank 0 writes. What may differ is the same on all of them, and its lock keeps other
-# writers out. Files of all ranks would say the same many times, and no file system appends the lines of
-# several hosts to one file safely.
+# With several ranks, rank 0 writes. Arguments that may change are the same on all ranks, and the
+# lock of rank 0 keeps other writers out. Files of all ranks would repeat each change, and no file
+# system appends the lines of several hosts to one file safely.
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ from .ranks.parts import WholeSteps
 from .store import Store
 
 AfterSave: TypeAlias = "Callable[[int, float], str | None]"
-"""Is called with step and time once a checkpoint is stored; returns what failed."""
+"""Called with step and time once a checkpoint is stored; returns an error message, or None."""
 
 TEXTS: Final = ("stage", "path", "argument")
 
 
 @final
 class ChangeNote:
-    """Notes, after the first save, how a pipeline differs from the one of the checkpoint it went on from."""
+    """Notes, after the first save, how a pipeline differs from that of the resumed checkpoint."""
 
     def __init__(
         self, store: Store, checkpoint: Checkpoint, stage: Stage[Any], complaint: str | None
@@ -50,7 +51,7 @@ class ChangeNote:
         self._noted = False
 
     def write(self, step: int, time: float) -> str | None:
-        """Write it, once; returns what failed by then, which is not tried again."""
+        """Write the note, once; returns the message of a failure, which is not retried."""
         if self._noted:
             return None
         self._noted = True
@@ -67,9 +68,11 @@ class ChangeNote:
 def note_of_changes(
     store: WholeSteps, checkpoint: Checkpoint | None, stage: Stage[Any], part: RankPart
 ) -> AfterSave | None:
-    """What notes the changes since ``checkpoint`` after the first save of ``part``; None if there are none.
+    """A callback to note the changes since ``checkpoint`` after the first save of ``part``.
 
-    It writes at once what is not noted of the changes that led to ``checkpoint``.
+    None without changes.
+
+    Missing notes on the changes before ``checkpoint`` are written at once.
     """
     if checkpoint is None or part.rank:
         return None
@@ -81,7 +84,7 @@ def note_of_changes(
 
 
 def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) -> bytes:
-    """The lines that the save of ``checkpoint`` would have written, as far as they are not there."""
+    """The lines for the save of ``checkpoint`` that are missing in the history."""
     try:
         content = store.history()
         failure = None
@@ -91,7 +94,7 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
     if before is None:
         return b""
     (saved, relied_on), (present, relies_on) = _saved(before), _saved(checkpoint)
-    if (relied_on ^ relies_on) - LATER_EPOCHS:  # these have other fields that may change
+    if (relied_on ^ relies_on) - LATER_EPOCHS:  # their changeable fields differ
         return b""
     found = changes_between(saved, present, stage)
     if found and failure is not None:
@@ -108,21 +111,24 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
 
 
 def _checkpoint_before(store: WholeSteps, step: int) -> Checkpoint | None:
-    """The newest checkpoint before ``step`` that can be read, or a part of it; None if there is none."""
+    """The newest readable checkpoint before ``step``, or a part of the checkpoint.
+
+    None without any.
+    """
     for earlier in reversed(store.steps()):
         if earlier < step:
-            # It may be damaged, or removed meanwhile.
+            # The checkpoint may be damaged, or removed meanwhile.
             with suppress(ResumableError, FileNotFoundError):
                 return store.part_of_one_rank(earlier)
     return None
 
 
 def _append(store: Store, lines: Callable[[], bytes]) -> str | None:
-    """Keep ``lines()`` in ``store``, if there are any; returns what failed."""
+    """Keep ``lines()`` in ``store``, if any; returns the message of a failure."""
     try:
         if data := lines():
             store.append_history(data)
-    except Exception as error:  # a run need not end because of its history
+    except Exception as error:  # a bad history need not end a run
         return f"in {store!r}, what was changed in the run could not be noted: {error}"
     return None
 
@@ -133,7 +139,7 @@ def _lines(step: int, time: float, found: list[ChangedArgument]) -> bytes:
 
 
 def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
-    """What calls ``one`` and then ``other``, each if there is one."""
+    """A function that calls both arguments in turn, without None; None if both are None."""
     if one is None or other is None:
         return one or other
 
@@ -144,17 +150,17 @@ def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
 
 
 def _saved(checkpoint: Checkpoint) -> tuple[Any, Reliance]:
-    """The fingerprint in ``checkpoint``, and what its state relies on."""
+    """The fingerprint in ``checkpoint``, and the properties that its state relies on."""
     state = checkpoint.state
     return state["fingerprint"], relied_on_by(state["ahead"], state["epoch"])
 
 
 class HistoryLines(NamedTuple):
-    """What a history holds.
+    """The content of a history.
 
     Attributes:
-      entries: what each line says, in order.
-      unreadable: the numbers of the lines that say nothing, from 1.
+      entries: the JSON object of each readable line, in order.
+      unreadable: the numbers of the unreadable lines, from 1.
     """
 
     entries: list[dict[str, Any]]
@@ -162,10 +168,10 @@ class HistoryLines(NamedTuple):
 
 
 def read_history(path: Path) -> HistoryLines:
-    """The history in the file ``path``. A line that was cut short or damaged does not hide the others.
+    """The history in the file ``path``. A line cut short or damaged does not hide the other lines.
 
     Raises:
-      OSError: if it cannot be read, or is no regular file.
+      OSError: if the file cannot be read, or is no regular file.
     """
     return history_lines(read_regular_file(path))
 

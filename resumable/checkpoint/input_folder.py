@@ -1,21 +1,25 @@
-"""The state of an input as files in a folder that somebody else commits, such as Orbax.
+"""The state of an input as files in a folder committed by another library, such as Orbax.
 
-Whoever commits the folder sees to it that the files of all processes are there, or none. So nothing is locked
-or set aside here, and no earlier checkpoint matters. The files have the names and the form of a `Directory`.
+The committer ensures that the files of all processes are there, or none. So nothing is locked or
+set aside here, and no earlier checkpoint matters. The files have the names and the form of a
+`Directory`.
 """
 
-# A file is a checkpoint, or the part of a rank. Whether one file is enough follows from the pipeline:
+# A file is a checkpoint, or the part of a rank. Whether one file is enough follows from the
+# pipeline:
 #
-# - Behind `shard` the state is a place in the order of all ranks, equal on every rank. One file is enough.
-# - Ranks that own partitions have different states, and so have ranks with a stage that holds items of
-#   their own. Each writes a part. It says which rank of how many it is of, so any number of processes
-#   can read all the parts and join them.
-# - If nothing is dealt out, processes may read the same items or each other ones. That cannot be told, so each
-#   writes a part, under its number among the processes. Its name does not tell the pipeline, which may
-#   differ from process to process.
+# - After `shard` the state is a place in the order of all ranks, equal on every rank. One file is
+#   enough.
+# - Ranks with own partitions have different states, and so have ranks with a stage that holds items
+#   of the rank. Each rank writes a part, with its rank and the number of ranks, so any number of
+#   processes can read all the parts and join them.
+# - If nothing is dealt out, processes may read the same items or different items. The pipeline does
+#   not say which, so each process writes a part, under its number among the processes. Its name
+#   does not identify the pipeline, which may differ from process to process.
 #
-# If a pipeline is dealt out to more ranks than there are processes, a process has several inputs, each with a
-# folder of its own. Such a folder has the parts of some ranks only, and each rank goes on from its own.
+# If a pipeline is dealt out to more ranks than processes, a process has several inputs, each with a
+# separate folder. Each folder has the parts of some ranks only, and each rank resumes from its own
+# part.
 
 from __future__ import annotations
 
@@ -39,20 +43,21 @@ from .ranks.parts import state_of_rank
 from .ranks.run import part_of
 
 NAME: Final = "input"
-"""Of the input, in the names of its files."""
+"""The name of the input, in the names of its files."""
 
 NOT_DEALT: Final = "0" * 12
-"""The run of parts of which each was saved of the items of its process."""
+"""The run of parts saved by processes that the pipeline deals nothing to."""
 
 
 class InputFile(NamedTuple):
-    """What one process saves.
+    """The file saved by one process.
 
     Attributes:
       name: of the file.
-      data: its bytes.
-      is_shared: whether every process has this state, so that one of them may write it for all.
-      stage: the last one of the pipeline that has the state.
+      data: the bytes of the file.
+      is_shared: whether every process has this state, so any one process may write the file for
+        all.
+      stage: the last stage of the pipeline with the state.
     """
 
     name: str
@@ -62,10 +67,10 @@ class InputFile(NamedTuple):
 
 
 class SavedInput(NamedTuple):
-    """What lies in a folder.
+    """The checkpoints in a folder.
 
     Attributes:
-      checkpoints: a whole checkpoint, or the parts that are there, by rank.
+      checkpoints: a whole checkpoint, or the existing parts, by rank.
       size: bytes of all files.
     """
 
@@ -74,12 +79,12 @@ class SavedInput(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """How many parts the checkpoint has; 1 if it is whole."""
+        """Number of parts of the checkpoint; 1 if the checkpoint is whole."""
         return self.checkpoints[0].part.ranks
 
 
 def part_for(stage: Stage[Any], process: int, processes: int) -> RankPart:
-    """What ``process`` of ``processes`` saves of the pipeline that ends in ``stage``."""
+    """The part saved by ``process`` of ``processes``, for the pipeline ending in ``stage``."""
     deal = deal_of(stage)
     if deal.ranks == 1:
         return WHOLE if processes == 1 else RankPart(process, processes, NOT_DEALT)
@@ -95,18 +100,18 @@ def input_file(
     process: int,
     processes: int,
 ) -> InputFile:
-    """The file that one of several processes writes for the input at ``step``.
+    """The file written by one of several processes for the input at ``step``.
 
     Args:
       iterator: of the pipeline.
       get_state: returns the state to be saved.
-      step: of that state.
+      step: of the state.
       process: number of this process, from 0.
-      processes: how many there are.
+      processes: number of processes.
 
     Raises:
       UnencodableState: if the state has no exact serialised form, or was taken right after an error
-        and is for other processes too.
+        and is also for other processes.
       ExternalStateError: if the position of a source cannot be restored.
     """
     part = part_for(iterator._stage, process, processes)
@@ -119,13 +124,13 @@ def input_file(
 
 
 def check_same(file: InputFile, there: bytes, where: str) -> None:
-    """See that ``there``, which another process has saved under the name of ``file``, is the same state.
+    """Check that ``there``, saved by another process under the name of ``file``, is the same state.
 
-    Processes that share a rank save the same part. The times of their saves may differ, and what is known
-    of their copies of the data.
+    Processes that share a rank save the same part. Only the times of the saves may differ, and
+    facts known about copies of the data.
 
     Raises:
-      StateMismatch: if it is another state, so that one of them would be lost.
+      StateMismatch: if the states differ, since one of the two would be lost.
     """
     mine, theirs = decode(file.data), _decoded(file.name, there, where).state
     reason = next(map(str, compare(file.stage, saved_position(file.stage, theirs))), None)
@@ -139,10 +144,10 @@ def check_same(file: InputFile, there: bytes, where: str) -> None:
 
 
 def check_one_checkpoint(file: InputFile, there: Iterable[str], where: str) -> None:
-    """See that the files ``there``, by name, are of one checkpoint with ``file``, such as its other parts.
+    """Check that the files ``there``, by name, belong to one checkpoint with ``file``.
 
     Raises:
-      StateMismatch: if one is not, naming it: nobody could read the folder any more.
+      StateMismatch: if a file does not, with its name: nobody could read the folder any more.
     """
     mine = _named(file.name)
     for name in sorted(filter(is_input_file, there)):
@@ -156,19 +161,19 @@ def check_one_checkpoint(file: InputFile, there: Iterable[str], where: str) -> N
 
 
 def is_input_file(name: str) -> bool:
-    """Whether a file of this name is the state of an input, or a part of it."""
+    """Whether a file named ``name`` is the state of an input, or a part of the state."""
     found = parse_file_name(name)
     return found is not None and (found.name, found.aside) == (NAME, None)
 
 
 def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
-    """What ``files``, by name, hold of an input; those that `is_input_file` tells are looked at.
+    """The saved input in ``files``, bytes by name; only names accepted by `is_input_file` are read.
 
     Raises:
-      NoValidCheckpoint: if none is of an input.
-      CorruptCheckpoint: if one is damaged, naming it.
-      NewerFormat: if a later version of the library wrote one.
-      StateMismatch: if they are not of one checkpoint.
+      NoValidCheckpoint: if no file is of an input.
+      CorruptCheckpoint: if a file is damaged, with its name.
+      NewerFormat: if a later version of the library wrote a file.
+      StateMismatch: if the files are not of one checkpoint.
     """
     ours = {name: files[name] for name in sorted(files) if is_input_file(name)}
     found = [_decoded(name, data, where) for name, data in ours.items()]
@@ -191,19 +196,19 @@ def state_for_process(
     *,
     own_files: bool = False,
 ) -> State:
-    """The state from which ``process`` of ``processes`` goes on.
+    """The state from which ``process`` of ``processes`` resumes.
 
     Args:
-      saved: what `saved_input` found.
-      stage: the last one of the pipeline that goes on; None if it is not known.
+      saved: the result of `saved_input`.
+      stage: the last stage of the pipeline to resume; None if unknown.
       process: number of this process, from 0.
-      processes: how many there are now.
+      processes: number of processes now.
       where: the folder, for errors.
-      own_files: whether each process has a folder of its own, so that its own part is enough.
+      own_files: whether each process has a separate folder, so its own part is enough.
 
     Raises:
-      NoValidCheckpoint: if a part is missing, naming its rank.
-      StateMismatch: if the parts cannot be joined and are not of as many ranks.
+      NoValidCheckpoint: if a part is missing, with its rank.
+      StateMismatch: if the parts cannot be joined and the number of ranks differs.
     """
     parts = saved.checkpoints
     if parts[0].part == WHOLE:
@@ -231,7 +236,7 @@ def state_for_process(
 
 def _named(name: str) -> FileName:
     found = parse_file_name(name)
-    assert found is not None  # it is the name of an input's file
+    assert found is not None  # an input's file name
     return found
 
 

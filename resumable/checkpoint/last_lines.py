@@ -1,4 +1,4 @@
-"""The last lines of a file that grows, however long it is."""
+"""The last lines of a growing file, read from its end."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 AT_FIRST: Final = 1 << 14
 AT_MOST: Final = 1 << 22
-"""Bytes at the end of a file that are looked at."""
+"""Largest number of bytes read from the end of a file."""
 
 
 def last_lines(path: Path, count: int, parse: Callable[[bytes], T | None]) -> list[T]:
-    """The last ``count`` lines that mean something, in order; fewer if there are no more near the end.
+    """The last ``count`` valid lines, in order; fewer if the end of the file holds fewer.
 
-    A line that is being written, was cut short or is damaged does not hide the others.
+    A line being written, cut short or damaged does not hide the other lines.
 
     Args:
       path: of the file.
       count: of lines.
-      parse: what a line means; None if it means nothing.
+      parse: returns the value of a line; None for an invalid line.
 
     Raises:
-      OSError: if it cannot be read, or is no regular file.
+      OSError: if the file cannot be read, or is no regular file.
     """
     with open_regular_file(path) as file:
         length = os.fstat(file.fileno()).st_size
@@ -37,7 +37,7 @@ def last_lines(path: Path, count: int, parse: Callable[[bytes], T | None]) -> li
             file.seek(start)
             lines = file.read(length - start).split(b"\n")
             if start:
-                del lines[0]  # it began before
+                del lines[0]  # a line begun before `start`
             found = _last(lines, count, parse)
             if len(found) == count or not start or size >= AT_MOST:
                 return found

@@ -1,19 +1,21 @@
-"""The object that the loop calls at its saves."""
+"""The object called by the loop at its saves."""
 
 from __future__ import annotations
 
 
 class CheckpointListener:
-    """Is called when the loop begins and ends, and at each save; every method may be left out.
+    """Called when the loop begins and ends, and at each save; every method may be left out.
 
-    All methods are called in the thread of the loop, also if saves are asynchronous. `before_save` is
-    called within the step that is saved, and `after_save` when the writing is done, which may be
-    after a later step. An exception of a method reaches the caller of the loop; one of `before_save`
-    prevents the save. If the loop goes on and saves that step all the same, the calls go on with the
-    listener that raised. No method may call `Checkpointer.save` of the same checkpointer.
+    All methods are called in the thread of the loop, also if saves are asynchronous. `before_save`
+    is called within the saved step, and `after_save` when the writing is done, perhaps after a
+    later step. An exception of a method reaches the caller of the loop; an exception of
+    `before_save` prevents the save. If the loop continues and saves the step again, the calls
+    resume at the listener that raised. No method may call `Checkpointer.save` of the same
+    checkpointer.
 
     A model saved in `before_save` is committed by the checkpoint of the input: on resume,
-    `Checkpointer.step` is the step of the newest valid checkpoint, and the model of that step exists.
+    `Checkpointer.step` is the step of the newest valid checkpoint, and the model of that step
+    exists.
 
     >>> class SavesModel(rs.CheckpointListener):
     ...     def before_save(self, step):

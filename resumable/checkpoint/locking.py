@@ -1,10 +1,11 @@
-"""A lock on a file, which the system releases with the process that holds it."""
+"""A lock on a file, released by the system when the holding process ends."""
 
-# The file is never deleted: a process that had opened it before could then lock it, while another one
-# makes the file anew and locks that. The content is for people, and for the error of a second writer.
+# The file is never deleted: a process that had opened the file before could then lock it, while
+# another process makes the file again and locks the new file. The content is for people, and for
+# the error of a second writer.
 #
-# A forked child inherits the descriptor, and with it the lock. It closes the descriptor, which leaves
-# the lock to its parent. Only the parent unlocks.
+# A forked child inherits the descriptor, and with it the lock. The child closes the descriptor, and
+# the lock stays with the parent. Only the parent unlocks.
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from .store import StoreLock
 # O_NONBLOCK: opening a FIFO must not wait for a reader.
 LOOK: Final = STRICT | getattr(os, "O_NONBLOCK", 0)
 NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-# The file system has no locks, none for a file that is open for reading, or no room for the file.
+# The file system has no locks, no locks for a file opened for reading, or no room for the file.
 NO_LOCKS: Final = (
     *(errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF),
     *(errno.ENOSPC, errno.EDQUOT),
@@ -37,22 +38,22 @@ NO_LOCKS: Final = (
 MOST_BYTES: Final = 500
 
 _descriptors: Final[dict[HomeProcess, int]] = {}
-"""The open descriptors of this process; the key of each belongs to its lock alone."""
+"""The open descriptors of this process; each key belongs to its lock alone."""
 _warned: Final[set[Path]] = set()
 
 
 def lock_file(path: Path, what: str) -> StoreLock:
-    """Lock the file ``path``, which is made if it is not there.
+    """Lock the file ``path``, which is made if missing.
 
-    Where the file system has no locks, nothing is held, after one warning for each folder. Where this
-    process may not write, nothing is held either.
+    Without locks in the file system, nothing is held, after one warning for each folder. Without
+    permission to write, nothing is held either.
 
     Args:
-      path: of the file, in a folder that exists.
-      what: what the lock protects, for the error.
+      path: of the file, in an existing folder.
+      what: the object of the lock, for the error.
 
     Raises:
-      NameInUse: if another loop, of this process or another one, has locked it.
+      NameInUse: if another loop, of this or another process, has locked the file.
       OSError: if ``path`` is not a regular file, or the system refuses.
     """
     try:
@@ -70,22 +71,22 @@ def lock_file(path: Path, what: str) -> StoreLock:
 
 
 def check_unlocked(path: Path, what: str) -> None:
-    """See that nobody has locked the file ``path``; several may look at the same time.
+    """Check that nobody has locked the file ``path``; several processes may check at the same time.
 
     Args:
       path: of the file.
-      what: what the lock protects, for the error.
+      what: the object of the lock, for the error.
 
     Raises:
-      NameInUse: if another loop, of this process or another one, has locked it.
+      NameInUse: if another loop, of this or another process, has locked the file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | LOOK)
-    except OSError:  # it is gone, or what is there is no lock
+    except OSError:  # no file, or no lock file
         return
     try:
         lock_shared(descriptor)
-        # Closing alone would leave the lock to a fork that has inherited the descriptor meanwhile.
+        # Closing alone would leave the lock to a fork with the inherited descriptor.
         unlock(descriptor)
     except BlockingIOError as error:
         raise _in_use(path, what) from error
@@ -98,7 +99,7 @@ def check_unlocked(path: Path, what: str) -> None:
 
 @final
 class FileLock(StoreLock):
-    """The open file ``path``, which is closed with this object; `acquire` locks it."""
+    """The open file ``path``, closed together with this object; `acquire` locks the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -112,7 +113,7 @@ class FileLock(StoreLock):
         return self._process in _descriptors
 
     def acquire(self) -> None:
-        """Lock the file, or raise BlockingIOError at once, and write into it who has locked it."""
+        """Lock the file, or raise BlockingIOError at once, and write the holder into the file."""
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise FileExistsError(errno.EEXIST, "it must be a regular file", str(self._path))
@@ -147,12 +148,12 @@ def _signature() -> bytes:
 
 
 def _let_go(process: HomeProcess) -> None:
-    """Close what was opened for ``process``; a second call finishes what an interrupt cut short."""
+    """Close the descriptor of ``process``; a second call finishes an interrupted first call."""
     descriptor = _descriptors.get(process)
-    # A finalizer may run in a forked child before the child has closed what it inherits.
+    # A finalizer may run in a forked child before the child has closed inherited descriptors.
     if descriptor is None or not process.is_this_one():
         return
-    # In this order a fork between any two lines inherits nothing that is locked.
+    # In this order a fork between any two lines inherits no lock.
     with suppress(OSError):
         unlock(descriptor)
     del _descriptors[process]
@@ -161,7 +162,7 @@ def _let_go(process: HomeProcess) -> None:
 
 
 def _close_inherited() -> None:
-    """What a forked child does."""
+    """Close all locks in a forked child."""
     while _descriptors:
         _, descriptor = _descriptors.popitem()
         with suppress(OSError):
@@ -191,7 +192,7 @@ def _in_use(path: Path, what: str) -> NameInUse:
 
 
 def _holder(path: Path) -> dict[str, Any]:
-    """What the holder of the lock has written into the file, if that can be read."""
+    """The data that the holder of the lock has written into the file; empty if unreadable."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | LOOK)
         try:

@@ -1,8 +1,8 @@
-"""The items of a resumed pipeline, and what happens between two steps."""
+"""The items of a resumed pipeline, and the work between two steps."""
 
-# An interrupt may come at any moment, and the loop may be continued after it. So what happens between
-# two steps can be begun again: it checks what is done already. The iterator counts an item, and
-# hands it to the training loop in one step, in which no interrupt can come.
+# An interrupt may come at any moment, and the loop may be continued after the interrupt. So the
+# work between two steps can be started again: finished work is detected. The iterator counts an
+# item, and hands the item to the training loop, in one step without a chance for interrupts.
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class LoopPolicy:
 
 @final
 class ResumedLoop(Generic[T]):
-    """The items of a pipeline, once, with a save wherever one is due.
+    """The items of a pipeline, once, with a save whenever due.
 
     Attributes:
       iterator: the running epoch.
       begun: whether the loop has called for its first item.
       finished: whether the loop came to a clean end.
-      skipped: how many saves were put off because the one before was still being written.
+      skipped: how many saves were put off because the previous save was still being written.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ResumedLoop(Generic[T]):
         self.finished = False
         self.begun = False
         self.skipped = 0
-        # The thread that runs the loop; only this one may save.
+        # The thread of the loop; no other thread may save.
         self._thread: int | None = None
         self._saver = saver
         self._signals = signals
@@ -80,10 +80,10 @@ class ResumedLoop(Generic[T]):
         self._bar = bar
         self._first_step = iterator.step
         self._put_off = False
-        # The calls of listeners that are still to be made, at the beginning and at the end.
+        # The listener calls still due, at the beginning and at the end.
         self._begin_calls: list[Callable[[], object]] = [one.begin for one in policy.listeners]
         self._end_calls: list[Callable[[], object]] | None = None
-        # A loop that is dropped leaves no handler behind.
+        # A dropped loop leaves no handler installed.
         weakref.finalize(self, signals.close)
 
     def __iter__(self) -> Iterator[T]:
@@ -118,21 +118,23 @@ class ResumedLoop(Generic[T]):
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work.
+        """Number of items handed out, across resumes, including the step in work.
 
-        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        After a change of the number of ranks, the count continues from the step of the furthest
+        rank.
         """
         return self.iterator.step
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last item handed out; before any, the first one."""
+        """The epoch of the last item handed out; before any, the first epoch."""
         return self.iterator.epoch
 
     def stats(self) -> dict[str, Any]:
-        """How the run is doing, as `PipelineIterator.stats` tells it; times need ``stats=True``.
+        """The stats of the run, as in `PipelineIterator.stats`; times need ``stats=True``.
 
-        A save that the loop waits for is time of the loop, not a wait for input. Listeners may call this.
+        A save that the loop waits for is time of the loop, not a wait for input. Listeners may call
+        this.
         """
         return self.iterator.stats()
 
@@ -142,31 +144,31 @@ class ResumedLoop(Generic[T]):
 
     @property
     def signals(self) -> frozenset[int]:
-        """Numbers of the trigger's signals that were received since the resume."""
+        """Numbers of the trigger's signals received since the resume."""
         return frozenset(self._signals.received)
 
     @GuardedStateDict
     def state_dict(self) -> dict[str, bytes]:
-        """The state after the item that was handed out last, as `PipelineIterator.state_dict` has it."""
+        """The state after the last item handed out, as in `PipelineIterator.state_dict`."""
         return self.iterator.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Refuse ``state_dict`` unless the loop stands there; it does not move the loop.
+        """Refuse ``state_dict`` unless the loop has the same position; the loop does not move.
 
-        Where the loop begins is what the `Checkpointer` has found, and what its saves follow.
+        The `Checkpointer` has chosen where the loop begins, and its saves follow from there.
 
         Raises:
-          StateMismatch: if it is of another pipeline, or of another position, with what to do.
+          StateMismatch: for another pipeline or another position, with advice.
         """
         with PipelineIterator(RunnablePipeline(self._stage)) as there:
             there.load_state_dict(state_dict)
             self.check_stands_at(there)
 
     def check_stands_at(self, there: PipelineIterator[T]) -> None:
-        """Refuse a state that ``there`` stands at, unless the loop stands at the same.
+        """Refuse the state of ``there`` unless the loop has the same state.
 
         Raises:
-          StateMismatch: saying what to do.
+          StateMismatch: with advice.
         """
         if dumps_frozen(there.get_state()) != dumps_frozen(self.iterator.get_state()):
             raise StateMismatch(
@@ -176,7 +178,7 @@ class ResumedLoop(Generic[T]):
             )
 
     def save(self) -> str | None:
-        """Save now, and wait until it is done; returns where, or None if this step is saved."""
+        """Save now, and wait for the end; returns the path, or None if this step is saved."""
         if self._thread not in (None, get_ident()):
             raise InvalidArgument("save() must come from the thread that runs the loop")
         self._saver.collect(wait_for_it=True)
@@ -206,12 +208,12 @@ class ResumedLoop(Generic[T]):
         self._signals.raise_deferred()
 
     def close(self) -> None:
-        """Wait up to a minute for a save that is being written, and end threads and handlers.
+        """Wait up to a minute for an unfinished save, and end threads and handlers.
 
-        It does not save again.
+        No new save is made.
 
         Raises:
-          SaveError: if that save failed.
+          SaveError: if the unfinished save failed.
         """
         with ExitStack() as stack:
             stack.callback(self._signals.raise_deferred)
@@ -223,7 +225,7 @@ class ResumedLoop(Generic[T]):
             stack.callback(self._saver.close)
 
     def _prepare_next(self) -> bool:
-        """Do what is due before the next item; returns whether there is to be one."""
+        """Do everything due before the next item; returns whether a next item follows."""
         if self.finished:
             return False
         if self.begun:
@@ -240,7 +242,7 @@ class ResumedLoop(Generic[T]):
     def _end_after(self, error: Exception, *, interrupted: bool) -> None:
         """End cleanly if workers died of the signal that stops the loop; else raise ``error``.
 
-        The position is that before the failed item, so a resume tries it again.
+        The position stays before the failed item, so a resume tries the item again.
         """
         stopping = self._policy.stop_on_signal and self._signals.received
         if not (stopping and (interrupted or isinstance(error, WorkerError))):
@@ -253,7 +255,7 @@ class ResumedLoop(Generic[T]):
         )
 
     def _between_steps(self) -> None:
-        # Runs at every step, so it must be fast.
+        # Called at every step, so this must be fast.
         if self._bar is not None:
             self._bar.move_to(self.step)
         if not self._saver.idle:
@@ -270,7 +272,7 @@ class ResumedLoop(Generic[T]):
         step, done = self.iterator.step, self._saver.last_save
         if step == done.step:
             return
-        # Time and signals are read before the trigger is called: what comes from now on is later.
+        # Time and signals are read before the trigger is called: later signals count as later.
         seconds, received = self._clock(), self._counts()
         signals = _received_since(received, done.signals) if received else NO_SIGNALS
         progress = Progress(step, done.step or 0, seconds, done.seconds, signals, at_end)

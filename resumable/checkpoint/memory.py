@@ -1,4 +1,4 @@
-"""Checkpoints in memory, for tests and for states that another saver carries."""
+"""Checkpoints in memory, for tests and for states carried by another saver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .store import Store
 
 @final
 class Memory(Store):
-    """Checkpoints in a dict, which lives as long as the process.
+    """Checkpoints in a dict, with the lifetime of the process.
 
     >>> store = rs.Memory()
     >>> with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
@@ -22,7 +22,7 @@ class Memory(Store):
     def __init__(self) -> None:
         self._saved: dict[int, bytes] = {}
         self._aside: list[tuple[int, str, bytes]] = []
-        # One for each part, which all of them share.
+        # One store for each part; all parts share this dict.
         self._parts: dict[RankPart, Memory] = {WHOLE: self}
 
     def save(self, step: int, data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The stores that keep each checkpoint in a file of its own, in a folder that several names share."""
+"""Stores that keep each checkpoint in a separate file, in a folder shared by several names."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class NamedFiles(Store):
 
     def __init__(self, name: str) -> None:
         self._names = CheckpointNames(name)
-        # What a save that failed may have left.
+        # The possible remains of a failed save.
         self._in_doubt: Any = None
 
     @abstractmethod
     def _files(self) -> list[str]:
-        """The names of all files in the folder, as they are now."""
+        """The names of all files now in the folder."""
 
     @property
     def name(self) -> str:
@@ -39,11 +39,11 @@ class NamedFiles(Store):
         return self._names.name
 
     def names(self) -> list[str]:
-        """The names in the folder that have a checkpoint, or a rank's part of one."""
+        """The names in the folder with a checkpoint, or with a part of a rank."""
         return names_among(self._files())
 
     def steps_by_name(self) -> dict[str, list[int]]:
-        """The steps, ascending, of each name in the folder that has a checkpoint."""
+        """The steps, ascending, of each name in the folder with a checkpoint."""
         return steps_by_name(self._files())
 
     def named(self: S, name: str) -> S:

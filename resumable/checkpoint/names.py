@@ -1,14 +1,14 @@
 """The names of checkpoint files, of one input among several in a folder."""
 
 # {name}-{step:012d}.ckpt                                            a checkpoint
-# {name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt            the part of one of several ranks
-# {name}-{step:012d}[.{part}].ckpt.{reason}[.{number}]               one that was set aside
-# .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    one that is being written
+# {name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt            the part of a rank
+# {name}-{step:012d}[.{part}].ckpt.{reason}[.{number}]               a checkpoint set aside
+# .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    a file being written
 # .lock-{name}[-{rank:05d}-of-{ranks:05d}]                           locked by the writer
-# {name}-history.jsonl                                               what was changed in the run
-# {name}[-{rank:05d}-of-{ranks:05d}]-stats.jsonl                     how the run, or a rank of it, is doing
+# {name}-history.jsonl                                               changes of the run
+# {name}[-{rank:05d}-of-{ranks:05d}]-stats.jsonl                     stats of the run, or of a rank
 #
-# A name has no hyphen, so the files of one input are never taken for those of another.
+# A name has no hyphen, so the files of one input never look like the files of another input.
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ STATS_NAME: Final = re.compile(rf"(?P<name>{NAME})({RANK_OF_RANKS})?-stats\.json
 
 
 def task_name(task_type: str, index: int, name: str = "input") -> str:
-    """The name of one task's input where several tasks share a folder: ``input_worker_3``.
+    """The name of one task's input if several tasks share a folder: ``input_worker_3``.
 
     Args:
       task_type: of the task, such as ``"worker"``.
-      index: of the task among those of its type, from 0.
+      index: of the task among the tasks of its type, from 0.
       name: of the input.
 
     Raises:
@@ -59,9 +59,9 @@ def check_name(argument: str, name: Any) -> str:
     """Return ``name`` if it may name an input.
 
     Raises:
-      InvalidArgument: if it has other characters than letters, digits, ``_`` and ``.``, or starts
-        with a dot.
-      InvalidType: if it is not a string.
+      InvalidArgument: if ``name`` has other characters than letters, digits, ``_`` and ``.``, or
+        starts with a dot.
+      InvalidType: if ``name`` is not a string.
     """
     if not isinstance(name, str):
         raise InvalidType(f"{argument} must be a string, got {name!r}")
@@ -75,13 +75,13 @@ def check_name(argument: str, name: Any) -> str:
 @final
 @dataclass(frozen=True)
 class FileName:
-    """What the name of a checkpoint file says.
+    """The fields in the name of a checkpoint file.
 
     Attributes:
       name: of the input.
       step: of the checkpoint.
       part: of the step.
-      aside: why it was set aside, in one word; None if it was not.
+      aside: the reason why the file was set aside, in one word; None for a regular checkpoint.
     """
 
     name: str
@@ -91,24 +91,24 @@ class FileName:
 
 
 def parse_file_name(text: str) -> FileName | None:
-    """What the file name ``text`` says; None if it is not the name of a checkpoint file."""
+    """The fields of the file name ``text``; None if no checkpoint file has such a name."""
     match = FILE_NAME.fullmatch(text)
     if match is None:
         return None
     found = FileName(match["name"], int(match["step"]), _part_in(match), match["aside"])
-    # Each checkpoint has one spelling; with more leading zeros it could have a second file.
+    # Each checkpoint has one spelling; more leading zeros would allow a second file.
     spelt = _file_name(found.name, found.step, found.part)
     return found if text.startswith(spelt) and found.part.is_possible else None
 
 
 def histories_among(file_names: Iterable[str]) -> dict[str, str]:
-    """The files among ``file_names`` that hold the history of an input, by its name, in order."""
+    """The files among ``file_names`` with the history of an input, by name, in order."""
     matches = filter(None, map(HISTORY_NAME.fullmatch, file_names))
     return dict(sorted((match["name"], match[0]) for match in matches))
 
 
 def stats_among(file_names: Iterable[str]) -> dict[str, tuple[str, int, int]]:
-    """The files among ``file_names`` that say how a run is doing: name of the input, rank and number of ranks of each."""
+    """The stats files among ``file_names``: name of the input, rank and number of ranks of each."""
     found = {}
     for match in filter(None, map(STATS_NAME.fullmatch, sorted(file_names))):
         part = _part_in(match)
@@ -118,7 +118,7 @@ def stats_among(file_names: Iterable[str]) -> dict[str, tuple[str, int, int]]:
 
 
 def names_among(file_names: Iterable[str]) -> list[str]:
-    """The names of the inputs that have a checkpoint among ``file_names``, in alphabetical order."""
+    """The names of the inputs with a checkpoint among ``file_names``, in alphabetical order."""
     found = map(parse_file_name, file_names)
     return sorted({file.name for file in found if file is not None and file.aside is None})
 
@@ -134,7 +134,7 @@ def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
 
 @final
 class CheckpointNames:
-    """The file names of the input ``name``, as the rank that saves ``part`` uses them."""
+    """The file names of the input ``name``, for the rank that saves ``part``."""
 
     def __init__(self, name: str, part: RankPart = WHOLE) -> None:
         self.name = check_name("name", name)
@@ -149,14 +149,14 @@ class CheckpointNames:
         return _file_name(self.name, step, self.part)
 
     def aside(self, step: int, reason: str, number: int) -> str:
-        """The file name for the ``number``-th one of ``step`` set aside for ``reason``."""
+        """The file name for the ``number``-th file of ``step`` set aside for ``reason``."""
         return f"{self.of(step)}.{reason}" + (f".{number}" if number else "")
 
     def free_aside(self, step: int, reason: str, is_taken: Callable[[str], bool]) -> str:
-        """The first file name of `aside` that is not taken.
+        """The first free file name of `aside`.
 
         Raises:
-          FileExistsError: if a thousand are taken.
+          FileExistsError: if a thousand names are taken.
         """
         for number in range(1000):
             name = self.aside(step, reason, number)
@@ -165,7 +165,7 @@ class CheckpointNames:
         raise FileExistsError(f"too many files were set aside for {self.of(step)}")
 
     def parts_among(self, file_names: Iterable[str]) -> list[tuple[int, RankPart]]:
-        """Step and part of each file among ``file_names`` that belongs to the input."""
+        """Step and part of each file of the input among ``file_names``."""
         found = map(parse_file_name, file_names)
         return [
             (file.step, file.part)
@@ -174,42 +174,42 @@ class CheckpointNames:
         ]
 
     def steps_among(self, file_names: Iterable[str]) -> list[int]:
-        """The steps of which this part is among ``file_names``, ascending."""
+        """The steps with a file of this part among ``file_names``, ascending."""
         return sorted(step for step, part in self.parts_among(file_names) if part == self.part)
 
     def is_aside(self, file_name: str, reason: str) -> bool:
-        """Whether ``file_name`` names a part of the input that was set aside for ``reason``."""
+        """Whether ``file_name`` names a part of the input set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
 
     @property
     def history(self) -> str:
-        """The name of the file that says what was changed, for all parts."""
+        """The name of the file with the changes of the run, for all parts."""
         return f"{self.name}-history.jsonl"
 
     @property
     def stats(self) -> str:
-        """The name of the file that says how the run is doing, for this part."""
+        """The name of the file with the stats of the run, for this part."""
         return f"{self.name}{_rank_suffix(self.part)}-stats.jsonl"
 
     @property
     def lock(self) -> str:
-        """The name of the file that the writer of this part locks."""
+        """The name of the file locked by the writer of this part."""
         return f".lock-{self.name}{_rank_suffix(self.part)}"
 
     def excludes(self, file_name: str) -> bool:
-        """Whether a writer that saves another number of parts locks ``file_name``."""
+        """Whether a writer with another number of parts locks ``file_name``."""
         match = self._lock.fullmatch(file_name)
         return match is not None and _part_in(match).ranks != self.part.ranks
 
     def new_temporary(self) -> str:
-        """A file name that no other file has."""
+        """A new, unused file name."""
         self._number = (self._number + 1) & UP_TO_32_BITS
         number = f"{os.getpid() & UP_TO_32_BITS:08x}{self._number:08x}"
         return f".tmp-{self.name}{_rank_suffix(self.part)}-{number}"
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether `new_temporary` made ``file_name`` for this part, or for one that this rank removes."""
+        """Whether `new_temporary` made ``file_name``, for this part or one this rank removes."""
         match = self._temporary.fullmatch(file_name)
         return match is not None and self.part.removes(_part_in(match))
 

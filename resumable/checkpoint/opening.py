@@ -39,14 +39,14 @@ def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
 
 
 def check_pipeline(pipeline: Pipeline[T]) -> Pipeline[T]:
-    """Return ``pipeline`` if it is one."""
+    """Return ``pipeline`` if it is a pipeline."""
     if not isinstance(pipeline, Pipeline):
         raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
     return pipeline
 
 
 def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
-    """Return ``listeners`` as a tuple if all of them are of ``kind``."""
+    """Return ``listeners`` as a tuple if all are of ``kind``."""
     if isinstance(listeners, kind) or not isinstance(listeners, Iterable):
         raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
     checked = tuple(listeners)
@@ -59,7 +59,7 @@ def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
 def check_policy(
     trigger: Any, retention: Any, asynchronous: Any, when_busy: Any, stop_on_signal: Any
 ) -> bool:
-    """Check when a checkpointer saves and stops; returns whether it skips saves while it is busy."""
+    """Check when a checkpointer saves and stops; returns whether saves are skipped when busy."""
     if not isinstance(trigger, Trigger):
         raise InvalidType(
             f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
@@ -106,14 +106,15 @@ def start_at(
     Args:
       checkpoint: to begin at; None for the start.
       pipeline: of this rank.
-      store: where the checkpoint is.
-      from_this_rank: whether this rank is known to have saved the state, so that it need not say so.
+      store: of the checkpoint.
+      from_this_rank: whether this rank is known to have saved the state, even if the state does not
+        name the rank.
     """
     iterator = pipeline.start()
     try:
         if checkpoint is not None:
             iterator.set_state(state_for(pipeline.stage, checkpoint, from_this_rank=from_this_rank))
-        iterator.get_state()  # what cannot be saved raises before the first item
+        iterator.get_state()  # an unsaveable state raises before the first item
     except BaseException as error:
         iterator.close()
         if checkpoint is not None and isinstance(error, StateMismatch):
@@ -123,7 +124,7 @@ def start_at(
 
 
 def state_for(stage: Stage[Any], checkpoint: Checkpoint, *, from_this_rank: bool) -> State:
-    """The state of ``checkpoint``; it says which rank it is of, if the rank of ``stage`` has saved it."""
+    """The state of ``checkpoint``, with the rank of ``stage`` if ``from_this_rank``."""
     state = checkpoint.state
     if from_this_rank and "fingerprint" in state:
         return {**state, "fingerprint": with_rank(state["fingerprint"], stage)}
@@ -131,17 +132,17 @@ def state_for(stage: Stage[Any], checkpoint: Checkpoint, *, from_this_rank: bool
 
 
 def say_what_does_not_fit(step: int, store: Store, error: StateMismatch) -> None:
-    """Let ``error`` name the checkpoint in ``store`` that belongs to another pipeline."""
+    """Let ``error`` name the checkpoint in ``store``, which belongs to another pipeline."""
     error.reword(f"the checkpoint of step {step} in {store!r} does not fit: {error}")
 
 
 def save_point_of(
     checkpoint: Checkpoint | None, clock: Callable[[], float], wall_clock: Callable[[], float]
 ) -> SavePoint:
-    """What later saves need of ``checkpoint``, from which a loop resumes; None for the start."""
+    """The save point of ``checkpoint`` for later saves; None for the start."""
     if checkpoint is None:
         return SavePoint(None, clock())
-    # Otherwise a run that is always interrupted before a save is due would never save.
+    # Otherwise a run always interrupted before a due save would never save.
     age = max(0.0, wall_clock() - checkpoint.time)
     return SavePoint(checkpoint.step, clock() - age)
 
@@ -153,13 +154,13 @@ def take_checkpoint(
     get_counters: Callable[[], RunCounters | None] | None,
     step: int,
 ) -> Checkpoint:
-    """A checkpoint of the state that ``get_state`` returns now, at ``step``.
+    """A checkpoint of the state returned by ``get_state`` now, at ``step``.
 
     Args:
       get_state: returns the state.
       wall_clock: seconds since the epoch.
       part: of the step.
-      get_counters: returns the counters that it has; None for a checkpoint without them.
+      get_counters: returns the counters of the checkpoint; None for a checkpoint without counters.
       step: of the loop.
 
     Raises:
@@ -173,10 +174,10 @@ def take_checkpoint(
 
 
 def check_for_others(state: State, step: int, part: RankPart) -> None:
-    """Refuse a ``state`` at ``step`` that other ranks than that of ``part`` cannot use.
+    """Refuse a ``state`` at ``step`` that only the rank of ``part`` can use.
 
     Raises:
-      UnencodableState: if it was taken right after an error.
+      UnencodableState: if the state was taken right after an error.
     """
     if state["ahead"]:
         raise UnencodableState(

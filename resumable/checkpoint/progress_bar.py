@@ -16,13 +16,13 @@ from .listener import CheckpointListener
 
 @final
 class StepBar(CheckpointListener):
-    """A tqdm bar on standard error that starts at the resumed step.
+    """A tqdm bar on standard error, starting at the resumed step.
 
     Args:
-      length: of the pipeline. The bar has an end if it is known and finite.
+      length: of the pipeline. A known and finite length is the end of the bar.
       step: the step at which the bar starts.
-      wait_share: returns the share of the time that the loop waited for items, None if it is not known. It is
-        shown, and asked for once a second.
+      wait_share: returns the share of the time spent waiting for items, None if unknown. The share
+        is shown, and updated once a second.
 
     Raises:
       MissingDependency: if tqdm is not installed.
@@ -72,5 +72,5 @@ class StepBar(CheckpointListener):
         self._bar.set_postfix_str(", ".join(filter(None, [waited, self._saved])), refresh=False)
 
     def close(self) -> None:
-        """Leave the bar as it is; may be called again."""
+        """Leave the bar unchanged on the screen; may be called again."""
         self._best_effort(self._bar.close, None)

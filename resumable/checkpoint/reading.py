@@ -20,9 +20,9 @@ def read_checkpoint(store: Store, step: int) -> Checkpoint:
     """The checkpoint of ``step``.
 
     Raises:
-      FileNotFoundError: if there is none.
-      CorruptCheckpoint: if it is damaged; the message says how.
-      NewerFormat: if a later version of the library wrote it.
+      FileNotFoundError: if ``step`` has no checkpoint.
+      CorruptCheckpoint: if the checkpoint is damaged; the message says how.
+      NewerFormat: if a later version of the library wrote the checkpoint.
     """
     checkpoint = decode_named(f"the checkpoint of step {step} in {store!r}", store.load(step))
     if checkpoint.step != step:
@@ -33,11 +33,12 @@ def read_checkpoint(store: Store, step: int) -> Checkpoint:
 
 
 def decode_named(name: str, data: bytes) -> Checkpoint:
-    """The checkpoint that ``data`` holds.
+    """The checkpoint in the bytes ``data``.
 
     Raises:
-      CorruptCheckpoint: if it is damaged.
-      NewerFormat: if a later version of the library wrote it; the message begins with ``name``.
+      CorruptCheckpoint: if ``data`` is damaged.
+      NewerFormat: if a later version of the library wrote ``data``; the message begins with
+        ``name``.
     """
     try:
         return decode(data)
@@ -51,7 +52,7 @@ def read_valid(store: Store, step: int) -> Checkpoint:
     """The checkpoint of ``step``.
 
     Raises:
-      NoValidCheckpoint: if there is none, or it is damaged.
+      NoValidCheckpoint: if ``step`` has no checkpoint, or a damaged checkpoint.
     """
     try:
         return read_checkpoint(store, step)
@@ -65,31 +66,31 @@ def read_valid(store: Store, step: int) -> Checkpoint:
 
 
 def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
-    """The newest valid checkpoint; None if there is none yet.
+    """The newest valid checkpoint; None if the store has no checkpoint.
 
     Args:
-      store: where the checkpoints are.
-      set_aside: whether to set damaged ones aside, which only the writer may do. There is a warning
-        for each in either case.
+      store: of the checkpoints.
+      set_aside: whether to set damaged checkpoints aside; only the writer may do so. Each damaged
+        checkpoint gives a warning in either case.
 
     Raises:
-      NoValidCheckpoint: if there are checkpoints and all are damaged.
+      NoValidCheckpoint: if checkpoints exist and all are damaged.
     """
     return newest_readable(store, partial(read_checkpoint, store), set_aside=set_aside)
 
 
 def newest_readable(store: Store, read: Callable[[int], T], *, set_aside: bool = False) -> T | None:
-    """What ``read`` returns for the newest step that it can read; as `newest_valid`.
+    """The result of ``read`` for the newest readable step; as `newest_valid`.
 
     Args:
-      store: where the checkpoints are.
-      read: called with a step; raises CorruptCheckpoint for a damaged one, and FileNotFoundError for one
-        that was removed meanwhile.
-      set_aside: as there.
+      store: of the checkpoints.
+      read: called with a step; raises CorruptCheckpoint for a damaged checkpoint, and
+        FileNotFoundError for a removed one.
+      set_aside: as in `newest_valid`.
     """
     damaged: set[int] = set()
     vanished: set[int] = set()
-    # Listed anew each time: the writer may save a new checkpoint and remove an old one meanwhile.
+    # Listed again each time: the writer may save a new checkpoint and remove an old one meanwhile.
     while steps := set(store.steps()) - damaged - vanished:
         step = max(steps)
         try:
@@ -113,8 +114,8 @@ def newest_readable(store: Store, read: Callable[[int], T], *, set_aside: bool =
 
 
 def supersede_after(store: Store, step: int) -> None:
-    """Set aside the checkpoints after ``step``, as the run goes on from there."""
-    # The newest first: if this is interrupted, the checkpoints that are left have no gap.
+    """Set aside the checkpoints after ``step``, since the run resumes from ``step``."""
+    # The newest first: if an interrupt comes, the remaining checkpoints have no gap.
     for later in reversed(store.steps()):
         if later > step:
             with suppress(FileNotFoundError):  # another task of the run may do the same

@@ -1,8 +1,8 @@
 """Checkpoints as objects of a remote store: S3, Google Cloud Storage, Azure, HDFS and others."""
 
-# An object store shows an object whole or not at all, so putting a single object is the commit.
-# Where the backend can, the put is create-only. Backends that are file systems, such as SFTP, may
-# leave a part of a file when the connection breaks; its digest then tells that it is damaged.
+# An object store shows an object whole or not at all, so putting a single object is the commit. If
+# the backend supports create-only, the put is create-only. Backends over file systems, such as
+# SFTP, may leave a part of a file when the connection breaks; the digest then reveals the damage.
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ from .names import parse_file_name
 class Remote(NamedFiles):
     """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
 
-    The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
-    There is no lock, so a second loop that resumes the same name is not refused. Where the backend can
-    create an object only if it is not there, as S3 can, neither loop replaces what the other has
-    saved, and the later one gets an error. With other backends the user must see to it that one
-    process at a time writes a name.
+    The part of a rank is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``. Without a
+    lock, a second loop over the same name is not refused. If the backend supports create-only, as
+    S3 does, neither loop replaces a checkpoint of the other, and the later loop gets an error. With
+    other backends the user must ensure that one process at a time writes a name.
 
     Args:
-      url: such as ``"s3://bucket/run"``; its protocol names the backend, which must be installed
+      url: such as ``"s3://bucket/run"``; the protocol names the backend, which must be installed
         (``s3fs``, ``gcsfs``, ``adlfs`` ...).
       name: letters, digits, ``_`` and ``.``, not starting with a dot.
       storage_options: of the backend.
 
     Raises:
       MissingDependency: if fsspec, or the backend, is not installed.
-      InvalidArgument: if ``url`` is local, where only a `Directory` survives a power cut, if
-        ``fsspec`` does not know its protocol, or if ``name`` has other characters.
+      InvalidArgument: if ``url`` is local, since only a `Directory` survives a power cut there, if
+        ``fsspec`` does not know the protocol, or if ``name`` has other characters.
       InvalidType: if ``url`` or ``name`` is not a string.
 
     >>> store = rs.Remote("s3://bucket/run", name="input")  # doctest: +SKIP
     """
 
-    # What was put without an answer, and where.
+    # Path and bytes of a put without an answer.
     _in_doubt: tuple[str, bytes] | None
 
     def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:
@@ -74,11 +73,11 @@ class Remote(NamedFiles):
         """Copy the checkpoint files of all names, with their times, into a local ``folder``.
 
         Args:
-          folder: which is there.
+          folder: an existing folder.
           only: the file to copy; all by default.
 
         Raises:
-          OSError: if one cannot be read, or there is none called ``only``.
+          OSError: if a file cannot be read, or ``only`` does not exist.
         """
         for name in [only] if only is not None else self._files():
             if parse_file_name(name) is None:
@@ -140,14 +139,14 @@ class Remote(NamedFiles):
         return f"Remote({public_url(self.url)!r}, name={self.name!r})"
 
     def _roll_back(self, path: str) -> None:
-        """Remove ``path`` if an earlier attempt to put it has left the bytes that are there."""
+        """Remove ``path`` if its bytes come from an earlier, failed attempt of this store."""
         if self._in_doubt is not None and self._in_doubt[0] == path:
             if self._system.exists(path) and self._system.cat_file(path) == self._in_doubt[1]:
                 self._system.rm_file(path)
             self._in_doubt = None
 
     def _files(self) -> list[str]:
-        # Another process may have written since this one last looked.
+        # Another process may have written since the last listing.
         self._system.invalidate_cache(self._folder)
         try:
             listed = self._system.ls(self._folder, detail=False)

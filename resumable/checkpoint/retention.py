@@ -1,4 +1,4 @@
-"""Which checkpoints to keep, and removing the others."""
+"""Decide which checkpoints to keep, and remove the rest."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from .store import Store
 SECONDS_PER_HOUR: Final = 3600.0
 
 Retain: TypeAlias = "Callable[[int, float], str | None]"
-"""Is called with step and time once a checkpoint is stored; returns what failed."""
+"""Called with step and time once a checkpoint is stored; returns an error message, or None."""
 
 
 @final
 @with_our_words
 @dataclass(frozen=True)
 class Retention:
-    """Keep the newest checkpoints, and some of the older ones at intervals.
+    """Keep the newest checkpoints, and some older checkpoints at intervals.
 
-    A checkpoint is removed when no rule keeps it. The newest valid one is always kept. Damaged
-    checkpoints and files with other names are neither counted nor removed.
+    A checkpoint is removed when no rule keeps it. The newest valid checkpoint is always kept.
+    Damaged checkpoints and files with other names are neither counted nor removed.
 
     Args:
       latest: how many of the newest checkpoints to keep, at least 1.
       every_steps: also keep the first checkpoint at or after each multiple of this number of steps.
-      every_hours: also keep the first checkpoint in each span of this many hours of the system's clock.
+      every_hours: also keep the first checkpoint in each span of this many hours of the system's
+        clock.
 
     Raises:
       InvalidArgument: if a number is too small.
@@ -70,7 +71,7 @@ class Retention:
 
 
 def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[int]:
-    """The first step of each span above ``after``. It stays the first when others are removed."""
+    """The first step of each span above ``after``, also if later steps of the span were removed."""
     firsts: dict[float, int] = {}
     for step, span in spans.items():
         if span > after:
@@ -82,22 +83,22 @@ def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[
 class Retainer:
     """Applies a retention to a store after each save.
 
-    The checkpoints in the store are read once; damaged ones are neither counted nor removed. From then
-    on only the saves and removals of this loop change what is there.
+    The checkpoints in the store are read once; damaged checkpoints are neither counted nor removed.
+    Later, only this loop saves and removes.
     """
 
     def __init__(self, retention: Retention, store: Store) -> None:
         self._retention = retention
         self._store = store
-        # The time of each valid checkpoint, by its step.
+        # The time of each valid checkpoint, by step.
         self._times: dict[int, float] = {}
-        # The steps that are listed and not read yet; None before the store was listed.
+        # Listed but unread steps; None before the store was listed.
         self._unread: set[int] | None = None
 
     def apply(self, step: int, time: float) -> str | None:
-        """Remove what has expired now that ``step`` was saved; returns what failed.
+        """Remove expired checkpoints after the save of ``step``; returns a message of failures.
 
-        A failure here leaves the save as it is. It is tried again after the next save.
+        A failure here leaves the save valid. The removal is retried after the next save.
         """
         self._times[step] = time
         complaints = [self._list(step), *map(self._read, sorted(self._unread or ()))]
@@ -106,7 +107,7 @@ class Retainer:
         return f"in {self._store!r}, {found}" if found else None
 
     def _list(self, saved: int) -> str | None:
-        """List the checkpoints from before ``saved``; returns what failed."""
+        """List the checkpoints from before ``saved``; returns a message of failure."""
         if self._unread is None:
             try:
                 self._unread = {step for step in self._store.steps() if step != saved}
@@ -115,7 +116,7 @@ class Retainer:
         return None
 
     def _read(self, step: int) -> str | None:
-        """Read the time of a checkpoint that was there before; returns what failed."""
+        """Read the time of an earlier checkpoint; returns a message of failure."""
         assert self._unread is not None
         try:
             self._times[step] = read_checkpoint(self._store, step).time
@@ -129,7 +130,7 @@ class Retainer:
         return None
 
     def _remove(self, step: int) -> str | None:
-        """Remove a checkpoint; returns what failed."""
+        """Remove a checkpoint; returns a message of failure."""
         try:
             with suppress(FileNotFoundError):
                 self._store.remove(step)
@@ -141,7 +142,7 @@ class Retainer:
 
 @final
 class SharedRetainer:
-    """Applies a retention after each save of this rank, where several ranks save parts.
+    """Applies a retention after each save of this rank, if several ranks save parts.
 
     Rank 0 decides. It reads all parts of the checkpoints from before its own saves, each once.
     """
@@ -150,13 +151,13 @@ class SharedRetainer:
         self._retention = retention
         self._steps = steps
         self._decides = part.rank == 0
-        # The time of each checkpoint that was saved or read, by its step; None for a damaged one.
+        # The time of each saved or read checkpoint, by step; None for a damaged checkpoint.
         self._times: dict[int, float | None] = {}
 
     def apply(self, step: int, time: float) -> str | None:
-        """Remove this rank's share of what has expired; returns what failed.
+        """Remove this rank's share of expired checkpoints; returns a message of failure.
 
-        A failure here leaves the save as it is. It is tried again after the next save.
+        A failure here leaves the save valid. The removal is retried after the next save.
         """
         try:
             if self._decides:
@@ -169,7 +170,7 @@ class SharedRetainer:
         return None
 
     def _saved(self) -> dict[int, float]:
-        """Step and time of each valid checkpoint that is settled."""
+        """Step and time of each valid, settled checkpoint."""
         settled = self._steps.find_settled_steps()
         known = self._times
         times = {step: known[step] if step in known else self._read(step) for step in settled}
@@ -185,7 +186,7 @@ class SharedRetainer:
 
 
 def retainer(retention: Retention | None, steps: WholeSteps, part: RankPart) -> Retain | None:
-    """What applies ``retention`` after each save of ``part``; None if there is none."""
+    """A callback to apply ``retention`` after each save of ``part``; None without a retention."""
     if retention is None:
         return None
     return (

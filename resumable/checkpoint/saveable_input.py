@@ -1,4 +1,4 @@
-"""What has a state that somebody else saves: an iterator of a pipeline, or a loop over one."""
+"""Inputs whose state another library saves: an iterator of a pipeline, or a loop over one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .loop import ResumedLoop
 
 
 class KeepsAhead(Protocol):
-    """What reads ahead of a loop over ``iterator``, and has the state of what the loop was given."""
+    """A reader ahead of a loop over ``iterator``; its state follows the items given to the loop."""
 
     @property
     def iterator(self) -> PipelineIterator[Any]: ...
@@ -31,7 +31,7 @@ Input: TypeAlias = "PipelineIterator[Any] | ResumedLoop[Any] | KeepsAhead"
 
 
 class SaveableInput(NamedTuple):
-    """An input, and the iterator of its pipeline."""
+    """An input, and the iterator of the input's pipeline."""
 
     target: Any
     iterator: PipelineIterator[Any]
@@ -43,11 +43,11 @@ class SaveableInput(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Number of items that the loop was given."""
+        """Number of items given to the loop."""
         return int(self.target.step)
 
     def get_state(self) -> State:
-        """The state after these items."""
+        """The state after the items given to the loop."""
         source = self.iterator if isinstance(self.target, ResumedLoop) else self.target
         state: State = source.get_state()
         return state
@@ -66,10 +66,10 @@ def as_saveable(name: str, value: Any) -> SaveableInput:
 
     Args:
       name: of the argument, for errors.
-      value: what the user gave.
+      value: the user's argument.
 
     Raises:
-      InvalidType: if it has no state, saying what to pass.
+      InvalidType: if ``value`` has no state, with advice.
     """
     if isinstance(value, PipelineIterator):
         return SaveableInput(value, value)
@@ -89,13 +89,13 @@ def as_saveable(name: str, value: Any) -> SaveableInput:
 
 
 def put_state(saveable: SaveableInput, state: State) -> None:
-    """Let the input go on at ``state``.
+    """Let the input continue from ``state``.
 
-    The loop of a `Checkpointer` is left where it is. It must have been resumed at the same step.
+    The loop of a `Checkpointer` does not move. It must have been resumed at the same step.
 
     Raises:
-      StateMismatch: if ``state`` belongs to another pipeline, or the loop of a `Checkpointer` stands
-        elsewhere.
+      StateMismatch: if ``state`` belongs to another pipeline, or the loop of a `Checkpointer` is at
+        another position.
     """
     if not isinstance(saveable.target, ResumedLoop):
         saveable.target.set_state(state)

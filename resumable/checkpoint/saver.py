@@ -1,9 +1,10 @@
-"""One save after another: take the state, tell the listeners, commit, keep count."""
+"""One save after another: take the state, call the listeners, commit, keep count."""
 
-# An interrupt may come at any moment of a save, and the loop may go on afterwards. So a thread does the
-# writing, as no signal handler runs in it, and the loop waits for the thread. (Where no thread can be
-# started, the loop writes.) A `_Save` records how far the loop itself has come: if a save is begun again
-# for the same step, it goes on where it was interrupted, with the same bytes.
+# An interrupt may come at any moment of a save, and the loop may continue afterwards. So a thread
+# does the writing, since no signal handler runs in the thread, and the loop waits for the thread.
+# (If no thread can be started, the loop writes.) A `_Save` records the progress of the loop in the
+# save: if a save is begun again for the same step, the save continues where it was interrupted,
+# with the same bytes.
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ from .store import Store
 @final
 @dataclass(frozen=True)
 class SavePoint:
-    """What later saves need to know of a save that was begun or done.
+    """The facts of a begun or finished save that later saves need.
 
     Attributes:
-      step: the step that was saved; None if there is no save.
-      seconds: when it was saved, on the clock of the loop.
-      signals: how often each signal had been received by then.
+      step: the saved step; None without a save.
+      seconds: time of the save, on the clock of the loop.
+      signals: how often each signal had been received at the time of the save.
     """
 
     step: int | None
@@ -47,7 +48,7 @@ class SavePoint:
 @final
 @dataclass(frozen=True)
 class _Written:
-    """What a commit reports: where the checkpoint is, and what went wrong afterwards."""
+    """The report of a commit: the path of the checkpoint, and a complaint about later work."""
 
     path: str
     complaint: str | None = None
@@ -56,14 +57,14 @@ class _Written:
 @final
 @dataclass
 class _Save:
-    """A save that was begun.
+    """A begun save.
 
     Attributes:
-      point: what later saves need of it.
-      job: writes the checkpoint, then applies the retention; tried again, it writes the same bytes. Its value
-        is what went wrong with the retention.
-      stored: what is known once the checkpoint is stored; the job goes on after that.
-      calls_before: those of `before_save` that are still to be made.
+      point: for later saves.
+      job: writes the checkpoint, then applies the retention; a second try writes the same bytes.
+        The value of the job is the complaint of the retention.
+      stored: the outcome once the checkpoint is stored; the job continues afterwards.
+      calls_before: calls of `before_save` still to be made.
       submitted: whether the writer has the job.
     """
 
@@ -76,19 +77,21 @@ class _Save:
 
 @final
 class Saver:
-    """Makes the saves of one loop, at most one of them unfinished at a time.
+    """Makes the saves of one loop, at most one unfinished save at a time.
 
-    Invariant: a step counts as saved as soon as its save is begun, until that save fails.
+    Invariant: a step counts as saved from the beginning of its save, unless the save fails.
 
     Args:
-      take_checkpoint: returns the checkpoint of the step at which a save is begun.
-      write: stores a checkpoint; returns where. Called again after an interrupt, with the same one.
-      asynchronous: whether the loop goes on while a save is written.
+      take_checkpoint: returns the checkpoint of a step, at the beginning of a save.
+      write: stores a checkpoint; returns the path. Called again after an interrupt, with the same
+        checkpoint.
+      asynchronous: whether the loop continues while a save is written.
       listeners: called at the saves.
-      note: called with step and time once a checkpoint is stored; returns what failed.
-      retain: the same, for what the loop need not wait for.
+      note: called with step and time once a checkpoint is stored; returns an error message, or
+        None.
+      retain: like ``note``, but the loop need not wait.
       clock: monotonic seconds.
-      resumed: what the loop was resumed from.
+      resumed: the save that the loop was resumed from.
 
     Attributes:
       stopped: whether a listener asked the loop to stop.
@@ -116,13 +119,13 @@ class Saver:
         self._process = HomeProcess()
         self.stopped = False
         self._done = resumed
-        # The save that was begun last, until the writer has it; and the one that the writer has,
-        # until its outcome is known.
+        # The last begun save, until the writer has its job; and the save in the writer, until the
+        # outcome is known.
         self._beginning: _Save | None = None
         self._pending: _Save | None = None
-        # The save that was acknowledged last, while the writer applies the retention.
+        # The last acknowledged save, while the writer applies the retention.
         self._followed: _Save | None = None
-        # The calls of listeners that the finished saves still need.
+        # Listener calls still due for the finished saves.
         self._calls_after: list[Callable[[], object]] = []
         self._failures: list[SaveError] = []
         self._in_listener = False
@@ -130,7 +133,7 @@ class Saver:
 
     @property
     def last_save(self) -> SavePoint:
-        """The last save that was begun, or what the loop was resumed from."""
+        """The last begun save, or the save from which the loop resumed."""
         return self._done if self._pending is None else self._pending.point
 
     @property
@@ -141,7 +144,7 @@ class Saver:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to acknowledge and nothing to raise."""
+        """Whether nothing is left to acknowledge or to raise."""
         waiting = self._pending is not None or self._followed is not None
         return not waiting and not self._failures and not self._calls_after
 
@@ -152,13 +155,13 @@ class Saver:
 
     @property
     def foreign(self) -> bool:
-        """Whether this is a forked copy, to which neither the thread nor the store belongs."""
+        """Whether this is a forked copy, without the thread and the store of the original."""
         return not self._process.is_this_one()
 
     def begin(self, point: SavePoint) -> None:
-        """Take the state after ``point.step``, and let the writer write it.
+        """Take the state after ``point.step``, and let the writer write the state.
 
-        It waits for the previous save if that is still being written. `collect` tells the outcome.
+        Waits for an unfinished previous save. `collect` reports the outcome.
         """
         self._check_may_save()
         self.collect(wait_for_it=True)
@@ -179,16 +182,16 @@ class Saver:
     def collect(
         self, *, wait_for_it: bool = False, wait_seconds: float | None = None
     ) -> str | None:
-        """Acknowledge the save that was being written, if it is done; returns where it is.
+        """Acknowledge the save being written, if finished; returns the path of the checkpoint.
 
         The listeners are called. If the save failed, `raise_failure` raises its error later. A save
-        that is not done after ``wait_seconds`` counts as failed. The retention is waited for only if
-        ``wait_for_it`` or ``wait_seconds`` is given.
+        still unfinished after ``wait_seconds`` counts as failed. The retention is waited for only
+        if ``wait_for_it`` or ``wait_seconds`` is given.
         """
         if self.foreign:
             return None
         save, path = self._pending, None
-        if save is not None and not save.submitted:  # an interrupt came before that
+        if save is not None and not save.submitted:  # an interrupt came before the submission
             self._write(save)
         if save is not None and wait_seconds is not None:
             self._wait_for(save, wait_seconds)
@@ -202,7 +205,7 @@ class Saver:
         return path
 
     def raise_failure(self) -> None:
-        """Raise the errors of the saves that have failed since the last call."""
+        """Raise the errors of the saves that failed since the last call."""
         if not self._failures:
             return
         *others, failure = self._failures
@@ -214,13 +217,13 @@ class Saver:
         raise failure
 
     def close(self) -> None:
-        """Wait up to a minute for the save that is being written, and end the writer; may be called again."""
+        """Wait up to a minute for an unfinished save, and end the writer; may be called again."""
         self._closed = True
         try:
             self.collect(wait_seconds=LONG_PATIENCE)
         finally:
             self._writer.close(0)
-            self._writer.forget_jobs()  # `collect` has waited for all that is to be written
+            self._writer.forget_jobs()  # `collect` has waited for all writing
 
     def _check_may_save(self) -> None:
         if self.foreign:
@@ -233,8 +236,9 @@ class Saver:
     def _call_before_save(self, save: _Save) -> None:
         """Call `before_save` of each listener.
 
-        If one raises, there is no save unless `begin` is called again for the step. The calls then go on
-        with that listener, since a checkpoint commits what each of them has saved.
+        If a listener raises, nothing is saved unless `begin` is called again for the step. The
+        calls then resume at the raising listener, since a checkpoint commits the work of every
+        listener.
         """
         self._in_listener = True
         try:
@@ -247,7 +251,7 @@ class Saver:
     def _call_after_saves(self, calls: list[Callable[[], object]]) -> None:
         """Call the listeners after a save, each once; a second time only after an interrupt.
 
-        If one of them raises, the next call of this method goes on with the others.
+        If a listener raises, the next call of this method resumes at the following listener.
         """
         self._in_listener = True
         try:
@@ -263,7 +267,7 @@ class Saver:
         save.submitted = True
 
     def _wait_for(self, save: _Save, seconds: float = math.inf) -> None:
-        """Wait until ``save`` is written; after ``seconds`` it counts as failed."""
+        """Wait until ``save`` is written; after ``seconds`` the save counts as failed."""
         ends = time.monotonic() + seconds
         while not save.stored.wait(min(HEARTBEAT, ends - time.monotonic())):
             if time.monotonic() >= ends:
@@ -274,7 +278,7 @@ class Saver:
                     save.stored.give(None, InterruptedError("it was interrupted"))
 
     def _follow_up(self, seconds: float) -> None:
-        """Note what went wrong with the retention after the last save; wait up to ``seconds`` for that."""
+        """Note complaints of the retention after the last save; wait up to ``seconds``."""
         save, ends = self._followed, time.monotonic() + seconds
         if save is None or not (seconds or save.job.given):
             return
@@ -301,12 +305,13 @@ class Saver:
         except BaseException as error:
             stored.give(None, error)
             return None
-        # The loop goes on: on a busy disk, to remove an older checkpoint may take as long as to write one.
+        # The loop continues: on a busy disk, removing an old checkpoint may take as long as a
+        # write.
         stored.give(written)
         return self._retain(step, seconds) if self._retain else None
 
     def _acknowledge(self, save: _Save) -> str | None:
-        """Count ``save``, which is written or has failed, and note the calls of listeners it needs."""
+        """Count ``save``, written or failed, and note the listener calls due."""
         written, error = save.stored.value, save.stored.error
         if written is None:
             assert error is not None
@@ -316,7 +321,7 @@ class Saver:
             failures = [*self._failures, _failure(save.point, error)]
             self._failures, self._pending = failures, None
             return None
-        # Seconds count from its end, so that a long save does not make the next one due.
+        # Seconds count from the end of the save, so a long save does not make the next save due.
         done = replace(save.point, seconds=self._clock())
         due: list[Callable[[], object]] = [
             partial(self._call_after_save, one, done, written.path) for one in self._listeners
@@ -345,10 +350,10 @@ def _failure(point: SavePoint, error: BaseException) -> SaveError:
 
 
 def call_each(calls: list[Callable[[], object]]) -> None:
-    """Make these calls, each once; a second time only if an interrupt cut the first one short.
+    """Make the calls, each once; a second time only if an interrupt cut the first call short.
 
-    A call that raises an exception is not made again; the others are still made. An interrupt that is
-    an `Exception` cannot be distinguished from an error of the listener.
+    A call that raises an exception is not made again; later calls are still made. An interrupt of
+    type `Exception` cannot be distinguished from an error of the listener.
     """
     while calls:
         try:
@@ -360,5 +365,5 @@ def call_each(calls: list[Callable[[], object]]) -> None:
 
 
 def write_checkpoint(store: Store, checkpoint: Checkpoint) -> str:
-    """Keep ``checkpoint`` in ``store``; returns where."""
+    """Keep ``checkpoint`` in ``store``; returns the path."""
     return store.save(checkpoint.step, encode(checkpoint))

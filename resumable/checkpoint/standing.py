@@ -1,8 +1,8 @@
-"""Where a run of one or several ranks stands, and from where on its arguments may change."""
+"""The position of a run of one or several ranks, and from where on its arguments may change."""
 
-# Each rank has read as far as its own place, so the run stands at the largest of them. The ranks that
-# are asked are those that saved the checkpoint, and those to which the pipeline deals now. The code of one
-# rank tells the pipelines of all, which differ only in the rank of their deals.
+# Each rank has read up to its own position, so the position of the run is the largest. The ranks
+# that saved the checkpoint are asked, and the ranks to which the pipeline deals now. The code of
+# one rank suffices, since the pipelines of all ranks differ only in the rank of their deals.
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from .store import Store
 
 
 class RunStanding(NamedTuple):
-    """Where a run stands at its newest valid checkpoint.
+    """The position of a run at its newest valid checkpoint.
 
     Attributes:
       step: of the checkpoint.
-      time: when it was saved, in seconds since 1 January 1970.
-      epoch: of the last item that was handed out, of the furthest rank.
-      ranks: the number of ranks that saved it.
-      joined: whether any number of ranks can go on from it; else only as many, each from its own state.
-      arguments: what may change of the pipeline, where all ranks can go on with it.
+      time: of the save, in seconds since 1 January 1970.
+      epoch: of the last item handed out on the furthest rank.
+      ranks: number of ranks of the save.
+      joined: whether any number of ranks can resume from the checkpoint; else only the same number,
+        each rank from its own state.
+      arguments: arguments of the pipeline that may change, so all ranks can still resume.
     """
 
     step: int
@@ -45,16 +46,16 @@ class RunStanding(NamedTuple):
 
 
 def run_standing(store: Store, stage: Stage[Any]) -> RunStanding | None:
-    """Where the run in ``store`` stands, which ``stage`` is to go on with; None if there is no checkpoint.
+    """The position of the run in ``store``, to be resumed by ``stage``; None without a checkpoint.
 
-    It changes nothing. There is a warning for each damaged checkpoint that is passed over.
+    The call changes nothing. Each damaged checkpoint is passed over with a warning.
 
     Raises:
-      StateMismatch: if the checkpoint belongs to a pipeline that differs in more than in arguments by
-        position.
-      NoValidCheckpoint: if there are checkpoints and all are damaged.
-      NewerFormat: if a later version of the library wrote the newest one.
-      InvalidArgument: if the items cannot be dealt to as many ranks as saved it.
+      StateMismatch: if the checkpoint belongs to a pipeline with differences other than in
+        arguments by position.
+      NoValidCheckpoint: if checkpoints exist and all are damaged.
+      NewerFormat: if a later version of the library wrote the newest checkpoint.
+      InvalidArgument: if the items cannot be dealt to as many ranks as saved the checkpoint.
     """
     steps = WholeSteps(store)
     checkpoints = newest_readable(steps, steps.checkpoints)
@@ -77,10 +78,10 @@ def run_standing(store: Store, stage: Stage[Any]) -> RunStanding | None:
 
 
 def _of_all_ranks(of_each: list[list[FoundArgument]]) -> list[FoundArgument]:
-    """What may change on all ranks, from what may on each.
+    """The arguments that may change on all ranks, from the arguments of each rank.
 
-    Ranks may be in different epochs. Of several pipelines by epoch, the one that the furthest rank is in can still
-    change; those before it are of the past.
+    Ranks may be in different epochs. Of several pipelines by epoch, the pipeline of the furthest
+    rank's epoch can still change; earlier pipelines are past.
     """
     groups = dict[tuple[Any, ...], list[FoundArgument]]()
     for one in chain.from_iterable(of_each):
@@ -105,7 +106,7 @@ def _of_all_ranks(of_each: list[list[FoundArgument]]) -> list[FoundArgument]:
 def _ranks(
     checkpoints: list[Checkpoint], stage: Stage[Any], ranks: int
 ) -> Iterator[tuple[Checkpoint, Stage[Any], int]]:
-    """What each rank resumes from, its pipeline, and the number of ranks."""
+    """Checkpoint and pipeline of each rank, and the number of ranks."""
     if len(checkpoints) > 1:
         counts = {ranks}
     else:
@@ -118,6 +119,6 @@ def _ranks(
 
 
 def _standing(checkpoint: Checkpoint, stage: Stage[Any], *, from_this_rank: bool) -> RunPosition:
-    """Where the rank of ``stage`` stands, as its resume would find it."""
+    """The position of the rank of ``stage``, as its resume would find it."""
     state = state_for(stage, checkpoint, from_this_rank=from_this_rank)
     return run_position(stage, saved_position(stage, state))

@@ -1,4 +1,4 @@
-"""Read what `Checkpointer(stats=True)` notes at each save: how each rank of a run is doing."""
+"""Read the stats of each rank of a run, noted at each save by `Checkpointer(stats=True)`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from .last_lines import last_lines
 from .names import parse_file_name, stats_among
 
 MOST: Final = 2**63
-"""No count and no time in a line comes near it."""
+"""Larger than any count or time in a line."""
 PATIENCE: Final = 60.0
-"""Seconds after a checkpoint in which its line may come: over a network, a file may look shorter than it is."""
+"""Seconds allowed between a checkpoint and its line: a remote file may look shorter for a while."""
 MOST_MISSING: Final = 64
-"""So many ranks more than those that have saved are shown as missing; a file name may say any number."""
+"""Missing ranks shown beyond the ranks that have saved; a file name may contain any number."""
 
 Numbers: TypeAlias = Mapping[str, "float | None"]
 Group: TypeAlias = tuple[str, int]
-"""The name of an input, and how many ranks save it."""
+"""The name of an input, and the number of ranks that save the input."""
 
 
 @final
 @dataclass(frozen=True)
 class StatsLine:
-    """What a rank noted at a save; None for what it did not note.
+    """The stats of a rank at a save; None for a missing entry.
 
     Attributes:
       step: of the checkpoint.
       time: of the save, in seconds since 1970 by the clock of the rank.
-      host: on which the rank runs.
-      items: handed out until then.
-      elapsed: seconds of the loop until then.
-      wait_seconds: those of them in which it waited for items.
-      wait_p99: so many seconds or fewer were waited in 99 % of the calls.
-      skipped: items that were dropped in this epoch.
-      inputs: what the inputs of mixtures have given, by their names.
-      passes: how often each of them was gone through.
-      tokens: those of each input that the loop has counted.
-      of_rank: the inputs that count the items of this rank alone, with their lengths.
+      host: of the rank.
+      items: number of items handed out so far.
+      elapsed: seconds of the loop so far.
+      wait_seconds: seconds of ``elapsed`` spent waiting for items.
+      wait_p99: 99th percentile of the seconds waited in a call.
+      skipped: items dropped in this epoch.
+      inputs: items given by the inputs of mixtures, by name.
+      passes: passes through each input, by name.
+      tokens: tokens counted by the loop, by input.
+      of_rank: inputs that count the items of this rank alone, with their lengths.
     """
 
     step: int
@@ -61,16 +61,16 @@ class StatsLine:
 @final
 @dataclass(frozen=True)
 class RankProgress:
-    """How far a rank is, by its last lines or by the names of its checkpoints.
+    """The progress of a rank, by its last lines or by the names of its checkpoints.
 
     Attributes:
       name: of the input.
-      rank: that saves.
-      ranks: how many save.
-      step: of its last save; None if it has saved nothing yet.
-      time: of that, in seconds since 1970; None likewise.
-      last: the last line; None if there is none.
-      before: the one before.
+      rank: of the save.
+      ranks: number of ranks.
+      step: of the last save; None before the first save.
+      time: of the last save, in seconds since 1970; None before the first save.
+      last: the last line; None without lines.
+      before: the line before ``last``.
     """
 
     name: str
@@ -83,16 +83,16 @@ class RankProgress:
 
     @property
     def rate(self) -> float | None:
-        """Items a second, since the save before if that is known."""
+        """Items a second, since the previous save if known."""
         return self._each_second("items")
 
     @property
     def wait_share(self) -> float | None:
-        """The part of the time in which the loop waited for items, since the save before if that is known."""
+        """The share of the time spent waiting for items, since the previous save if known."""
         return self._each_second("wait_seconds")
 
     def _each_second(self, name: str) -> float | None:
-        """What a line has as ``name``, in a second of the loop since the line before if that is known."""
+        """The field ``name`` of a line per second of the loop, since the previous line if known."""
         recent = self._since_before(name)
         if recent is not None:
             return recent
@@ -105,16 +105,16 @@ class RankProgress:
         values = [getattr(line, each) for each in (name, "elapsed") for line in (last, before)]
         if None in values:
             return None
-        # A run that went on from an earlier checkpoint than its last one counts from there again.
+        # A run resumed from an earlier checkpoint counts from there again.
         more, longer = values[0] - values[1], values[2] - values[3]
         return _ratio(more, longer) if more >= 0 else None
 
 
 def run_progress(folder: Path, now: float) -> list[RankProgress]:
-    """How far each rank is, of each input in ``folder``.
+    """The progress of each rank, for each input in ``folder``.
 
-    Only those ranks are told of that saved last: a run may have gone on with another number of them.
-    Of these, each has an entry, also if it has saved nothing yet.
+    Only the ranks of the latest save are reported: a run may have resumed with another number of
+    ranks. Each rank has an entry, even before its first save.
 
     Args:
       folder: of the checkpoints.
@@ -135,7 +135,10 @@ def run_progress(folder: Path, now: float) -> list[RankProgress]:
 
 
 def inputs_of_ranks(found: Sequence[RankProgress]) -> Iterator[tuple[str, Sequence[float | None]]]:
-    """The items, passes and tokens of each input of a mixture, over all ranks; None if some rank does not tell."""
+    """Items, passes and tokens of each input of a mixture, over all ranks.
+
+    None if a rank lacks them.
+    """
     lines = [one.last for one in found if one.last is not None]
     newest = max(lines, key=lambda line: line.step, default=None)
     if newest is None:
@@ -155,7 +158,7 @@ def inputs_of_ranks(found: Sequence[RankProgress]) -> Iterator[tuple[str, Sequen
 
 
 def parse_stats_line(line: bytes) -> StatsLine | None:
-    """What a line says; None if it is none of `Checkpointer`."""
+    """The stats in a line; None if `Checkpointer` did not write the line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -189,7 +192,7 @@ def _by_checkpoints(folder: Path, names: Iterable[str]) -> Iterator[RankProgress
             continue
         try:
             time = os.lstat(folder / file_name).st_mtime
-        except OSError:  # it was removed meanwhile
+        except OSError:  # removed meanwhile
             continue
         yield RankProgress(found.name, found.part.rank, found.part.ranks, found.step, time)
 
@@ -198,7 +201,7 @@ def _by_lines(folder: Path, names: Iterable[str]) -> Iterator[RankProgress]:
     for file_name, (name, rank, ranks) in stats_among(names).items():
         try:
             lines = last_lines(folder / file_name, 2, parse_stats_line)
-        except OSError:  # it was removed meanwhile, or is not readable now
+        except OSError:  # removed meanwhile, or not readable now
             continue
         if lines:
             last, before = lines[-1], lines[-2] if len(lines) > 1 else None
@@ -219,7 +222,7 @@ def _joined(
 
 
 def _both(saved: RankProgress | None, noted: RankProgress | None, now: float) -> RankProgress:
-    """What a rank's last checkpoint and its last lines say together."""
+    """The progress of a rank by its last checkpoint and its last lines together."""
     if saved is None or noted is None:
         found = saved or noted
         assert found is not None
@@ -231,11 +234,11 @@ def _both(saved: RankProgress | None, noted: RankProgress | None, now: float) ->
         return noted
     if now - saved.time < PATIENCE:
         return replace(noted, step=saved.step, time=saved.time)
-    return saved  # it goes on without noting anything
+    return saved  # the run continues without stats
 
 
 def _all_ranks(found: dict[int, RankProgress]) -> Iterator[RankProgress]:
-    """Each rank that is known of, and the others as far as they are few enough to be real."""
+    """Each known rank, and the missing ranks if few enough to be real."""
     one = next(iter(found.values()))
     if one.ranks <= 2 * len(found) + MOST_MISSING:
         for rank in range(one.ranks):

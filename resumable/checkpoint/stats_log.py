@@ -1,7 +1,7 @@
-"""How a run is doing, noted next to its checkpoints at each save: for people and their plots."""
+"""Note the stats of a run next to its checkpoints at each save, for people and plots."""
 
-# The stats are taken with the state, in the thread of the loop, and written with the checkpoint, in the
-# thread that writes. A save that is begun again has the same line. Each rank has a file of its own, since no
+# The stats are taken with the state, in the thread of the loop, and written with the checkpoint, in
+# the writer thread. A save begun again has the same line. Each rank has a separate file, since no
 # file system appends the lines of several hosts to one file safely.
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class StatsLog:
     """Appends a line of stats after each save.
 
     Args:
-      store: that keeps the lines.
-      stats: returns those of now.
-      rank: that saves.
-      ranks: how many save.
+      store: of the lines.
+      stats: returns the present stats.
+      rank: of this process.
+      ranks: number of ranks.
     """
 
     def __init__(
@@ -40,7 +40,10 @@ class StatsLog:
         self._best_effort = BestEffort(f"stats lines of {store!r} are")
 
     def note(self, get_counters: Callable[[], RunCounters]) -> RunCounters | None:
-        """The counters for the checkpoint that is being taken, whose line is noted too; None if they fail."""
+        """The counters for the checkpoint being taken.
+
+        None on failure. The stats are kept for its line.
+        """
         self._noted = self._best_effort(self._stats, {})
         return self._best_effort(get_counters, None)
 

@@ -10,7 +10,7 @@ from .ranks.part import WHOLE, RankPart
 
 
 class StoreLock:
-    """What a writer holds; this one is for a store without locks, and locks nothing."""
+    """The lock of a writer; this base class is for a store without locks, and locks nothing."""
 
     @property
     def is_held(self) -> bool:
@@ -28,11 +28,11 @@ class StoreLock:
 
 
 class Store(ABC):
-    """Where the bytes of checkpoints are kept, by their step.
+    """A place for the bytes of checkpoints, by step.
 
-    A checkpoint survives once `save` has returned. One loop at a time writes, and holds the lock that
-    `lock` returns; any number of processes may read meanwhile. The methods are called by the loop and
-    by its thread that writes, one call at a time.
+    A checkpoint survives once `save` has returned. One loop at a time writes, and holds the lock
+    returned by `lock`; any number of processes may read meanwhile. The methods are called by the
+    loop and by its writer thread, one call at a time.
 
     >>> class Counted(rs.Store):  # hands everything on to another store
     ...     def __init__(self, store):
@@ -58,29 +58,30 @@ class Store(ABC):
     """
 
     def lock(self) -> StoreLock:
-        """Become the only writer, until the returned lock is closed or dropped, or the process ends.
+        """Become the only writer, until the lock is closed or dropped, or the process ends.
 
         Raises:
-          NameInUse: if there is a writer already.
+          NameInUse: if another writer exists.
           OSError: if the system refuses.
         """
         return StoreLock()
 
     @abstractmethod
     def save(self, step: int, data: bytes) -> str:
-        """Keep ``data`` as the checkpoint of ``step``; returns where.
+        """Keep ``data`` as the checkpoint of ``step``; returns the path.
 
         The same bytes may be saved again, as an interrupt may have come before the first call
-        returned. The second call then makes sure of them.
+        returned. The second call then makes sure of the bytes.
 
         Args:
           step: at least 0.
           data: the checkpoint, some hundred bytes for most pipelines.
 
         Raises:
-          FileExistsError: if there are other bytes for ``step``; they are left as they are.
-          OSError: if ``data`` cannot be kept. `steps` does not list ``step`` then, unless the system
-            refuses to remove what was written. The same save may be tried again in both cases.
+          FileExistsError: if ``step`` has other bytes; the stored bytes are left unchanged.
+          OSError: if ``data`` cannot be kept. `steps` then does not list ``step``, unless the
+            system refuses to remove the written file. The same save may be tried again in both
+            cases.
         """
 
     @abstractmethod
@@ -88,29 +89,29 @@ class Store(ABC):
         """The bytes of the checkpoint of ``step``.
 
         Raises:
-          FileNotFoundError: if there is none.
-          CorruptCheckpoint: if what is there cannot be a checkpoint.
+          FileNotFoundError: if ``step`` has no checkpoint.
+          CorruptCheckpoint: if the stored object cannot be a checkpoint.
         """
 
     @abstractmethod
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, ascending."""
+        """The steps with a checkpoint, ascending."""
 
     @abstractmethod
     def remove(self, step: int) -> None:
         """Delete the checkpoint of ``step``.
 
         Raises:
-          FileNotFoundError: if there is none.
+          FileNotFoundError: if ``step`` has no checkpoint.
         """
 
     @abstractmethod
     def set_aside(self, step: int, reason: str) -> str:
-        """Keep the checkpoint of ``step`` out of `steps` without deleting it; returns where.
+        """Keep the checkpoint of ``step`` out of `steps` without deleting it; returns the new path.
 
         Args:
-          step: one of `steps`.
-          reason: one word, ``"damaged"`` or ``"superseded"``.
+          step: an element of `steps`.
+          reason: a single word, ``"damaged"`` or ``"superseded"``.
         """
 
     @abstractmethod
@@ -118,46 +119,50 @@ class Store(ABC):
         """Whether a damaged checkpoint was set aside."""
 
     def remove_unfinished(self) -> None:
-        """Delete what interrupted saves have left behind; called by the writer alone."""
+        """Delete the remains of interrupted saves; called by the writer alone."""
         return
 
     def append_history(self, lines: bytes) -> None:
-        """Keep ``lines`` behind those that were kept before, for people; called by the writer alone.
+        """Append ``lines`` to the history, for people; called by the writer alone.
 
-        Each is a JSON object that says what was changed in the run. By default they are not kept. The save
-        before is valid whatever comes of this; an error becomes a warning.
+        Each line is a JSON object with a change of the run. By default nothing is kept. The
+        previous save is valid whatever the outcome; an error becomes a warning.
 
         Raises:
-          OSError: if they cannot be kept.
+          OSError: if the lines cannot be kept.
         """
         return
 
     def history(self) -> bytes | None:
-        """All that `append_history` has kept, nothing yet if it is empty; None if this store keeps none.
+        """All lines kept by `append_history`, empty before the first.
+
+        None if this store keeps no lines.
 
         Raises:
-          OSError: if it cannot be read.
+          OSError: if the history cannot be read.
         """
         return None
 
     def append_stats(self, lines: bytes) -> None:
-        """Keep ``lines`` behind those that were kept before, for people and their plots; called by the writer.
+        """Append ``lines`` to the stats, for people and plots; called by the writer.
 
-        Each is a JSON object that says how the run is doing. By default they are not kept. Those of several
-        ranks are kept apart. They need not survive a power cut, and an error becomes a warning.
+        Each line is a JSON object with the stats of the run. By default nothing is kept. Lines of
+        several ranks are kept apart. The lines need not survive a power cut, and an error becomes a
+        warning.
 
         Raises:
-          OSError: if they cannot be kept.
+          OSError: if the lines cannot be kept.
         """
         return
 
-    # A store in which several ranks save parts of a step also has these three.
+    # A store for parts saved by several ranks also has the following three methods.
 
     def part(self, part: RankPart) -> Store:
         """The store of the same name in which one rank saves ``part`` of each step.
 
-        Its methods concern that part alone, except `has_damaged` and `parts`, which concern all. Its lock
-        admits writers of the other parts, and keeps out writers of another number of parts.
+        The methods of the new store concern ``part`` alone, except `has_damaged` and `parts`, which
+        concern all parts. Its lock admits writers of the other parts, and keeps out writers of
+        another number of parts.
 
         Raises:
           InvalidArgument: if this store keeps no parts.
@@ -167,9 +172,9 @@ class Store(ABC):
         return self
 
     def parts(self) -> list[tuple[int, RankPart]]:
-        """Step and part of all that is there and was not set aside, in any order."""
+        """Step and part of all stored checkpoints not set aside, in any order."""
         return [(step, WHOLE) for step in self.steps()]
 
     def sync(self) -> None:
-        """Make all that `parts` has listed survive, also what the writers of other parts have just saved."""
+        """Make everything listed by `parts` survive, also recent saves of other writers."""
         return

@@ -1,10 +1,11 @@
-"""Where the items of a step came from, and the steps that a record was in, by the checkpoints of a run."""
+"""The origins of the items of a step, and the steps with a record, by the checkpoints of a run."""
 
-# A step was handed out by the ranks that saved the next checkpoint, or by those of the newest one if
-# there is none after it. They began at the checkpoint before it. So the shadows of their pipelines, resumed
-# there, come to the same step. Where items are dealt out, the checkpoints in between may be gone at which the number
-# of ranks changed, or one rank may have saved for several. So it is seen that a shadow comes from the one
-# checkpoint to the place of the other.
+# A step was handed out by the ranks of the next checkpoint, or, without a later checkpoint, by the
+# ranks of the newest checkpoint. The ranks began at the previous checkpoint. So the shadows of
+# their pipelines, resumed at the previous checkpoint, come to the same step. If items are dealt
+# out, checkpoints in between at which the number of ranks changed may be gone, or one rank may have
+# saved for several. So a check makes sure that a shadow comes from one checkpoint to the position
+# of the next.
 
 from __future__ import annotations
 
@@ -32,19 +33,19 @@ from .ranks.parts import WholeSteps
 from .store import Store
 
 StageOfRanks: TypeAlias = Callable[["int | None"], Stage[Any]]
-"""The pipeline as any of so many ranks has it; with None, as it is by itself."""
+"""The pipeline for a given number of ranks; with None, the pipeline unchanged."""
 
 
 class TracedStep(NamedTuple):
-    """What one rank was handed out at a step.
+    """The item of one rank at a step.
 
     Attributes:
-      step: from 1, as `Checkpointer.step` has it in the body of the loop.
+      step: from 1, as `Checkpointer.step` in the body of the loop.
       rank: from 0.
-      ranks: how many there were.
+      ranks: number of ranks at the step.
       epoch: of the item.
       origin: of the item.
-      is_past: whether it is at or before the newest checkpoint.
+      is_past: whether the step is at or before the newest checkpoint.
     """
 
     step: int
@@ -56,12 +57,12 @@ class TracedStep(NamedTuple):
 
 
 class _StepRange(NamedTuple):
-    """Steps that the same ranks handed out one after another.
+    """Steps handed out one after another by the same ranks.
 
     Attributes:
-      before: the step of the checkpoint at which they began; 0 for the start.
-      last: the step of the next checkpoint; `math.inf` behind the newest.
-      ranks: how many they were.
+      before: the step of the checkpoint at which the ranks began; 0 for the start.
+      last: the step of the next checkpoint; `math.inf` after the newest.
+      ranks: number of ranks.
     """
 
     before: int
@@ -76,20 +77,21 @@ def traced_step(
     rank: int | None = None,
     ranks: int | None = None,
 ) -> list[TracedStep]:
-    """Where the items of ``step`` came from, on each rank or on ``rank`` alone.
+    """The origins of the items of ``step``, on each rank or on ``rank`` alone.
 
-    Without random access, the items since the checkpoint before the step are made again.
+    Without random access, the items since the previous checkpoint are computed again.
 
     Args:
-      store: of the run; its checkpoints are only read.
-      stage_of: gives the pipeline as any of so many ranks has it, since a batch may depend on their number.
+      store: of the run; the checkpoints are only read.
+      stage_of: returns the pipeline for a number of ranks, since a batch may depend on the number.
       step: from 1.
-      rank: only this one.
-      ranks: how many there were; by default what the checkpoints say, or the pipeline.
+      rank: only this rank.
+      ranks: number of ranks; by default from the checkpoints, or the pipeline.
 
     Raises:
-      InvalidArgument: if ``step`` is below 1, there is no such rank, or no such step.
-      StateMismatch: if the checkpoint belongs to another pipeline, or it is not known how many ranks there were.
+      InvalidArgument: if ``step`` is below 1, or the run has no such rank or step.
+      StateMismatch: if the checkpoint belongs to another pipeline, or the number of ranks is
+        unknown.
     """
     if step < 1:
         raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
@@ -100,7 +102,8 @@ def traced_step(
         (number, span) for number, span in enumerate(spans) if span.before < step <= span.last
     )
     if span.last == math.inf and number and spans[number - 1].ranks == span.ranks:
-        # Nothing follows that would show a wrong pipeline, so what the same ranks did before must.
+        # No later checkpoint would reveal a wrong pipeline, so the earlier steps of the same ranks
+        # must.
         _with_known_ranks(steps, stage_of, spans[number - 1], counts, rank)
     span = _with_known_ranks(steps, stage_of, span, counts, rank)
     return [
@@ -113,16 +116,17 @@ def traced_step(
 def steps_of_run(
     store: Store, stage_of: StageOfRanks, ranks: int | None = None, sought: Sought | None = None
 ) -> Iterator[TracedStep]:
-    """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
+    """All steps up to the newest checkpoint, and later steps of the same epoch if it has an end.
 
-    They come checkpoint by checkpoint, of one rank after another. A warning tells which are left out because it is
-    not known how many ranks there were.
+    Steps are ordered by checkpoint, then rank by rank. Steps with an unknown number of ranks are
+    left out, with a warning.
 
     Args:
-      store: of the run; its checkpoints are only read.
+      store: of the run; the checkpoints are only read.
       stage_of: as for `traced_step`.
       ranks: as for `traced_step`.
-      sought: only steps with these records; with random access the steps between them are passed over.
+      sought: only steps with these records; with random access the steps in between are passed
+        over.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage_of(None)))
     steps = WholeSteps(store)
@@ -175,7 +179,10 @@ def _steps(
     passed: int = 0,
     sought: Sought | None = None,
 ) -> Iterator[TracedStep]:
-    """The steps after the first ``passed`` of a span, and on; some without the records that are ``sought`` may be missing."""
+    """The steps of a span and later, except the first ``passed``.
+
+    Some steps without the records ``sought`` may be missing.
+    """
     stage = stage_of(span.ranks)
     one = for_rank(stage, rank, span.ranks)
     if one is None:
@@ -189,7 +196,7 @@ def _steps(
         if iterator.skip(passed) < passed:
             return
         for origin in iterator if sought is None else _items_with(sought, iterator, one, span):
-            # A rank that was ahead of others has a count of its own.
+            # A rank ahead of other ranks has a separate count.
             step = began + iterator.step - first
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
 
@@ -197,7 +204,7 @@ def _steps(
 def _items_with(
     sought: Sought, iterator: PipelineIterator[ItemOrigin], stage: Stage[Any], span: _StepRange
 ) -> Iterator[ItemOrigin]:
-    """What ``iterator`` delivers in ``span``; where ``stage`` has random access, only where records are ``sought``."""
+    """The items of ``iterator`` in ``span``; with random access, only items ``sought``."""
     items = _items_left(iterator.get_state(), stage, span)
     if items is None:
         yield from iterator
@@ -210,9 +217,10 @@ def _items_with(
 
 
 def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> ItemSpan | None:
-    """The items of ``span``, which follow on ``state``.
+    """The items of ``span``, which come after ``state``.
 
-    None if they are not looked up by their index, or another number of ranks has left a place that no index has.
+    None if the items have no lookup by index, or another number of ranks left a position without an
+    index.
     """
     if not follows_from_relations(stage):
         return None
@@ -234,7 +242,7 @@ def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> ItemSpan |
 
 
 class _RanksUnknown(StateMismatch):
-    """Nothing says how many ranks there were."""
+    """The number of ranks is unknown."""
 
 
 def _with_known_ranks(
@@ -244,12 +252,12 @@ def _with_known_ranks(
     counts: Sequence[int],
     rank: int | None = None,
 ) -> _StepRange:
-    """``span`` with the number of ranks by which the next checkpoint is come to, one of ``counts``.
+    """``span`` with the number of ranks that leads to the next checkpoint, from ``counts``.
 
-    If several ranks saved that checkpoint, there is no other number.
+    If several ranks saved the next checkpoint, no other number is possible.
 
     Raises:
-      StateMismatch: if there is none.
+      StateMismatch: if no number fits.
     """
     if (
         span.last == math.inf
@@ -278,13 +286,13 @@ def _with_known_ranks(
 
 
 def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int | None) -> bool:
-    """Whether ``rank`` of as many, or rank 0, comes to the place of the next checkpoint."""
+    """Whether ``rank``, or rank 0 if absent, comes to the position of the next checkpoint."""
     rank = rank if rank is not None and rank < span.ranks else 0
-    # Before anything is read: what is listed may be removed meanwhile.
+    # Read first: listed checkpoints may be removed meanwhile.
     saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
     one = for_rank(stage_of(span.ranks), rank, span.ranks)
     if one is None:
-        return True  # which is refused later
+        return True  # refused later
     began, checkpoint, of_rank = _beginning(steps, span, rank)
     end = int(span.last)
     try:
@@ -303,14 +311,14 @@ def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: 
         if here.skip(end - began) < end - began:
             return False
         states = [dumps(one.get_state()["pipeline"]) for one in (here, there)]
-        # One place may have several states.
+        # One position may have several states.
         return states[0] == states[1] or next(here, None) == next(there, None)
 
 
 def _beginning(
     steps: WholeSteps, span: _StepRange, rank: int
 ) -> tuple[int, Checkpoint | None, bool]:
-    """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
+    """The step at which to begin, its checkpoint, and whether the same number of ranks saved it."""
     for step in _back_from(span.before, steps):
         try:
             found = steps.checkpoints(step)
@@ -331,17 +339,17 @@ def _beginning(
 
 
 def _back_from(step: int, steps: WholeSteps) -> Iterator[int]:
-    """``step``, and the saved ones before it, which are listed only if they are wanted."""
+    """``step``, and earlier saved steps, listed only on demand."""
     if step > 0:
         yield step
         yield from (before for before in reversed(steps.steps()) if 0 < before < step)
 
 
 def _spans(steps: WholeSteps, stage_of: StageOfRanks, ranks: int | None) -> list[_StepRange]:
-    """What came between the checkpoints, in the order of the steps."""
+    """The spans between the checkpoints, in the order of the steps."""
     stage = stage_of(None)
     saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
-    # If no step was saved by several ranks, one may have saved for all to which the pipeline deals.
+    # If no step was saved by several ranks, one rank may have saved for all ranks of the deal.
     one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
     spans, before, count = list[_StepRange](), 0, ranks or one_for_all
     for step, of_step in saved.items():

@@ -1,1 +1,1 @@
-"""Where items came from: the shadow of a pipeline, which delivers origins in the place of items."""
+"""The origins of items: the shadow of a pipeline delivers origins instead of items."""

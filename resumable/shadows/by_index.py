@@ -1,4 +1,4 @@
-"""Which records an item was made of, and which items a record is in, where items are looked up by their index."""
+"""The records of an item, and the items with a record, for stages with lookup by index."""
 
 # Both follow from the relations of the stages: no item is read, and no function of the user is called.
 
@@ -30,7 +30,7 @@ RECORDS_AHEAD: Final = 4096
 
 
 def follows_from_relations(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` has random access, and so have the stages before it by their relations."""
+    """Whether ``stage`` and the stages before have random access and relations by index."""
     relations = (found.relation(0) for found, _ in walk(stage))
     return stage.random_access and not any(one is not None and one.in_order for one in relations)
 
@@ -50,7 +50,7 @@ def origins_by_index(stage: Stage[Any], epoch: int, items: Indexed[Any]) -> Inde
 @final
 @dataclass(eq=False)
 class _PreparedOrigins(PreparedItems[ItemOrigin]):
-    """The origins at ``indices``, shape (places,), int64, of which ``at_once`` are made together."""
+    """The origins at ``indices``, shape (places,), int64; ``at_once`` origins are made together."""
 
     gather_at: Callable[[Indices], list[ItemOrigin]]
     at_once: int
@@ -65,8 +65,8 @@ class _PreparedOrigins(PreparedItems[ItemOrigin]):
 
 
 def origins_at(stage: Stage[Any], epoch: int, indices: Indices) -> list[ItemOrigin]:
-    """The origins of the items at ``indices``, shape (n,), of a stage that `follows_from_relations`."""
-    # A loop where each item is one of the same input: a chain may be longer than a recursion.
+    """The origins of items at ``indices``, shape (n,), of a stage that `follows_from_relations`."""
+    # A loop if each item comes from the same input: a chain may be longer than a recursion.
     while (relation := stage.relation(epoch)) is not None:
         made = relation.inputs_of(indices)
         if isinstance(relation, Split):
@@ -89,7 +89,7 @@ def _of_parts(relation: Split, indices: Indices) -> list[ItemOrigin]:
 
 
 def _of_several(relation: Relation, made: Made) -> list[ItemOrigin]:
-    """The origins of items that are each one of several inputs, or made of several items."""
+    """The origins of items with several inputs, or made of several items."""
     names = names_of_inputs(relation.stage)
     numbers = np.zeros_like(made.indices) if made.numbers is None else made.numbers
     found: list[Any] = [None] * len(numbers)
@@ -113,18 +113,18 @@ def _of_several(relation: Relation, made: Made) -> list[ItemOrigin]:
 @final
 @dataclass(frozen=True)
 class Sought:
-    """The records to be found, among those with one number in their file or source.
+    """The sought records, among the records with one number in their file or source.
 
     Args:
       number: of the records.
-      is_wanted: tells of the origin of a record with that number whether it is one of them.
+      is_wanted: whether the record of an origin, with this number, is sought.
     """
 
     number: int
     is_wanted: Callable[[Origin], bool]
 
     def is_in(self, origin: ItemOrigin) -> bool:
-        """Whether an item with ``origin`` was made of any of them."""
+        """Whether an item with ``origin`` was made of any sought record."""
         return any(one.record == self.number and self.is_wanted(one) for one in origin.records())
 
 
@@ -132,11 +132,11 @@ class ItemSpan(NamedTuple):
     """Some items of a stage that `follows_from_relations`.
 
     Attributes:
-      stage: whose items they are.
+      stage: source of the items.
       epoch: of ``stage``.
-      start: the index of the first one.
-      stop: the index after the last one, at most the length.
-      inputs: through which inputs of later stages they come, the last of these first.
+      start: index of the first item.
+      stop: index after the last item, at most the length.
+      inputs: the inputs of later stages on the way of the items, the last stage first.
     """
 
     stage: Stage[Any]
@@ -147,9 +147,9 @@ class ItemSpan(NamedTuple):
 
 
 def items_with(sought: Sought, span: ItemSpan) -> Indices:
-    """The indices, shape (n,), ascending, of the items of ``span`` that are made of records that are ``sought``.
+    """The indices, shape (n,), ascending, of the items of ``span`` with ``sought`` records.
 
-    Of a batch that is split into its rows again, all rows are among them if one is.
+    If a batch is split into rows again, all rows are included if the batch has a sought record.
     """
     stage, epoch, start, stop, inputs = span
     if start >= stop:
@@ -173,7 +173,7 @@ def items_with(sought: Sought, span: ItemSpan) -> Indices:
 
 
 def _spans_read(relation: Relation, span: ItemSpan) -> Iterator[ItemSpan]:
-    """The items of each input among which are those that the items of ``span`` are made of."""
+    """Spans of the items of each input that include all inputs of ``span``."""
     _, _, start, stop, inputs = span
     starts: Any = repeat(0)
     if isinstance(relation, Routed):
@@ -196,9 +196,9 @@ def _records_with(sought: Sought, span: ItemSpan) -> Indices:
 
 
 def end_of_epoch(stage: Stage[Any], epoch: int, index: int) -> int | None:
-    """Before which item those end that are in the epoch of the item at ``index``, where epochs follow one another.
+    """The index after the last item of the epoch of item ``index``, if epochs follow one another.
 
-    None if items of a later epoch may come before others.
+    None if items of a later epoch may come earlier.
     """
     found = epoch_at(stage, epoch, index)
     low, high = index, countable(stage.length or 0)
@@ -206,7 +206,7 @@ def end_of_epoch(stage: Stage[Any], epoch: int, index: int) -> int | None:
         return high
     if not found.ascending:
         return None
-    # Invariant: the item at `low` is in the epoch, the one at `high` is not, or there is none.
+    # Invariant: item `low` is in the epoch; item `high` is not, or does not exist.
     while low + 1 < high:
         middle = (low + high) // 2
         if epoch_at(stage, epoch, middle) == found:

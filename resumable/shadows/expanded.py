@@ -1,4 +1,4 @@
-"""Functions that make several items of one, in a shadow."""
+"""Functions, in a shadow, that make several items of one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .traced import Each, Traced
 
 @final
 class ExpandsTraced(StandIn[Callable[..., Any]]):
-    """Calls a function with the item, and returns the items of its result with their origins.
+    """Calls a function with the item, and returns the items of the result with their origins.
 
     Args:
       fn: the function.
-      numbered: whether the items are always read from the first one on, so that those of a pipeline can be counted.
+      numbered: whether the items are always read from the first, so the items of a pipeline can be
+        counted.
     """
 
     def __init__(self, fn: Callable[..., Any], *, numbered: bool = False) -> None:

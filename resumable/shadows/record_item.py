@@ -1,4 +1,4 @@
-"""The item of a source that an origin names."""
+"""The item of a source at an origin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .traced import names_of_inputs
 
 
 def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
-    """What the source in ``stage`` delivers for the record that ``origin`` names.
+    """The item that the source in ``stage`` delivers for the record of ``origin``.
 
     Raises:
-      LookupError: if no source with random access has it, or several may.
+      LookupError: if no source with random access has the record, or several may.
     """
     found = [
         (source, number)
@@ -34,7 +34,7 @@ def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
 
 
 def is_file_of_record(stage: Stage[Any], origin: Origin, name: str) -> bool:
-    """Whether ``name`` is that of the file which ``origin`` names, and of no other in a source that may have it."""
+    """Whether ``name`` names the file of ``origin`` and no other file, in sources with the file."""
     return all(
         _has_file(source, name, origin)
         for inputs, source in _sources(stage)
@@ -44,7 +44,7 @@ def is_file_of_record(stage: Stage[Any], origin: Origin, name: str) -> bool:
 
 
 def _has_file(source: Stage[Any], name: str, origin: Origin) -> bool:
-    """Whether the record of ``origin`` can be left out of ``source`` in one file called ``name``."""
+    """Whether the record of ``origin`` can be left out of ``source``, in one file ``name``."""
     records = Records.of({name: [origin.record]})
     try:
         check_records(source, 0, records)
@@ -56,7 +56,7 @@ def _has_file(source: Stage[Any], name: str, origin: Origin) -> bool:
 def _sources(
     stage: Stage[Any], inputs: tuple[Name, ...] = ()
 ) -> Iterator[tuple[tuple[Name, ...], Stage[Any]]]:
-    """The sources before ``stage``, and through which inputs their items come."""
+    """The sources before ``stage``, each with the inputs on the way of its items."""
     if not stage.inputs:
         yield inputs, stage
     joins = joins_inputs(stage)
@@ -65,7 +65,7 @@ def _sources(
 
 
 def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
-    """Under which number ``source`` has the record, if it does."""
+    """The number of the record in ``source``, if found."""
     if not source.random_access:
         return
     records: Any = [origin.record]
@@ -73,5 +73,5 @@ def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
         records = {origin.file: records}
     try:
         yield from kind_of_source(source)._numbers_of(source, Records.of(records)).tolist()
-    except InvalidArgument:  # another source has that file
+    except InvalidArgument:  # another source has the file
         return

@@ -1,9 +1,10 @@
-"""The shadow of a pipeline: the same positions and states, with origins in the place of items."""
+"""The shadow of a pipeline: the same positions and states, with origins instead of items."""
 
-# A shadow is made of the stages of its pipeline, so that it moves, saves and restores as they do. A
-# stage that never looks at an item gets origins in the place of items. Where an item decides what comes
-# next, pairs of item and origin travel, and functions get the item. A stage says which in `_traced`. One of
-# the user's need not: it reads plain items, and a note is made of the origins of what it reads.
+# A shadow is made of the stages of its pipeline, so the shadow moves, saves and restores like the
+# pipeline. A stage that never looks at an item gets origins instead of items. If an item decides
+# the following items, pairs of item and origin travel, and functions get the item. A stage chooses
+# in `_traced`. A user's stage need not: the stage reads plain items, and the origins of its inputs
+# are noted.
 
 from __future__ import annotations
 
@@ -45,11 +46,12 @@ from .traced import (
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Origins(PassThrough[ItemOrigin]):
-    """Where each item of upstream comes from, in the place of the item.
+    """The origin of each item of the upstream, instead of the item.
 
-    State: upstream's, so a state of either resumes the other. Random access is kept, and then a step costs what
-    its origins cost wherever it is: no function of the user is called, and no item read, unless a stage
-    decides by its items what it delivers (`filter`, `flat_map`, `pack`, `bucket` and the like).
+    State: as of the upstream, so a state of either pipeline resumes the other. Random access is
+    kept, and any step then costs only its origins: no user function is called, and no item is read,
+    unless a stage decides by the content of its items (`filter`, `flat_map`, `pack`, `bucket` and
+    the like).
 
     Args:
       upstream: any pipeline.
@@ -63,7 +65,7 @@ class Origins(PassThrough[ItemOrigin]):
 
     @derived
     def shadow(self) -> Stage[ItemOrigin]:
-        """The stages that deliver the origins."""
+        """The stages that deliver origins."""
         return shadow_of(without_threads(self.upstream), paired=False)
 
     def start(self, epoch: int = 0) -> StageIterator[ItemOrigin]:
@@ -91,7 +93,7 @@ class _OriginsIterator(ThroughIterator[ItemOrigin]):
         return self._upstream.state_at(offset)
 
     def _reached(self) -> Iterator[Reach]:
-        """What was read of the stages of the pipeline, which those of its shadow stand for."""
+        """Number of items read from the stages of the pipeline, instead of its shadow."""
         iterator = without_threads(self._stage.upstream).start(self._start_epoch)
         iterator.set_state(self.get_state())
         yield Reach(self._stage, UNBOUNDED)
@@ -103,7 +105,8 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
 
     Args:
       stage: the last stage of a pipeline without threads and workers.
-      paired: whether it delivers items with their origins, as `Traced`, rather than origins alone.
+      paired: whether the shadow delivers items with their origins, as `Traced`, rather than origins
+        alone.
     """
     if isinstance(stage, Origins):
         origins = shadow_of(stage.upstream, paired=False)
@@ -123,18 +126,21 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
 
 
 def _is_blind(stage: Stage[Any]) -> bool:
-    """Whether it never looks at an item, and holds none in its state, so that origins may come instead."""
+    """Whether the stage never looks at an item, and holds no item in its state.
+
+    Origins may then replace items.
+    """
     if isinstance(stage, PassThrough):
         return stage.blind
     relation = stage.relation(0)
     if isinstance(relation, Held) and stage.relies_on & RANK:
         return False
-    looks = isinstance(relation, Same) and relation.in_order  # so one of the user's may
+    looks = isinstance(relation, Same) and relation.in_order  # a user's stage may look
     return stage.unchanged and not looks and not stage.user_functions
 
 
 def _joins_origins(stage: Stage[Any]) -> Callable[[Any], Any] | None:
-    """What makes an origin of the items of ``stage`` over shadows; None if it may look at what it joins."""
+    """A function that makes origins of the items of ``stage`` over shadows; None if impossible."""
     relation = stage.relation(0)
     if isinstance(relation, Grouped) and relation.is_slice:
         return partial(rows_alike, relation.make)
@@ -144,18 +150,18 @@ def _joins_origins(stage: Stage[Any]) -> Callable[[Any], Any] | None:
 
 
 def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
-    """An item that is an origin, which is its own."""
+    """An item that is an origin, with itself as origin."""
     return Traced(origin, origin)
 
 
 def _passes_on(stage: PassThrough[Any]) -> bool:
-    """Whether it delivers the items of upstream themselves; one of the user may have motion of its own."""
+    """Whether the upstream's items are delivered unchanged, without motion of a user's stage."""
     kind = type(stage)
     return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 
 
 def _shadows_before(stage: Stage[Any], paired: bool) -> tuple[Stage[Any], ...]:
-    """The shadows of the inputs of ``stage``; where ``stage`` joins inputs, each origin names its input."""
+    """The shadows of the inputs of ``stage``; if inputs are joined, each origin names its input."""
     found = tuple(shadow_of(upstream, paired=paired) for upstream in stage.inputs)
     if not joins_inputs(stage):
         return found

@@ -1,4 +1,4 @@
-"""The shadow of a source: its items by their origins."""
+"""The shadow of a source, which delivers origins of items."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .traced import Traced
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceShadow(RecordSource[Any]):
-    """The origins of the items of a source, or its items with them.
+    """The origins of the items of a source, or pairs of items and origins.
 
     Args:
-      source: has no inputs.
-      paired: whether the items come with their origins. If they do not, and there is random access, none
+      source: a stage without inputs.
+      paired: whether items come with their origins. Without items and with random access, no item
         is read.
     """
 
@@ -86,7 +86,7 @@ class SourceShadow(RecordSource[Any]):
 
 
 def _apart(source: ExternalSource[Any]) -> ExternalSource[Any]:
-    """``source``, over a copy of its object if that knows how far it was read: a pipeline may be reading it.
+    """``source`` over a copy of an object with a position, since a pipeline may be reading it.
 
     Raises:
       ExternalStateError: if the object cannot be copied, or can be read only once.

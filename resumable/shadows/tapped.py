@@ -1,4 +1,4 @@
-"""A stage of the user in a shadow: it reads plain items, and the origins of what it reads are noted."""
+"""A user's stage in a shadow: it reads plain items, and the origins of its inputs are noted."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from ..core.transform import PassThroughIterator
 from ..state.value import State
 from .traced import Traced, carried, names_of_inputs
 
-# A stage may read ahead, drop what it has read, and hold items in its state, and nothing says whether it
-# does. So what was read since the item before is not yet what the next one is made of. Known are the origins
-# of items that are delivered as they were read, the same objects, and of those that a relation says are made of
-# the ones with the same number.
+# A stage may read ahead, drop read items, and hold items in its state, without any notice. So the
+# items read since the previous item need not be the inputs of the next item. The origin is known
+# only if the same object comes out, or if a relation says that an item is made of the inputs with
+# the same number.
 
 Noted = tuple[deque[Traced[Any]], ...]
-"""What was read of each input and is not accounted for."""
+"""Items read from each input and not accounted for."""
 
 OF_INPUTS: Final = frozenset({"upstream", "upstreams"})
-"""The keys of a state under which are those of the inputs."""
+"""The keys of a state with the states of the inputs."""
 SHARED_NUMBERS: Final = range(-5, 257)
-"""Of these CPython keeps one object each."""
+"""CPython keeps one object for each of these integers."""
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Tapped(Stage[Traced[Any]]):
-    """The items of ``of`` with their origins, as far as its relation tells them.
+    """The items of ``of`` with their origins, as far as known by the relation.
 
     Args:
       of: any stage with inputs.
-      pairs: the shadows of its inputs, which deliver items with their origins.
+      pairs: the shadows of the inputs of ``of``, which deliver items with their origins.
     """
 
     block_layout: ClassVar[Layout] = LISTS
@@ -84,7 +84,7 @@ class Tapped(Stage[Traced[Any]]):
         return Indexed(lambda indices: list(map(item, indices.tolist())), item)
 
     def _over(self, noted: Noted) -> Stage[Any]:
-        """The stage over inputs that note what it reads."""
+        """The stage over inputs that note the items read."""
         taps = (
             _Tap(one, plain, of_input.append)
             for one, plain, of_input in zip(self.pairs, self.of.inputs, noted, strict=True)
@@ -98,7 +98,7 @@ class Tapped(Stage[Traced[Any]]):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class _Tap(Stage[Any]):
-    """The items of ``pairs`` alone, each of which is told to ``note``; ``plain`` delivers the same items."""
+    """The items of ``pairs`` alone, each passed to ``note``; ``plain`` delivers the same items."""
 
     pairs: Stage[Traced[Any]]
     plain: Stage[Any]
@@ -130,7 +130,7 @@ class _Tap(Stage[Any]):
         return Indexed(lambda indices: self.noted(gather(indices)))
 
     def noted(self, block: Block) -> list[Any]:
-        """The items of ``block``, after they were told."""
+        """The items of ``block``, after each was passed to ``note``."""
         pairs = block_items(block)
         for one in pairs:
             self.note(one)
@@ -179,11 +179,11 @@ class _TappedIterator(StageIterator[Traced[Any]]):
 
 
 class _Telling:
-    """Tells the origin of each item of a stage by what was read for it.
+    """Finds the origin of each item of a stage by the items read.
 
     Args:
       stage: of the user.
-      noted: what it reads is added there.
+      noted: receives the items read by the stage.
     """
 
     def __init__(self, stage: Stage[Any], noted: Noted) -> None:
@@ -191,7 +191,7 @@ class _Telling:
         self._noted = noted
         # Whether the next items may come from the state at which the stage began.
         self._held = False
-        # What was read for the item before.
+        # Origins of the items read for the previous item.
         self._last: tuple[ItemOrigin, ...] = ()
 
     def begin_at(self, state: State) -> None:
@@ -202,7 +202,7 @@ class _Telling:
             of_input.clear()
 
     def of(self, item: Any) -> ItemOrigin:
-        """The origin of ``item``, which was just delivered."""
+        """The origin of the newly delivered ``item``."""
         stage, kind = self._stage, kind_of(self._stage)
         if one_for_each(stage):
             return self._of_same_number()
@@ -216,7 +216,7 @@ class _Telling:
         return carried(*self._last) if kind is Same else self._unknown(*self._last)
 
     def _of_same_number(self) -> ItemOrigin:
-        """That of the next item of each input; what was read ahead stays."""
+        """The origin of the next item of each input; items read ahead stay noted."""
         read = [of_input.popleft().origin if of_input else None for of_input in self._noted]
         known = [origin for origin in read if origin is not None]
         if self._held or len(known) < len(read):
@@ -228,11 +228,11 @@ class _Telling:
         )
 
     def _kept(self, item: Any, *, may_repeat: bool) -> ItemOrigin:
-        """That of ``item`` where the order is kept, so that what was read before it was dropped.
+        """The origin of ``item`` if the order is kept, so earlier items were dropped.
 
         Args:
-          item: as it was read.
-          may_repeat: whether an object that was read several times stays each time.
+          item: as read.
+          may_repeat: whether an object read several times stays each time.
         """
         places = self._places(item)
         if not places:
@@ -244,14 +244,14 @@ class _Telling:
         return origins[0] if may_repeat or len(origins) == 1 else self._unknown(*origins)
 
     def _moved(self, item: Any) -> ItemOrigin:
-        """That of ``item`` where all items are delivered sooner or later."""
+        """The origin of ``item`` if all items are delivered sooner or later."""
         found = [(of_input, place) for of_input in self._noted for place in _places(of_input, item)]
         if len(found) == 1 and not (self._held and _may_be_one_object(item)):
             of_input, place = found[0]
             origin = of_input[place].origin
             del of_input[place]
             return origin
-        if not found and not self._held:  # a copy of one of these
+        if not found and not self._held:  # a copy of a noted item
             origins = self._origins_read()
             oldest = max(self._noted, key=len)
             if oldest:
@@ -260,7 +260,7 @@ class _Telling:
         return self._unknown(*(of_input[place].origin for of_input, place in found))
 
     def _group(self, item: Any) -> ItemOrigin:
-        """Those of the members of ``item``, if it is a list of what was read."""
+        """The origins of the members of ``item``, if a list of items read."""
         places = [self._places(member) for member in item] if type(item) in (list, tuple) else []
         if not places or any(len(of_member) != 1 for of_member in places):
             return self._unknown(*self._all_read())
@@ -272,7 +272,7 @@ class _Telling:
         return BatchOrigin(rows)
 
     def _places(self, item: Any) -> list[int]:
-        """Where ``item`` was noted; empty also if that cannot be said."""
+        """The places of ``item`` among noted items; empty also if unknown."""
         if len(self._noted) > 1 or (self._held and _may_be_one_object(item)):
             return []
         return _places(self._noted[0], item)
@@ -281,7 +281,7 @@ class _Telling:
         return tuple(one.origin for one in chain.from_iterable(self._noted))
 
     def _all_read(self) -> tuple[ItemOrigin, ...]:
-        """The origins of what was read; forgets it."""
+        """The origins of all noted items; the notes are cleared."""
         found = self._origins_read()
         for of_input in self._noted:
             of_input.clear()
@@ -296,7 +296,7 @@ def _places(noted: deque[Traced[Any]], item: Any) -> list[int]:
 
 
 def _may_be_one_object(item: Any) -> bool:
-    """Whether an equal item that was made elsewhere may be the same object."""
+    """Whether an equal item made elsewhere may be the same object."""
     if item is None or type(item) is bool:
         return True
     if type(item) is int:
@@ -305,7 +305,7 @@ def _may_be_one_object(item: Any) -> bool:
 
 
 def _may_hold_items(state: State) -> bool:
-    """Whether a stage may have put items in ``state``; their origins are not there."""
+    """Whether a stage may have put items in ``state``, without their origins."""
     if not isinstance(state, Mapping):
         return True
     own = [value for name, value in state.items() if name not in OF_INPUTS]

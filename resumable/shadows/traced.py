@@ -1,4 +1,4 @@
-"""Items that travel with their origins, and functions that are called with the item alone."""
+"""Items that travel with their origins, and functions called with the item alone."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ S = TypeVar("S", bound=CallsFunction[Any])
 class Traced(Generic[T]):
     """An item and its origin.
 
-    No stage looks into it: it is no tuple, which a batch would stack field by field.
+    No stage looks inside: a tuple would be stacked by a batch, field by field.
 
     Attributes:
       item: as the pipeline delivers it.
-      origin: where it came from.
+      origin: of the item.
     """
 
     __slots__ = ("item", "origin")
@@ -50,7 +50,7 @@ class Traced(Generic[T]):
         self.origin = origin
 
     def __getitem__(self, name: Any) -> Any:
-        """A field of the item, for a stage that asks for some by their names."""
+        """A field of the item, for a stage that takes fields by name."""
         return self.item[name]
 
     def __repr__(self) -> str:
@@ -58,13 +58,13 @@ class Traced(Generic[T]):
 
 
 def origin_alone(found: Any) -> Any:
-    """The origin of what is traced; an origin is returned as it is."""
+    """The origin of a `Traced`; an origin is returned unchanged."""
     return found.origin if type(found) is Traced else found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Each(PassThrough[Any]):
-    """What ``make`` makes of each item. It adds nothing to a state, and is in no pipeline of a user."""
+    """The result of ``make`` for each item. Adds nothing to a state, and is only in shadows."""
 
     block_layout: ClassVar[Layout] = LISTS
 
@@ -101,10 +101,10 @@ class _EachIterator(MovesInBlocks[Any], PassThroughIterator[Any]):
 
 
 class CallsTraced(StandIn[Callable[..., Any]]):
-    """Stands for a function of the user, whose own state is saved with the stage that calls it."""
+    """Replaces a user's function; the function's own state is saved with the calling stage."""
 
     def __getattr__(self, name: str) -> Any:
-        # A function that carries state is known by these methods, and called by them.
+        # A function with state is known by these methods, and called through them.
         if name in _STATE_METHODS:
             return getattr(self.fn, name)
         raise AttributeError(name)
@@ -115,7 +115,7 @@ _STATE_METHODS = frozenset(name for protocol in PROTOCOLS for name in protocol)
 
 @final
 class MapsTraced(CallsTraced):
-    """Calls a function with the item, and returns its result with the origin of that item."""
+    """Calls a function with the item, and returns the result with the origin of the item."""
 
     def __call__(self, traced: Traced[Any], *more: Any) -> Traced[Any]:
         return Traced(self.fn(traced.item, *more), traced.origin)
@@ -123,7 +123,7 @@ class MapsTraced(CallsTraced):
 
 @final
 class AsksTraced(CallsTraced):
-    """Calls a function with the item, and returns its result alone."""
+    """Calls a function with the item, and returns the result alone."""
 
     def __call__(self, traced: Traced[Any]) -> Any:
         return self.fn(traced.item)
@@ -131,7 +131,7 @@ class AsksTraced(CallsTraced):
 
 @final
 class CollatesTraced(CallsTraced):
-    """Calls a function with the items of a list, and returns its result with the origins of all of them."""
+    """Calls a function with the items of a list, and returns the result with all their origins."""
 
     def __call__(self, traced: Sequence[Traced[Any]]) -> Traced[Any]:
         return Traced(self.fn([one.item for one in traced]), rows_of(traced))
@@ -144,7 +144,7 @@ class ScansTraced(CallsTraced):
     def __call__(self, carry: Any, traced: Traced[Any]) -> Any:
         made = self.fn(carry, traced.item)
         if not isinstance(made, (tuple, list)) or len(made) != 2:
-            return made  # which the stage refuses
+            return made  # refused by the stage
         return made[0], Traced(made[1], carried(traced.origin))
 
 
@@ -153,7 +153,7 @@ def calling(
 ) -> S:
     """``stage`` with its function, or ``fn``, called through ``kind``.
 
-    A function that carries state is copied, since the pipeline may be running with it.
+    A function with state is copied, since the pipeline may be running with the function.
     """
     function = stage.function if fn is None else fn
     if stage.carries_state:
@@ -162,23 +162,23 @@ def calling(
 
 
 def carried(*origins: ItemOrigin) -> UnknownOrigin:
-    """The origin of what a function made of items with ``origins``, and of what it keeps of earlier ones."""
+    """The origin of a result from items with ``origins`` and earlier items kept by a function."""
     return UnknownOrigin("what its function keeps of earlier items", origins)
 
 
 def made_with_state(traced: Traced[Any]) -> Traced[Any]:
-    """``traced``, which a function with a state of its own has made."""
+    """``traced``, made by a function with its own state."""
     return Traced(traced.item, carried(traced.origin))
 
 
 def names_of_inputs(stage: Stage[Any]) -> Sequence[Name]:
-    """What the inputs of ``stage`` are called: their names, or their numbers."""
+    """The names of the inputs of ``stage``, or else their numbers."""
     names = stage.names if isinstance(stage, Combine) else None
     return range(len(stage.inputs)) if names is None else names
 
 
 def through_input(name: Name, found: Any) -> Any:
-    """What was ``found`` behind input ``name``, an origin or what is traced, with that name in the origin."""
+    """``found``, an origin or a `Traced` after input ``name``, with the name in the origin."""
     change = partial(Origin.through, name=name)
     if type(found) is Traced:
         return Traced(found.item, found.origin.mapped(change))
@@ -186,7 +186,7 @@ def through_input(name: Name, found: Any) -> Any:
 
 
 def joined_origins(row: Any) -> Any:
-    """The origin of a row of ``zip``, with the row itself if that is wanted; it has a part of each input."""
+    """The origin of a row of ``zip``, one part for each input; with the row if traced."""
     parts = dict(row) if isinstance(row, dict) else dict(enumerate(row))
     if any(type(part) is not Traced for part in parts.values()):
         return ZipOrigin(parts)
@@ -196,7 +196,7 @@ def joined_origins(row: Any) -> Any:
 
 
 def origin_beside(row: tuple[Any, Any]) -> Any:
-    """The origin of a pair of something and an item, with the pair if that is wanted."""
+    """The origin of a pair of a number and an item, with the pair if the item is traced."""
     number, found = row
     return Traced((number, found.item), found.origin) if type(found) is Traced else found
 
@@ -207,12 +207,12 @@ def rows_of(traced: Sequence[Traced[Any]]) -> BatchOrigin:
 
 
 def rows_of_origins(origins: Sequence[ItemOrigin]) -> BatchOrigin:
-    """The same of origins alone."""
+    """The origins of a batch of origins."""
     return BatchOrigin(tuple(origins))
 
 
 def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
-    """The origins of a list of items, with what ``stack`` makes of the items if these are there."""
+    """The origins of a list of items, with the result of ``stack`` if the items are traced."""
     if type(found[0]) is Traced:
         return Traced(stack([one.item for one in found]), rows_of(found))
     return rows_of_origins(found)
@@ -223,8 +223,8 @@ def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOr
 
     Args:
       count: of the rows.
-      batch: its origin.
-      in_order: whether its rows are the items that it was made of, in their order.
+      batch: origin of the batch.
+      in_order: whether the rows are the items of the batch, in order.
     """
     if in_order and isinstance(batch, BatchOrigin) and len(batch) == count:
         return list(batch)
@@ -232,5 +232,5 @@ def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOr
 
 
 def unchanged(item: T, *_: Any) -> T:
-    """Stands for a function whose result is not needed."""
+    """Replaces a function with an unneeded result."""
     return item

@@ -1,1 +1,1 @@
-"""A state: what it may hold, and as bytes."""
+"""The values that a state may hold, and a state as bytes."""

@@ -1,7 +1,7 @@
-"""The state of a rank that owns partitions, taken apart by these."""
+"""The state of a rank with own partitions, split by partition."""
 
-# Each part is a whole state with one partition alone. What is not of a partition is in all of them. So
-# `merge_owner_states` joins the parts of any ranks to the state of any other rank.
+# Each part is a whole state with one partition alone. Values outside partitions are in all parts.
+# So `merge_owner_states` joins the parts of any ranks to the state of any other rank.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .value import State
 
 
 def by_partition(state: State) -> dict[int, State]:
-    """``state`` with one partition alone, by its number; empty if it has none.
+    """``state`` with one partition alone, by number; empty without partitions.
 
     >>> numbers = rs.range(9).partition(4, lambda part: part.filter(lambda n: n % 3))
     >>> with iter(numbers.shard(1, 2)) as iterator:
@@ -28,8 +28,8 @@ class _SplitState(NamedTuple):
     """A value by partitions.
 
     Attributes:
-      parts: the value with one partition alone, by its number.
-      rest: the value without any.
+      parts: the value with one partition alone, by number.
+      rest: the value without any partition.
     """
 
     parts: dict[int, Any]
@@ -57,7 +57,7 @@ def _split(value: Any) -> _SplitState:
 
 
 def _joined(build: Callable[[list[Any]], Any], splits: list[_SplitState]) -> _SplitState:
-    """What ``build`` makes of ``splits``, by partitions."""
+    """The result of ``build`` for ``splits``, by partitions."""
     numbers = {number for split in splits for number in split.parts}
     parts = {
         number: build([split.parts.get(number, split.rest) for split in splits])

@@ -1,7 +1,7 @@
-"""Many states of one shape, as one state of that shape with lists in place of their values."""
+"""Many states of one shape, as one state of the same shape with lists instead of values."""
 
-# Each key is held once, however many states there are. Sixty-four states of a chain of six stages take
-# less than a kilobyte so, and five kilobytes one after the other.
+# Each key is held once for any number of states. Sixty-four states of a chain of six stages take
+# less than a kilobyte as columns, and five kilobytes one after another.
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def as_columns(states: Sequence[Any]) -> Any:
 
 
 def as_rows(columns: Any, count: int) -> list[Any]:
-    """The ``count`` states of which `as_columns` returned ``columns``.
+    """The ``count`` states in ``columns``, a result of `as_columns`.
 
     Raises:
-      StateMismatch: if they are not columns of ``count`` states.
+      StateMismatch: if ``columns`` are not columns of ``count`` states.
 
     >>> as_rows({"upstream": {"position": [3, 4]}}, 2)
     [{'upstream': {'position': 3}}, {'upstream': {'position': 4}}]

@@ -1,4 +1,4 @@
-"""A state as bytes, and such bytes as a state again, also if somebody has changed them."""
+"""A state as bytes, and bytes as a state again, even if somebody has changed the bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_key, is_pla
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
 ONLY_STRINGS: Final = frozenset({str})
-# Numbers; texts and bytes of a width, which may be 0 in a scalar; times in a unit.
+# Numbers; texts and bytes of a width, perhaps 0 in a scalar; times in a unit.
 ARRAY_CODE: Final = re.compile(
     r"[<>|]([biufc][1-9][0-9]?|[US][0-9]{1,9}|[mM]8(\[([1-9][0-9]{0,8})?[A-Za-z]{1,2}\])?)"
 )
 
-# Making a packer takes longer than packing a small state, so packers are kept. One that is in use is
-# not in this list: another thread, a signal handler and a nested value take another one.
+# Making a packer takes longer than packing a small state, so packers are kept. A packer in use is
+# not in this list: another thread, a signal handler and a nested value take other packers.
 SPARE_PACKERS: Final[list[msgpack.Packer]] = []
 
 
@@ -30,10 +30,10 @@ def dumps(state: State) -> bytes:
     """Serialise a state.
 
     Args:
-      state: what `get_state` returned.
+      state: returned by `get_state`.
 
     Raises:
-      UnencodableState: if it holds a value without an exact serialised form.
+      UnencodableState: if ``state`` holds a value without an exact serialised form.
 
     >>> state = iter(rs.range(3)).get_state()
     >>> rs.loads(rs.dumps(state)) == state
@@ -43,13 +43,13 @@ def dumps(state: State) -> bytes:
 
 
 def dumps_frozen(state: State) -> bytes:
-    """As `dumps`, of a value that `freeze` returned.
+    """As `dumps`, for a value returned by `freeze`.
 
     Raises:
-      UnencodableState: if it is too large.
+      UnencodableState: if ``state`` is too large.
     """
     packed = _pack(state)
-    # `loads` bounds what it builds; a state that it would refuse is never written.
+    # `loads` limits the memory of a state; a state beyond the limit is never written.
     if len(packed) > ALWAYS_WITHIN and (excess := explain_excess(packed)):
         raise UnencodableState(
             f"the state is too large: {excess}; carried items should be arrays, or not be carried"
@@ -58,7 +58,7 @@ def dumps_frozen(state: State) -> bytes:
 
 
 def loads(data: bytes | bytearray | memoryview) -> State:
-    """The state that `dumps` has serialised as ``data``. Nothing in ``data`` is ever executed.
+    """The state serialised as ``data`` by `dumps`. Nothing in ``data`` is ever executed.
 
     Args:
       data: bytes, or another object with the buffer interface, such as a memoryview.
@@ -97,7 +97,7 @@ def _pack(value: Any) -> bytes:
         packer = msgpack.Packer(default=_encode, strict_types=True, unicode_errors="surrogatepass")
     packed = packer.pack(value)
     assert packed is not None
-    if len(packed) <= ALWAYS_WITHIN:  # its buffer never shrinks
+    if len(packed) <= ALWAYS_WITHIN:  # the buffer of a packer never shrinks
         SPARE_PACKERS.append(packer)
     return packed
 
@@ -111,13 +111,13 @@ def _encode(value: Any) -> msgpack.ExtType:
     if type(value) is complex:
         return msgpack.ExtType(COMPLEX, _pack([value.real, value.imag]))
     code, data = ARRAY if isinstance(value, np.ndarray) else SCALAR, value.tobytes()
-    if not value.dtype.itemsize:  # NumPy makes one character of none
+    if not value.dtype.itemsize:  # NumPy returns one character for an empty text
         data = b""
     return msgpack.ExtType(code, _pack([value.dtype.str, list(value.shape), data]))
 
 
 class _Extension(NamedTuple):
-    """A value that msgpack has no form for, not decoded yet."""
+    """A value without a form in msgpack, not decoded yet."""
 
     code: int
     data: bytes
@@ -128,7 +128,7 @@ def _decoded(data: bytes | memoryview) -> Any:
         return _settled(_unpacked(data))
     except CorruptCheckpoint:
         raise
-    # A damaged length may cause any error of the decoder, also that memory runs out.
+    # A damaged length may cause any error of the decoder, even running out of memory.
     except (
         ArithmeticError,
         ValueError,
@@ -159,12 +159,12 @@ def _extension(code: int, data: bytes) -> Any:
 
 
 def _settled(unpacked: Any) -> Any:
-    """``unpacked``, with the values of its extensions in their place."""
+    """``unpacked``, with the values of extensions filled in."""
     # No function here calls itself, and no decoder runs inside another. Each decoder takes 50 kB of
-    # stack, and hostile bytes would decide how many there are.
+    # stack, and hostile bytes would choose the number of decoders.
     whole = [unpacked]
     waiting: list[tuple[Any, int]] = [(whole, 0)]  # a list or dict, and the depth of its values
-    tuples: list[tuple[Any, Any]] = []  # what holds a tuple, and where; those within others later
+    tuples: list[tuple[Any, Any]] = []  # holder and key of each tuple; inner tuples later
     while waiting:
         holder, depth = waiting.pop()
         for key, value in holder.items() if type(holder) is dict else enumerate(holder):
@@ -185,7 +185,7 @@ def _settled(unpacked: Any) -> Any:
                 tuples.append((holder, key))
                 waiting.append((items, depth + TUPLE_LEVELS))
             elif kind is dict or kind is list:
-                # Most hold plain values only, and a list of all of them would take much memory.
+                # Most hold plain values only, and a list of all containers would take much memory.
                 if not PLAIN.issuperset(map(type, value.values() if kind is dict else value)):
                     waiting.append((value, depth + 1))
             else:
@@ -230,7 +230,7 @@ def _unique(pairs: list[tuple[Any, Any]]) -> State:
 
 
 def _described_array(code: Any, shape: Any, data: Any) -> tuple[np.dtype[Any], list[int], bytes]:
-    """The dtype, the shape and the bytes of an array, each by itself such as `_encode` writes it."""
+    """The dtype, the shape and the bytes of an array, each in a form that `_encode` writes."""
     whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
     if not (
         whole and isinstance(code, str) and ARRAY_CODE.fullmatch(code) and isinstance(data, bytes)
@@ -252,7 +252,7 @@ def _decode_array(dtype: np.dtype[Any], shape: list[int], data: bytes) -> np.nda
 
 
 def _decode_text(dtype: np.dtype[Any], data: bytes) -> np.str_ | np.bytes_:
-    """A scalar with all its characters; an array would lose zeros at its end."""
+    """A scalar with all its characters; an array would lose zeros at the end."""
     if len(data) != dtype.itemsize:
         raise CorruptCheckpoint("not a serialised state: a text of another width")
     text: np.str_ | np.bytes_
@@ -261,5 +261,5 @@ def _decode_text(dtype: np.dtype[Any], data: bytes) -> np.str_ | np.bytes_:
 
 
 def _characters(dtype: np.dtype[Any], data: bytes) -> str:
-    """All characters in ``data``; raises `ValueError` if some of it is no character."""
+    """All characters in ``data``; raises `ValueError` for bytes of no character."""
     return data.decode("utf-32-le" if dtype.str[0] == "<" else "utf-32-be", "surrogatepass")

@@ -1,7 +1,7 @@
-"""A state as a dict of bytes, for savers that know `state_dict` and `load_state_dict`."""
+"""A state as a dict of bytes, for savers with `state_dict` and `load_state_dict`."""
 
-# Ranks that save together keep the value of equal keys once, and on load a rank asks for the keys that
-# it would save. So what ranks have in common goes under one key, and what differs under keys of its own.
+# Ranks that save together keep the value of equal keys once, and on load a rank requests the keys
+# of its own save. So shared states go under one key, and different states under separate keys.
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .encoding import dumps_frozen, loads
 from .value import State
 
 KEY: Final = "resumable"
-"""The key of a state that all ranks have in common."""
+"""The key of a state shared by all ranks."""
 OF_PARTITION: Final = "partition/"
-"""What the key of a partition begins with; its number follows."""
+"""Prefix of the key of a partition; the number follows."""
 OF_RANK: Final = "rank/"
-"""What the key of a state begins with that is of one rank; the rank and the number of ranks follow."""
+"""Prefix of the key of the state of one rank; the rank and the number of ranks follow."""
 
 
 def rank_key(rank: int, ranks: int) -> str:
-    """The key of a state that is of one rank.
+    """The key of the state of one rank.
 
     >>> rank_key(3, 64)
     'rank/00003-of-00064'
@@ -42,7 +42,7 @@ def partition_key(number: int) -> str:
 
 
 def named(state: State) -> dict[str, bytes]:
-    """``state`` under a key for each partition, or under `KEY` if it has none."""
+    """``state`` under a key for each partition, or under `KEY` without partitions."""
     parts = by_partition(state)
     if not parts:
         return {KEY: dumps_frozen(state)}
@@ -50,10 +50,10 @@ def named(state: State) -> dict[str, bytes]:
 
 
 def state_in(state_dict: Mapping[str, Any]) -> State:
-    """The state that a ``state_dict`` with the one key `KEY` holds.
+    """The state in a ``state_dict`` with the single key `KEY`.
 
     Raises:
-      StateMismatch: if it holds none.
+      StateMismatch: if ``state_dict`` holds no state.
     """
     if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
         raise StateMismatch(
@@ -64,10 +64,10 @@ def state_in(state_dict: Mapping[str, Any]) -> State:
 
 
 def states_in(state_dict: Any) -> dict[str, State]:
-    """The states that a ``state_dict`` holds: those of partitions or ranks, or one for all.
+    """The states in a ``state_dict``: of partitions or ranks, or one state for all.
 
     Raises:
-      StateMismatch: if it holds none, or of several of these kinds.
+      StateMismatch: if ``state_dict`` holds no state, or several kinds.
     """
     keys = list(state_dict) if isinstance(state_dict, Mapping) else []
     for kind in (OF_PARTITION, OF_RANK):
@@ -77,12 +77,12 @@ def states_in(state_dict: Any) -> dict[str, State]:
 
 
 def state_of(data: Any) -> State:
-    """The state whose bytes a ``state_dict`` has.
+    """The state from the bytes in a ``state_dict``.
 
     Raises:
-      StateMismatch: if they are none.
+      StateMismatch: if ``data`` are not bytes.
     """
-    if isinstance(data, io.BytesIO):  # the form in which some savers return bytes
+    if isinstance(data, io.BytesIO):  # some savers return bytes in this form
         data = data.getvalue()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise StateMismatch(f"the state must be bytes, got {shorten(data)}")

@@ -1,4 +1,4 @@
-"""The parts of a state that are of partitions, and the keys of a pipeline's state."""
+"""The parts of a state for partitions, and the keys of a pipeline's state."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
 
 PARTITIONS: Final = "partitions"
-"""The key under which a state has the numbers of its partitions.
+"""The key for the numbers of the partitions in a state.
 
-The lists under the other keys have one entry for each of these partitions."""
+The lists under the other keys have one entry for each partition.
+"""
 OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
-"""All keys of a state of partitions. A dict is such a state only if it has
-all of them and no others, since the state of a user's function may have a key of the same name."""
+"""All keys of a state of partitions.
+
+A dict is a state of partitions only with exactly these keys, since the state of a user's function
+may have a key of the same name.
+"""
 OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
-"""The keys of a state of ranks that end together; the last one is the state of the partitions."""
+"""The keys of a state of ranks that end together; the last has the state of the partitions."""
 MOST_PARTITIONS: Final = 1 << 14
 
 TOP: Final = ("fingerprint", "epoch", "step", "ahead", "pipeline")
 EPOCH_REACHED: Final = "epoch_reached"
-"""A further key, where stages resume from before items that were handed out."""
+"""A further key, if stages resume from before items already handed out."""
 
 
 def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A pipeline as a saved state describes it, read from its fingerprint."""
+"""A pipeline as described by a saved state, read from its fingerprint."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from ..errors import shorten
 V = TypeVar("V")
 
 BY_EPOCH: Final = "ByEpoch"
-"""The name of a stage whose inputs are pipelines, each for some epochs; ``starts`` has the first epoch of each."""
+"""The name of a stage with a pipeline for some epochs as each input.
+
+``starts`` has their first epochs.
+"""
 
 
 class UnreadableFingerprint(ValueError):
-    """A fingerprint that does not describe a pipeline."""
+    """A fingerprint of no pipeline."""
 
 
 @final
 @dataclass(frozen=True)
 class SavedPipeline:
-    """A stage of a saved pipeline, with the stages before it.
+    """A stage of a saved pipeline, with the stages before.
 
     Attributes:
       name: of the stage.
-      version: of its state, as text; empty for version 1.
+      version: of the state of the stage, as text; empty for version 1.
       fields: identity fields that differ from their defaults.
-      inputs: the stages before it.
+      inputs: the stages before.
     """
 
     name: str
@@ -41,10 +44,10 @@ class SavedPipeline:
 
     @classmethod
     def read(cls, fingerprint: Any) -> SavedPipeline:
-        """The last stage of the pipeline that ``fingerprint`` describes.
+        """The last stage of the pipeline described by ``fingerprint``.
 
         Raises:
-          UnreadableFingerprint: naming the place, if it describes none.
+          UnreadableFingerprint: with the place, if ``fingerprint`` describes no pipeline.
         """
         if not isinstance(fingerprint, str):
             raise UnreadableFingerprint(
@@ -64,7 +67,7 @@ class SavedPipeline:
         """The stage of a node [name or name@version, {field: value} unless empty, upstream...].
 
         Raises:
-          UnreadableFingerprint: naming the place, if it is no such node.
+          UnreadableFingerprint: with the place, if ``node`` is no such node.
         """
         if not (isinstance(node, (list, tuple)) and node and isinstance(node[0], str)):
             raise UnreadableFingerprint(
@@ -78,7 +81,7 @@ class SavedPipeline:
 
     @cached_property
     def epochs(self) -> list[tuple[int, SavedPipeline]]:
-        """The pipeline of each epoch, next to the first epoch of each; itself if it is the same in all."""
+        """Pairs of a first epoch and its pipeline; this pipeline alone if equal in all epochs."""
         starts = self.fields.get("starts")
         if self.name_with_version != BY_EPOCH or self.fields.keys() != {"starts"}:
             return [(0, self)]
@@ -96,17 +99,17 @@ class SavedPipeline:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def with_stage(self, name: str) -> SavedPipeline:
-        """The stage of this ``name`` over this pipeline, where a fingerprint leaves it out since it does nothing."""
+        """The stage ``name`` over this pipeline, left out of a fingerprint if it does nothing."""
         return self if self.name == name else SavedPipeline(name, "", {}, (self,))
 
     @property
     def node(self) -> list[Any]:
-        """The node of a fingerprint that this was read from."""
+        """The node of a fingerprint from which this stage was read."""
         fields = [dict(self.fields)] if self.fields else []
         return [self.name_with_version, *fields, *(upstream.node for upstream in self.inputs)]
 
     def walk(self, path: str = "pipeline") -> Iterator[tuple[SavedPipeline, str]]:
-        """Every stage, the last one first, with its path as errors show it."""
+        """Every stage, the last one first, with its path as shown in errors."""
         yield self, path
         if len(self.epochs) > 1:
             for _, pipeline in self.epochs:
@@ -117,7 +120,7 @@ class SavedPipeline:
 
 
 def in_epoch(pipelines: Sequence[tuple[int, V]], epoch: int) -> V:
-    """The one of ``pipelines``, each next to its first epoch, that holds in ``epoch``."""
+    """The pipeline of ``epoch`` among ``pipelines``, pairs of a first epoch and a pipeline."""
     return pipelines[bisect_right(pipelines, epoch, key=itemgetter(0)) - 1][1]
 
 

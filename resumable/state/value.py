@@ -1,8 +1,8 @@
-"""State as a value: what it may hold, copying it, and taking it apart.
+"""State as a value: allowed types, copies, and unpacking.
 
-A state is a nested dict of ints, strings, bytes, floats, bools, None, lists and
-string-keyed dicts. The dicts of foreign objects may have 64-bit integers as keys too. It may also hold
-tuples, integers beyond 64 bits, complex numbers, and NumPy arrays and scalars of bool, integer, float and
+A state is a nested dict of ints, strings, bytes, floats, bools, None, lists and string-keyed dicts.
+The dicts of foreign objects may have 64-bit integers as keys too. A state may also hold tuples,
+integers beyond 64 bits, complex numbers, and NumPy arrays and scalars of bool, integer, float and
 complex dtypes, of fixed-width strings and bytes, and of dates and times, all of them exactly.
 """
 
@@ -22,10 +22,11 @@ from ..errors.foreign_words import words_for
 
 State: TypeAlias = dict[str, Any]
 TakenState: TypeAlias = "State | Exception"
-"""A state taken in advance, or the error that taking it raised."""
+"""A state taken in advance, or the error raised instead."""
 
-# msgpack packs at most 511 levels and takes half a kB of stack for each. Python's recursion limit has
-# room for twice as many levels as this. A tuple is packed by a nested call, so it counts for several.
+# msgpack packs at most 511 levels and takes half a kB of stack for each. Python's recursion limit
+# has room for twice as many levels. A tuple is packed by a nested call, so a tuple counts for
+# several.
 MAX_DEPTH: Final = 400
 TUPLE_LEVELS: Final = 8
 LONGEST_PLACE: Final = 200
@@ -36,15 +37,15 @@ PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 def freeze(value: Any, where: str = "state") -> Any:
-    """A deep copy of ``value`` that shares nothing with it.
+    """A deep copy of ``value``, independent of the original.
 
     Args:
       value: anything a state may hold.
-      where: what to call it in an error.
+      where: name of ``value`` in an error.
 
     Raises:
       UnencodableState: if a value has no exact serialised form; the message names the place of the
-        first one. Values may be nested 400 levels deep, and a tuple counts as 8 levels.
+        first such value. Values may be nested 400 levels deep, and a tuple counts as 8 levels.
     """
     try:
         return _copied(value, 0)
@@ -88,7 +89,7 @@ def _copied(value: Any, depth: int) -> Any:
 
 
 def _refuse(value: Any, where: str, depth: int) -> None:
-    """Raise the error of the first value in ``value`` that `_copied` refuses."""
+    """Raise the error of the first value in ``value`` refused by `_copied`."""
     kind = type(value)
     if kind in PLAIN:
         return
@@ -120,7 +121,7 @@ def _refuse(value: Any, where: str, depth: int) -> None:
 
 
 def is_key(key: Any) -> bool:
-    """Whether a dict of a state may have ``key``: a string, or an integer that msgpack knows."""
+    """Whether a dict of a state may have ``key``: a string, or an integer supported by msgpack."""
     return type(key) is str or (type(key) is int and -(2**63) <= key < 2**64)
 
 
@@ -131,9 +132,9 @@ def _cut(where: str) -> str:
 
 
 def take_state(get: Callable[[], State]) -> TakenState:
-    """What ``get`` returns, or the error that it raises, so that a state that cannot be saved stops nothing.
+    """The result of ``get``, or its error, so an unsaveable state stops nothing.
 
-    An error that a second call does not raise was an interrupt, and is raised here.
+    An error not raised again by a second call was an interrupt, and is raised here.
     """
     try:
         return get()
@@ -146,10 +147,10 @@ def take_state(get: Callable[[], State]) -> TakenState:
 
 
 def taken_state(taken: TakenState) -> State:
-    """The state that was taken in advance; raises the error if taking it raised one.
+    """The state taken in advance; raises the error taken instead.
 
-    It is no copy: nobody changes a state, and users get a copy that the outermost iterator makes once.
-    If each stage made a copy, a long pipeline would pay the square of its length.
+    The state is not copied: nobody changes a state, and the outermost iterator makes one copy for
+    users. If each stage made a copy, the cost of a long pipeline would be the square of its length.
     """
     if isinstance(taken, Exception):
         raise taken
@@ -157,16 +158,16 @@ def taken_state(taken: TakenState) -> State:
 
 
 def unpack(stage: object, state: Any, *names: str, optional: str = "") -> tuple[Any, ...]:
-    """The values of ``names`` in ``state``, a dict that must have exactly these keys.
+    """The values of ``names`` in ``state``, a dict with exactly these keys.
 
     Args:
-      stage: named by errors.
-      state: what is unpacked.
+      stage: shown in errors.
+      state: to be unpacked.
       names: of the keys.
-      optional: one of ``names`` that may be missing; its value is then None.
+      optional: a name in ``names`` that may be missing; its value is then None.
 
     Raises:
-      StateMismatch: if ``state`` is not such a dict; the error names ``stage``.
+      StateMismatch: if ``state`` is no such dict; the error names ``stage``.
     """
     if not isinstance(state, dict):
         hint = "; use resumable.loads first" if isinstance(state, bytes) else ""
@@ -185,12 +186,12 @@ def unpack(stage: object, state: Any, *names: str, optional: str = "") -> tuple[
 def unpack_count(
     stage: object, name: str, value: Any, maximum: float | None = None, rule: str = ""
 ) -> int:
-    """``value`` if it is an int from 0 to ``maximum``, as a saved position must be.
+    """``value`` if an int from 0 to ``maximum``, as a saved position must be.
 
     Without a ``maximum``, or with an infinite one, the limit is 2**62.
 
     Raises:
-      StateMismatch: naming ``stage``, ``name``, ``value`` and ``rule``.
+      StateMismatch: with ``stage``, ``name``, ``value`` and ``rule``.
     """
     if type(value) is not int or value > LARGEST_COUNT:
         raise StateMismatch(f"saved {name} must be a 64-bit integer, got {shorten(value)}", stage)
@@ -204,20 +205,20 @@ def unpack_count(
 
 
 def unpack_position(stage: object, value: Any, length: float | None) -> int:
-    """``value`` if it is a possible position in an epoch of ``length`` items.
+    """``value`` if a possible position in an epoch of ``length`` items.
 
     Raises:
-      StateMismatch: naming ``stage`` and both.
+      StateMismatch: with ``stage``, ``value`` and ``length``.
     """
     rule = f"the end, length={length}; was the pipeline built over more data?"
     return unpack_count(stage, "position", value, length, rule)
 
 
 def unpack_flag(stage: object, name: str, value: Any) -> bool:
-    """``value`` if it is a bool.
+    """``value`` if a bool.
 
     Raises:
-      StateMismatch: naming ``stage``, ``name`` and ``value``.
+      StateMismatch: with ``stage``, ``name`` and ``value``.
     """
     if not isinstance(value, bool):
         raise StateMismatch(f"saved {name} must be a bool, got {shorten(value)}", stage)
@@ -225,7 +226,7 @@ def unpack_flag(stage: object, name: str, value: Any) -> bool:
 
 
 def _is_plain_array(value: Any) -> bool:
-    # A subclass, such as a masked array, holds more than its numbers.
+    # A subclass, such as a masked array, holds more than numbers.
     exact = type(value) in (np.ndarray, np.memmap) or isinstance(value, np.generic)
     return exact and is_plain_dtype(value.dtype)
 

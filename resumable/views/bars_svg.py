@@ -14,18 +14,18 @@ from .text_width import cut
 ROW: Final = 38
 THICKNESS: Final = 12
 LABEL: Final = 40
-"""Letters of a label beside its number, on a telephone."""
+"""Letters of a label next to its number, on a telephone."""
 
 
 class Bar(NamedTuple):
     """A bar.
 
     Attributes:
-      label: above it.
-      share: its length, from 0 to 1.
+      label: above the bar.
+      share: length of the bar, from 0 to 1.
       number: the share in words.
       tooltip: the whole label.
-      stands_out: whether it has the colour of the largest.
+      stands_out: whether the bar has the colour of the largest bar.
     """
 
     label: str

@@ -16,12 +16,12 @@ SHOWN: Final = 4
 @final
 @dataclass(frozen=True)
 class Column:
-    """What a stage has saved under one name, by the number of the partition."""
+    """The values saved by a stage under one name, by the number of the partition."""
 
     values: Mapping[int, Any]
 
     def show(self, show: Callable[[Any], str]) -> str:
-        """The column in a few words, by ``show``: a value that all share, or the range of numbers.
+        """The column in a few words, by ``show``: a common value, or the range of numbers.
 
         >>> Column({0: 12, 4: 10, 8: 11}).show(repr)
         '10..12'
@@ -38,7 +38,7 @@ class Column:
         return texts.pop() if len(texts) == 1 else f"{len(texts)} different values"
 
     def differing(self, other: Column, equal: Callable[[Any, Any], bool]) -> list[int]:
-        """The partitions that are not ``equal`` in both, or are in one only."""
+        """The partitions with values that are not ``equal``, or in one column only."""
         ours, theirs = self.values, other.values
         return sorted(
             number
@@ -53,10 +53,10 @@ class PartitionStates(dict[int, Any]):
 
 
 def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], PartitionStates]:
-    """The positions that a state of partitions has itself, and the states of the partitions.
+    """The positions of a state of partitions itself, and the states of the partitions.
 
     Raises:
-      ValueError: if it is no such state.
+      ValueError: if ``saved`` is no state of partitions.
     """
     numbers = saved[PARTITIONS]
     if not isinstance(numbers, list) or len(numbers) > MOST_PARTITIONS:

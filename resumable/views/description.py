@@ -51,7 +51,7 @@ class ShownStage(NamedTuple):
 
     Attributes:
       stage: the stage.
-      looked_up: whether it is looked up by index from above.
+      looked_up: whether a later stage looks up this stage by index.
     """
 
     stage: Stage[Any]
@@ -59,23 +59,23 @@ class ShownStage(NamedTuple):
 
     @property
     def inputs(self) -> list[ShownStage]:
-        """The stages before it."""
+        """The stages before."""
         looked_up = self.looked_up or looks_up(self.stage)
         return [ShownStage(upstream, looked_up) for upstream in self.stage.inputs]
 
     @property
     def items(self) -> str:
-        """The number of its items."""
+        """The number of items."""
         return _length(self.stage)
 
     @property
     def access(self) -> str:
-        """How its items are had."""
+        """The access to items."""
         return "random access" if self.stage.random_access else "stream"
 
     @property
     def saved(self) -> str:
-        """What it adds to the state."""
+        """The stage's part of the state."""
         return "nothing: looked up by index" if self.looked_up else saved_state(self.stage).text
 
 

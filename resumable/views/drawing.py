@@ -1,4 +1,4 @@
-"""A tree in text, with columns to its right."""
+"""A tree in text, with columns on the right."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ N = TypeVar("N")
 def draw_tree(
     root: N, inner: Callable[[N], Sequence[N]], row: Callable[[N], tuple[str, ...]]
 ) -> list[tuple[str, ...]]:
-    """A row for each node, its first cell drawn as a branch of the tree.
+    """A row for each node, with the first cell drawn as a branch of the tree.
 
     Args:
       root: the node on top.
       inner: the nodes below a node.
-      row: the cells of a node, the first one its label.
+      row: the cells of a node, the label first.
     """
     label, *cells = row(root)
     rows = [(label, *cells)]

@@ -1,7 +1,8 @@
-"""The help of the method that builds a stage, and its answer to arguments that it does not have."""
+"""The help of the method that builds a stage, and its answer to unknown arguments."""
 
-# What a stage does with its arguments is written once, next to its code. Users call `help()` on the
-# builder. It has a sentence of its own, and below it the examples, because most who ask need no more.
+# The arguments of a stage are explained once, next to the code of the stage. Users call `help()` on
+# the builder. A builder has its own sentence, and the examples follow directly, because most users
+# need no more.
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from ..errors.foreign_words import with_our_words
 
 B = TypeVar("B", bound=Callable[..., Any])
 
-# The argument that the builder fills in.
+# The argument filled in by the builder.
 UPSTREAM: Final = re.compile(r"^  upstream: .*\n(?:    .*\n)*", re.MULTILINE)
 
-# What editors show, who read the source alone: where the rest stands.
+# Shown by editors, which read the source alone: a pointer to the rest.
 POINTER: Final = re.compile(r"; see `[\w.]+`|\n\nSee `[\w.]+`[^.]*(?:\.\w+[^.]*)*\.(?=\n|\Z)")
 
 SECTIONS: Final = ("Args", "Returns", "Raises")
@@ -32,23 +33,24 @@ built_by: Final[dict[type, Callable[..., Any]]] = {}
 
 
 def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
-    """Append the docstrings of the stages that a builder makes to its own docstring, and put examples first.
+    """Append the docstrings of the built stages to a builder's own, and put examples first.
 
-    An argument that the builder does not have is answered with our word for it (`with_our_words`).
+    An unknown argument is answered with our word for it (`with_our_words`).
 
     Args:
-      stages: their classes; none, if the docstring of the builder says everything.
-      renamed: arguments with another name in the builder, as ``name_of_the_stage="name_of_the_builder"``.
+      stages: the classes of the stages; none, if the docstring of the builder says everything.
+      renamed: arguments with another name in the builder, as
+        ``name_of_the_stage="name_of_the_builder"``.
     """
 
     def explain(builder: B) -> B:
         for stage in stages:
             built_by.setdefault(stage, builder)
-        if builder.__doc__ is not None:  # as it is where Python drops docstrings
+        if builder.__doc__ is not None:  # None if Python drops docstrings
             own = POINTER.sub("", cleandoc(builder.__doc__))
             sentence, _, rest = own.partition("\n\n")
             texts = [_in_words_of_the_user(stage.__doc__ or "", renamed) for stage in stages]
-            if len(texts) == 1:  # the sentence of the builder says what that of the stage does
+            if len(texts) == 1:  # the builder's sentence replaces the stage's
                 texts = [FIRST_LINE.sub("", texts[0])]
             parameters = builder.__code__.co_varnames
             builder.__doc__ = _joined([sentence, rest], texts, parameters)
@@ -69,7 +71,7 @@ def _joined(own: list[str], texts: list[str], parameters: Sequence[str]) -> str:
 
     Args:
       own: the builder's first sentence, and the rest of its docstring. If several texts explain an
-        argument, the first of this and of the others stands.
+        argument, the first text is used, the builder's before the others.
       texts: the docstrings of stages.
       parameters: of the builder, in order.
     """

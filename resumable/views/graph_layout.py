@@ -1,9 +1,9 @@
 """Places for the boxes of a graph: in rows from the sources down, the first input straight above."""
 
-# A pipeline is a tree, since every stage is read by one other. Each leaf gets a column, and a stage
-# stands in the column of its first input. So the first chain runs straight down on the left, where a
-# narrow screen begins, and further inputs join it from the right. All lines to a stage run in the gap
-# right above its row or in columns of their own, so none crosses a box.
+# A pipeline is a tree, since every stage is read by one other stage. Each leaf gets a column, and a
+# stage is placed in the column of its first input. So the first chain runs straight down on the
+# left, where a narrow screen begins, and further inputs join from the right. All lines to a stage
+# run in the gap right above its row or in separate columns, so no line crosses a box.
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
 GAP: Final = 40.0
-"""Between two rows; more than frames need on both of its sides."""
+"""Distance of two rows; more than frames need above and below."""
 COLUMN_GAP: Final = 36.0
 FRAME: Final = 12.0
 """From the boxes in a frame to the frame."""
 FRAME_TITLE: Final = 26.0
-"""The height that a frame has above its boxes, for its title."""
+"""Height of a frame above its boxes, for the title."""
 MARGIN: Final = 16.0
-"""Around all; wider than a frame's distance from its boxes."""
+"""Margin around everything; wider than a frame's distance from its boxes."""
 
 
 @final
 @dataclass(frozen=True)
 class GraphNode:
-    """A box with the boxes that lead to it.
+    """A box with the boxes that lead to this box.
 
     Attributes:
       title: of the box.
-      tooltip: its whole text.
+      tooltip: the whole text.
       number: before the title.
       mark: right of the title.
       code: lines in letters of equal width.
-      facts: lines below these, each a word and what it says; a line may go on without one.
+      facts: lines below ``code``, each a word and its text; a continuation line has no word.
       accent: whether the box is marked.
-      dashed: whether it stands for several.
-      inputs: the boxes before it.
-      labels: a label for each of the lines from them, empty for none.
-      frame: the title of a frame around its inputs, as far as to boxes that are `ends_frame`.
+      dashed: whether the box represents several.
+      inputs: the boxes before.
+      labels: a label for the line from each input, empty for none.
+      frame: the title of a frame around the inputs, up to boxes with `ends_frame`.
       ends_frame: whether a frame ends with this box.
     """
 
@@ -57,7 +57,7 @@ class GraphNode:
 
 
 class Box(NamedTuple):
-    """A node in its place."""
+    """A node and its place."""
 
     node: GraphNode
     x: float
@@ -77,7 +77,10 @@ class Box(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line from a box down to another one, with a label; ``bend`` is where it turns, if it does."""
+    """A line down from one box to another, with a label.
+
+    ``bend`` is the height of the turn, if any.
+    """
 
     start: tuple[float, float]
     end: tuple[float, float]
@@ -109,7 +112,7 @@ class GraphLayout:
 
 @dataclass(eq=False)
 class _Cell:
-    """A node with its row, counted from the last stage, and its column."""
+    """A node with its row, counted from the last stage, and column."""
 
     node: GraphNode
     row: int
@@ -163,7 +166,7 @@ def lay_out(root: GraphNode, box_width: float, height: Callable[[GraphNode], flo
 
 
 def _in_rows(node: GraphNode, row: int, last_row: int | None = None) -> _Cell:
-    """The cells of ``node`` and what is before it; all that end a frame stand in its ``last_row``."""
+    """The cells of ``node`` and all inputs; boxes that end a frame are in its ``last_row``."""
     if node.ends_frame and last_row is not None:
         row, last_row = last_row, None
     if node.frame is not None:
@@ -176,7 +179,7 @@ def _rows_of_frame(node: GraphNode) -> int:
 
 
 def _number_columns(cell: _Cell, column: int) -> int:
-    """Give columns from ``column`` on; returns the next free one."""
+    """Give columns from ``column`` on; returns the next free column."""
     cell.column = column
     for before in cell.inputs:
         column = _number_columns(before, column)

@@ -9,17 +9,17 @@ from .markup import Markup, element, join
 from .text_width import cut, wrap
 
 ONE_COLUMN: Final = 332.0
-"""The width of a box if all stand in one column: as wide as a telephone shows."""
+"""The width of a box in a graph with one column: the width of a telephone."""
 SEVERAL_COLUMNS: Final = 252.0
 PADDING: Final = 12.0
 LINE: Final = 17.0
 """The height of a line of text."""
 LETTER: Final = 7.25
-"""The width of a letter of the fonts that `page` asks for at 12 pixels: exact for code, ample for text."""
+"""The width of a letter in the fonts of `page` at 12 pixels: exact for code, ample for text."""
 TEXT: Final = 6.6
 MOST_LINES: Final = 3
 SHRINKS: Final = 0.7
-"""The graph is drawn smaller down to this share of its size before it scrolls: it stays legible."""
+"""Smallest legible share of the size; the graph shrinks to this share, then scrolls."""
 CURVE: Final = 8.0
 
 
@@ -27,8 +27,8 @@ def graph_svg(root: GraphNode, title: str, description: str) -> Markup:
     """The graph as an `svg` element that adapts to the width of the page.
 
     Args:
-      root: its last node.
-      title: what it shows, for those who cannot see it.
+      root: the last node of the graph.
+      title: content of the graph, for people who cannot see the graph.
       description: the same in a few sentences.
     """
     wide = ONE_COLUMN if columns_of(root) == 1 else SEVERAL_COLUMNS
@@ -49,7 +49,7 @@ def graph_svg(root: GraphNode, title: str, description: str) -> Markup:
 
 
 def _fitted(node: GraphNode, wide: float) -> GraphNode:
-    """``node`` and all before it with their texts broken into lines."""
+    """``node`` and all inputs, with texts broken into lines."""
     room = wide - 2 * PADDING
     facts = []
     for word, text in node.facts:

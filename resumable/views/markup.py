@@ -1,4 +1,4 @@
-"""Elements of HTML and SVG, in which text is escaped unless it is markup."""
+"""Elements of HTML and SVG; text is escaped unless marked as markup."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import final
 
 @final
 class Markup(str):
-    """Text that is markup already."""
+    """Text already in the form of markup."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *content: str, **attributes: object) -> Markup:
-    """The element ``name``; what of its content is no `Markup` is text.
+    """The element ``name``; content that is no `Markup` is escaped.
 
     Args:
       name: of the element.
       content: in the element, in this order.
-      attributes: those that are not None. An underscore stands for a hyphen, one at the end is left out.
+      attributes: all except None. An underscore means a hyphen, a final underscore is left out.
 
     >>> print(element("p", "a < b ", element("b", "c"), class_="note"))
     <p class="note">a &lt; b <b>c</b></p>
@@ -29,21 +29,21 @@ def element(name: str, /, *content: str, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    if name == "meta":  # the only one here that HTML ends by itself
+    if name == "meta":  # the only void element used here
         return Markup(f"<{name}{given}/>")
     return Markup(f"<{name}{given}>{join(*content)}</{name}>")
 
 
 def join(*content: str) -> Markup:
-    """``content`` one after the other; what of it is no `Markup` is text."""
+    """The ``content`` joined; parts that are no `Markup` are escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in content))
 
 
 def escape(text: str) -> Markup:
-    """``text`` as markup that shows it, whatever it holds.
+    """``text`` as markup that shows the text, whatever its characters.
 
-    What cannot be printed is shown by its escape: control characters, halves of characters, and
-    marks that would change the direction of the text after them.
+    Unprintable characters are shown as escapes: control characters, halves of characters, and marks
+    that would change the direction of the following text.
     """
     shown = "".join(
         letter

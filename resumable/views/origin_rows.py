@@ -1,4 +1,4 @@
-"""An origin for people: a row of text for each record that an item was made of."""
+"""An origin for people: a row of text for each record of an item."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..core.origin import (
 )
 
 INPUT: Final = "of item"
-"""What an item of a batch is called of which something else was made, so that it is no row."""
+"""Name of an item of an earlier batch that was turned into something else, so it is no row."""
 
 
 class OriginRow(NamedTuple):
-    """A record of an item, or what is not known of it.
+    """A record of an item, or the unknown part.
 
     Attributes:
-      place: where in the item it is, such as ``"row 3"`` or ``"row 0, tokens 0:17 at 5"``; empty if it is
-        all of it. A row is always one of the item: what was item 2 of an earlier batch, of which a stage
-        made something else, is ``"of item 2"``.
-      record: None where it is not known.
-      unknown: what is not known; empty if all is.
+      place: place in the item, such as ``"row 3"`` or ``"row 0, tokens 0:17 at 5"``; empty for the
+        whole item. A row is always a row of the item: item 2 of an earlier batch, turned into
+        something else by a stage, is ``"of item 2"``.
+      record: None if unknown.
+      unknown: the unknown part; empty if everything is known.
     """
 
     place: str
@@ -40,9 +40,9 @@ def origin_rows(origin: ItemOrigin, place: str = "", row: str = "row") -> Iterat
     """A row for each record of ``origin``, in order.
 
     Args:
-      origin: of an item, or of a part of it.
-      place: where in the item that part is.
-      row: what an item of a batch is called.
+      origin: of an item, or of a part.
+      place: place of the part in the item.
+      row: name for an item of a batch.
 
     >>> from resumable.core.origin import Origin, BatchOrigin
     >>> [row.place for row in origin_rows(BatchOrigin((Origin("Range", 4), Origin("Range", 2))))]

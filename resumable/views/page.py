@@ -7,8 +7,8 @@ from importlib.resources import files
 
 from .markup import Markup, element, join
 
-# The contrasts of the colours in `page.css` are tested. Its fonts of equal letters are about 0.6 of their size
-# wide: `graph_svg` relies on that.
+# The contrasts of the colours in `page.css` are tested. The width of a letter in its fixed-width
+# fonts is about 0.6 of the size: `graph_svg` relies on this width.
 
 
 def page(title: str, *content: Markup) -> str:
@@ -18,7 +18,7 @@ def page(title: str, *content: Markup) -> str:
       title: in the bar of the browser, as text.
       content: of the page.
     """
-    # Even if something of the content named another place, nothing would be loaded from there.
+    # Even if some content named another address, nothing would be loaded from the network.
     nothing_else = "default-src 'none'; style-src 'unsafe-inline'"
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     head = element(
@@ -35,18 +35,18 @@ def page(title: str, *content: Markup) -> str:
 
 
 def section(heading: str, *content: Markup, long: bool = False) -> Markup:
-    """A part of the page; a ``long`` one may be broken between sheets of paper."""
+    """A part of the page; a ``long`` part may be broken between sheets of paper."""
     kind = "long" if long else None
     return element("section", element("h2", heading), *content, class_=kind)
 
 
 def cards(figures: Iterable[tuple[str, str]]) -> Markup:
-    """The most important figures, each with its name."""
+    """The most important figures, each with a name."""
     return element("dl", *(element("div", _pair(*figure)) for figure in figures), class_="cards")
 
 
 def definitions(figures: Iterable[tuple[str, str]]) -> Markup:
-    """Figures, each with its name."""
+    """Figures, each with a name."""
     return element("dl", *(_pair(*figure) for figure in figures), class_="figures")
 
 
@@ -57,12 +57,12 @@ def table(
     numbers: Sequence[str],
     wide: Sequence[str],
 ) -> Markup:
-    """A table, which is scrolled where it is wider than the page.
+    """A table, scrolled if wider than the page.
 
     Args:
-      headings: of its columns.
+      headings: of the columns.
       rows: the cells.
-      numbers: headings of columns that hold numbers.
+      numbers: headings of columns with numbers.
       wide: headings of columns that need room.
     """
 
@@ -78,12 +78,12 @@ def table(
 
 
 def scrolled(content: Markup) -> Markup:
-    """``content``, which is scrolled where it is wider than the page, also by keys."""
+    """``content``, scrolled if wider than the page, also by keys."""
     return element("div", content, class_="scroll", tabindex="0")
 
 
 def folded(heading: str, content: Markup, *, is_open: bool) -> Markup:
-    """A part of the page that is folded up, unless it ``is_open``."""
+    """A part of the page, folded up unless ``is_open``."""
     state = "open" if is_open else None
     return element(
         "section",

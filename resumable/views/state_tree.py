@@ -1,7 +1,8 @@
-"""A state as the tree of its pipeline's stages, each with its position."""
+"""A state as the tree of its pipeline's stages, with their positions."""
 
 # The fingerprint names the stages, and the nested positions follow the same tree. Stages without a
-# position are in the fingerprint only. A stage within partitions has a column of positions, one of each.
+# position are in the fingerprint only. A stage within partitions has a column of positions, one for
+# each partition.
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from .table import table_lines
 LONGEST_FIELD: Final = 60
 LONGEST_INTEGER: Final = 10_000
 MOST_LEVELS: Final = 200
-"""How many levels of lists and dicts are shown, which is more than those of a state."""
+"""Levels of lists and dicts shown, more than the levels of a state."""
 
 
 @final
@@ -36,10 +37,10 @@ class StageNode:
 
     Attributes:
       name: of the stage.
-      path: where the stage is, in the form that errors use.
-      identity: its saved identity fields that differ from their defaults.
-      position: what the stage saved.
-      upstreams: the stages before it.
+      path: the path of the stage, as in errors.
+      identity: saved identity fields that differ from their defaults.
+      position: saved by the stage.
+      upstreams: the stages before.
     """
 
     name: str
@@ -54,7 +55,7 @@ class StageNode:
 
 
 def stage_tree(state: State) -> StageNode:
-    """The stages of a state of a `PipelineIterator`; one node for any other state."""
+    """The stages in a state of a `PipelineIterator`; a single node for any other state."""
     try:
         tree = SavedPipeline.read(state["fingerprint"])
         return _node(tree, state.get("pipeline"), "pipeline", state.get("epoch"))
@@ -71,12 +72,12 @@ def _node(tree: SavedPipeline, saved: Any, path: str, epoch: Any) -> StageNode:
         parts = [
             _node(part, saved if place == number else None, path, epoch)
             for place, part in enumerate(inner)
-        ]  # its state is that of one of them
+        ]  # the state belongs to one of the parts
         return StageNode(name, path, identity, {}, tuple(parts))
     position, below_it = _split(saved, len(inner))
     may_begin = changes_of(tree.name).may_begin
     if may_begin and isinstance(saved, dict) and saved.keys() != {"position"}:
-        position, below_it = {}, {0: saved}  # over a stream its state is that of the stage before
+        position, below_it = {}, {0: saved}  # over a stream the state is the upstream's
     epoch = position.get("pass", epoch)
     upstreams = [
         _node(part, below_it.get(number), below(path, inner, number), epoch)
@@ -86,9 +87,9 @@ def _node(tree: SavedPipeline, saved: Any, path: str, epoch: Any) -> StageNode:
 
 
 def _number_in(starts: Any, epoch: Any) -> int | None:
-    """Which of the pipelines that begin in the epochs ``starts`` holds in ``epoch``, if both are known.
+    """The number of the pipeline for ``epoch``, by the first epochs ``starts``; None if unknown.
 
-    ``epoch`` counts from the first of them.
+    ``epoch`` counts from the first of ``starts``.
     """
     if type(epoch) is not int or not isinstance(starts, list):
         return None
@@ -99,7 +100,7 @@ def _number_in(starts: Any, epoch: Any) -> int | None:
 
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
-    """The stage's own part of ``saved``, and the parts of its upstreams by their number."""
+    """The stage's own part of ``saved``, and the parts of its upstreams by number."""
     if isinstance(saved, PartitionStates):
         return _split_each(saved, upstreams)
     if not isinstance(saved, dict):
@@ -112,7 +113,7 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
         inner, parts = _split(rest, upstreams)
         return function | inner, parts
     own = dict(saved)
-    if own.keys() == set(OF_EVEN_STEPS):  # the state of the same stage's partitions is below it
+    if own.keys() == set(OF_EVEN_STEPS):  # the last key has the partitions' state
         inner, parts = _split(own.pop(OF_EVEN_STEPS[-1]), upstreams)
         return own | inner, parts
     if isinstance(own.get("upstreams"), list) and len(own["upstreams"]) == upstreams:
@@ -125,7 +126,7 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
 
 
 def _split_each(saved: PartitionStates, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
-    """The same of a stage within partitions: columns, and the parts of each upstream."""
+    """As `_split`, for a stage within partitions: columns, and the parts of each upstream."""
     positions: dict[int, dict[str, Any]] = {}
     below_it: dict[int, PartitionStates] = {}
     for number, state in saved.items():
@@ -169,7 +170,7 @@ def show(value: Any) -> str:
 
 
 def as_json(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """``value`` in terms of JSON; what JSON has no form for, or has more ``levels``, becomes a dict that says what it was."""
+    """``value`` for JSON; values without a form in JSON, or beyond ``levels``, are described."""
     if not levels:  # a fingerprint from elsewhere
         return {"nested": shorten(value)}
     inner = partial(as_json, levels=levels - 1)

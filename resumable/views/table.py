@@ -10,8 +10,8 @@ def table_lines(rows: Sequence[Sequence[str]], alignment: str, indent: str = "")
 
     Args:
       rows: the heading first, all with the same number of cells.
-      alignment: ``<`` or ``>`` for each column but the last, which is not padded.
-      indent: what each line begins with.
+      alignment: ``<`` or ``>`` for each column except the last, which is not padded.
+      indent: the beginning of each line.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(alignment))]
     lines = []

@@ -1,4 +1,4 @@
-"""How wide text is, for lines that are broken before anything draws them."""
+"""The width of text, for breaking lines before drawing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _width(letter: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """``text``, or its beginning and three dots in one if it is wider than ``columns``."""
+    """``text``, or its beginning and an ellipsis if wider than ``columns``."""
     if width(text) <= columns:
         return text
     return _head(text, columns - 1) + ELLIPSIS
 
 
 def wrap(text: str, columns: int, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines, none wider than ``columns``, which are at least 3; broken at spaces, if it has any.
+    """``text`` in at most ``most`` lines of up to ``columns`` >= 3; broken at spaces if possible.
 
     >>> wrap("seed=0, window=1000", 10, 3)
     ['seed=0,', 'window=100', '0']
@@ -54,7 +54,7 @@ def _line(text: str, columns: int) -> str:
 
 
 def _head(text: str, columns: int) -> str:
-    """The longest beginning of ``text`` that is at most so wide, but one letter at least."""
+    """The longest beginning of ``text`` up to this width, with at least one letter."""
     taken = 0
     for place, letter in enumerate(text):
         taken += _width(letter)

@@ -1,4 +1,4 @@
-"""The position of a pipeline after an item that a worker got, or made."""
+"""The position of a pipeline after an item received or made by a worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ class AfterItem(NamedTuple):
     """The position of a pipeline after an item.
 
     Attributes:
-      state: gives its state after that item or, in a partition, one before it.
+      state: returns the state of the pipeline after the item or, in a partition, after an earlier
+        item.
       epoch: of the item.
       made: number of items since the run of a partition began or was resumed.
-      beyond: how many of them came after ``state``.
+      beyond: number of items made after ``state``.
     """
 
     state: DeferredState
@@ -27,14 +28,14 @@ class AfterItem(NamedTuple):
 
 @final
 class PackedState:
-    """Gives a state that goes to and fro between processes, and is pickled only once."""
+    """A state that travels between processes in both directions, and is pickled only once."""
 
     def __init__(self, taken: TakenState | None, packed: bytes | None = None) -> None:
         self._taken = taken
         self._packed = packed
 
     def __call__(self) -> State:
-        """The state itself; raises the error if taking it raised one."""
+        """The state; raises the error if taking the state raised an error."""
         if self._taken is None:
             assert self._packed is not None
             self._taken = pickle.loads(self._packed)

@@ -1,7 +1,7 @@
-"""What a thread gives to a loop that waits for it, and may be interrupted anywhere."""
+"""The result from a thread for a waiting loop, which may be interrupted anywhere."""
 
-# An interrupt may lose what a queue has just returned. So the value is in an attribute, and the queue only
-# carries a hint to look there.
+# An interrupt may lose the object just returned by a queue. So the value is in an attribute, and
+# the queue only carries a hint to look there.
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 class Answer(Generic[R]):
-    """A value or an error that another thread will give, once.
+    """A value or an error to be given once by another thread.
 
     Attributes:
-      given: whether there is a value or an error.
-      value: None if it is not given.
+      given: whether a value or an error was given.
+      value: None before an answer.
       error: the error given instead, if any.
     """
 
@@ -30,7 +30,7 @@ class Answer(Generic[R]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is a value."""
+        """Whether a value was given."""
         return self.given and self.error is None
 
     def give(self, value: R | None, error: BaseException | None = None) -> None:
@@ -54,14 +54,14 @@ class Answer(Generic[R]):
 
 
 class Job(Answer[R]):
-    """A call that is made once at most, however often it is submitted."""
+    """A call made once at most, however often the job is submitted."""
 
     def __init__(self, call: Callable[[], R]) -> None:
         super().__init__()
         self._call = [call]
 
     def cancel(self) -> bool:
-        """Prevent the call; returns whether it had not begun."""
+        """Prevent the call; returns whether the call had not begun."""
         try:
             self._call.pop()
         except IndexError:
@@ -69,7 +69,7 @@ class Job(Answer[R]):
         return True
 
     def run(self) -> None:
-        """Make the call, unless it has begun or was cancelled."""
+        """Make the call, unless already begun or cancelled."""
         try:
             call = self._call.pop()
         except IndexError:

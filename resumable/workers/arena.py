@@ -1,7 +1,7 @@
-"""Memory in slots that a process shares with the processes it starts."""
+"""Memory in slots, shared by a process with its child processes."""
 
-# The memory has no name in any file system, so nothing is left behind, however a process ends.
-# Pages that were never written take no memory.
+# The memory has no name in any file system, so nothing is left over, however a process ends. Pages
+# never written take no memory.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOT_BYTES: Final = 1 << 28
 
 
 def new_arena(slots: int) -> Arena | None:
-    """Shared memory of ``slots`` slots of `SLOT_BYTES`; None where there is none, or not enough."""
+    """Shared memory of ``slots`` slots of `SLOT_BYTES`; None if unavailable or not enough."""
     if not SHARES_MEMORY or not slots:
         return None
     try:
@@ -32,7 +32,8 @@ def new_arena(slots: int) -> Arena | None:
 class Arena:
     """``slots`` pieces of shared memory of ``size`` bytes each.
 
-    It can be pickled only while a process is being started, which then writes to the slots it is given.
+    An arena can be pickled only while a process is being started. The new process then writes to
+    the slots given to it.
     """
 
     _descriptor = -1
@@ -48,17 +49,18 @@ class Arena:
     def take(self) -> int | None:
         """A slot to write to; None if none is free."""
         try:
-            return self._free.pop()  # the one used last, whose pages exist
+            return self._free.pop()  # the slot used last, with existing pages
         except IndexError:
             return None
 
     def give_back(self, slot: int) -> None:
-        """Free ``slot``, which nobody reads or writes any more."""
+        """Free ``slot``, no longer read or written by anybody."""
         self._free.append(slot)
 
     def write(self, slot: int, parts: Iterable[Any]) -> None:
-        """Write the bytes-like ``parts`` into ``slot``, one after the other."""
-        # Not through the map: pages written there count as this process's, and look like a leak.
+        """Write the bytes-like ``parts`` into ``slot``, one after another."""
+        # Not through the map: pages written there count as memory of this process, and look like a
+        # leak.
         start = slot * self._size
         for part in parts:
             rest = memoryview(part).cast("B")
@@ -67,7 +69,7 @@ class Arena:
                 rest, start = rest[written:], start + written
 
     def read(self, slot: int, lengths: list[int]) -> list[memoryview]:
-        """Views of the parts in ``slot``, valid until it is written again."""
+        """Views of the parts in ``slot``, valid until the slot is written again."""
         assert self._memory is not None
         view = memoryview(self._memory)[slot * self._size :]
         ends = list(accumulate(lengths))
@@ -94,7 +96,7 @@ class Arena:
 
 
 def _anonymous_file() -> int:
-    """A descriptor of a file without a name: in memory, or else a temporary one."""
+    """A descriptor of a file without a name: in memory, or else a temporary file."""
     if hasattr(os, "memfd_create"):
         with suppress(OSError):
             return os.memfd_create("resumable-map")

@@ -1,4 +1,4 @@
-"""Consecutive items of a map in work, and what became of them."""
+"""Consecutive items of a map in work, and their outcome."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Chunk:
     """Consecutive items in the window.
 
     Attributes:
-      positions: upstream's position after each item, where it is a stream.
-      deaths: of workers that had these items in work.
+      positions: position of the upstream after each item, if the upstream is a stream.
+      deaths: of workers with these items in work.
       answer: the outcome to come, once the items are submitted.
-      outcome: once it has been waited for.
-      failure: the error of the first item, to be raised before it is tried again.
-      passed: how many of the items were handed out or dropped.
+      outcome: the outcome, once awaited.
+      failure: the error of the first item, raised before the item is tried again.
+      passed: number of items handed out or dropped.
     """
 
     block: Block
@@ -36,18 +36,18 @@ class Chunk:
 
     @property
     def left(self) -> int:
-        """How many of the items were not passed."""
+        """Number of items not passed."""
         return block_length(self.block) - self.passed
 
     def item(self, number: int) -> Any:
-        """One of the items."""
+        """Item ``number`` of the chunk."""
         return block_items(slice_block(self.block, number, number + 1))[0]
 
     def part(self, start: int, stop: int) -> Chunk:
-        """The items from ``start`` to ``stop`` as a chunk that is not submitted."""
+        """The items from ``start`` to ``stop`` as a new chunk, not submitted."""
         block = slice_block(self.block, start, stop)
         return Chunk(block, self.positions[start:stop], self.deaths)
 
     def rest(self) -> Chunk:
-        """The items that were not passed, as a chunk that is not submitted."""
+        """The items not passed as a new chunk, not submitted."""
         return self.part(self.passed, block_length(self.block))

@@ -1,8 +1,8 @@
-"""What a worker does with a chunk of items, and how the outcome travels to the loop."""
+"""The work of a worker on a chunk of items, and the way of the outcome to the loop."""
 
-# In a thread of the loop's process, all that runs in a worker is `attempt`. Workers in other processes, our own
-# (worker_process.py) and those of an executor that was passed in (foreign_executor.py), work on a chunk for a
-# while and send a `Reply`.
+# In a thread of the loop's process, a worker runs `attempt` only. Workers in other processes, our
+# own (worker_process.py) and workers of a user's executor (foreign_executor.py), work on a chunk
+# for a while and send a `Reply`.
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Outcome:
     """The results and errors of the first items of a chunk.
 
     Attributes:
-      results: those of the items whose call returned, in order.
-      failed: the error of each item that was dropped, by its index in the chunk, in order; None
-        where errors are not reported.
-      failure: the error of the item after these, if one ended them.
-      seconds: how long the worker took, where it takes the items of an executor.
-      size: number of bytes, about, where it takes the items of an executor.
+      results: of the items with a successful call, in order.
+      failed: the error of each dropped item, by index in the chunk, in order; None if errors are
+        not reported.
+      failure: the error of the next item, if an error ended the outcome.
+      seconds: time of the worker, for items of an executor.
+      size: approximate number of bytes, for items of an executor.
     """
 
     results: list[Any]
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def tried(self) -> int:
-        """How many items of the chunk are done; any others have to be tried again."""
+        """Number of finished items of the chunk; the remaining items must be tried again."""
         return len(self.results) + len(self.failed)
 
 
@@ -58,10 +58,10 @@ class Reply:
     """An outcome from a worker in another process.
 
     Attributes:
-      parts: the bytes of its pickle, and of the buffers of its arrays: picklers of every executor move
-        arrays without making copies; None if these bytes are in shared memory.
-      lengths: how many bytes each part has.
-      seconds: how long the worker took.
+      parts: the bytes of the pickle, and of the buffers of arrays: picklers of every executor move
+        arrays without making copies; None if the bytes are in shared memory.
+      lengths: number of bytes of each part.
+      seconds: time of the worker.
     """
 
     parts: list[Bytes] | None
@@ -69,17 +69,17 @@ class Reply:
     seconds: float
 
     def open(self, shared: list[memoryview] | None = None) -> Outcome:
-        """The outcome, whose arrays get memory of their own; ``shared`` are parts in shared memory."""
+        """The outcome, with new memory for its arrays; ``shared`` are parts in shared memory."""
         parts: Any = shared if self.parts is None else [part.data for part in self.parts]
         found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
         return replace(found, seconds=self.seconds, size=sum(self.lengths))
 
 
 def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
-    """Call ``fn`` with each item of ``block``, up to the first whose call raises.
+    """Call ``fn`` with each item of ``block``, up to the first error.
 
-    With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
-    other error is delivered with the results before it.
+    With ``drop``, an item that raises an `Exception` is dropped, and the next item follows. Any
+    other error is delivered with the earlier results.
     """
     items = block_items(block)
     outcome = Outcome([], {})
@@ -87,11 +87,11 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     while outcome.tried < len(items):
         try:
             outcome.results.extend(map(fn, rest))
-            if outcome.tried < len(items):  # `extend` took it for the end of the items
+            if outcome.tried < len(items):  # `extend` took the error for the end
                 raise RuntimeError("a user function raised StopIteration")
-        except BaseException as error:  # a `sys.exit` too comes after the results before it
+        except BaseException as error:  # earlier results come before a `sys.exit` too
             if drop and isinstance(error, Exception):
-                # Without this frame: it refers to the outcome, which would be a cycle.
+                # Without this frame: the frame refers to the outcome, which would be a cycle.
                 inner = error.__traceback__ and error.__traceback__.tb_next
                 outcome.failed[outcome.tried] = error.with_traceback(inner)
             else:
@@ -100,7 +100,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
 
 
 def attempt_in_time(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
-    """Attempt a chunk, or as many of its items as `LONGEST_SECONDS` allow, but at least one."""
+    """Attempt a chunk, or as many items as `LONGEST_SECONDS` allow, but at least one item."""
     began = time.perf_counter()
     ends = began + LONGEST_SECONDS
     length = block_length(block)
@@ -130,7 +130,8 @@ def attempt_for_reply(fn: Callable[[Any], Any], block: Block, drop: bool, tell: 
 def _pickled(outcome: Outcome) -> list[memoryview]:
     """``outcome`` as bytes, without copying large buffers.
 
-    If something in it cannot be pickled, only its beginning: what comes before is delivered first.
+    If an object cannot be pickled, only the beginning of the outcome: earlier results are delivered
+    first.
     """
     while True:
         buffers: list[pickle.PickleBuffer] = []

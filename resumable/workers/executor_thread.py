@@ -1,11 +1,11 @@
-"""A thread that calls an executor for a loop which may be interrupted anywhere."""
+"""A thread that calls an executor for a loop, so interrupts of the loop do no harm."""
 
-# An executor has locks, which an interrupt in the middle of `submit` or `shutdown` would leave
-# locked. So only one thread calls it. The loop puts requests into the queue of that thread and waits for
-# the answers, which the executor's own threads give.
+# An executor has locks. An interrupt in the middle of `submit` or `shutdown` would leave the locks
+# locked. So only one thread calls the executor. The loop puts requests into the queue of the thread
+# and waits for the answers, given by the executor's own threads.
 #
-# The frame of that thread refers to the executor. In a forked child this frame is never freed, so no
-# finalizer runs there on what only the parent can use.
+# The frame of the thread refers to the executor. In a forked child this frame is never freed, so no
+# finalizer runs there on objects that only the parent can use.
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ LARGEST_CHUNK: Final = 4096
 CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
 HANDOVERS: Final = 8
-"""How many times as long as its way to a worker and back a chunk takes, up to `MOST_SECONDS`."""
+"""Target time of a chunk, as a multiple of its way to a worker and back, up to `MOST_SECONDS`."""
 MOST_SECONDS: Final = 0.75 * LONGEST_SECONDS
 
 
 @final
 class ChunkRequest(Job[Outcome]):
-    """A chunk for a worker of an executor, and the outcome to come; the call sends it.
+    """A chunk for a worker of an executor, and the outcome to come; the call sends the chunk.
 
     Attributes:
-      block: its items.
-      begins_epoch: whether it is the first chunk of its iterator.
-      seconds: how long the executor had it, once it is answered.
+      block: the items of the chunk.
+      begins_epoch: whether the chunk is the first of its iterator.
+      seconds: time of the chunk in the executor, once answered.
     """
 
     def __init__(self, service: ExecutorService, block: Block, begins_epoch: bool) -> None:
@@ -58,23 +58,23 @@ class ChunkRequest(Job[Outcome]):
 
 
 class ExecutorService(ABC):
-    """What the thread does with an executor."""
+    """The work of the thread with an executor."""
 
     @abstractmethod
     def send(self, request: ChunkRequest) -> None:
-        """Send ``request`` to a worker, which answers it; an error raised here is the answer."""
+        """Send ``request`` to a worker, which answers; an error raised here is the answer."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what was sent, and end the executor if it was started here."""
+        """Give up sent requests, and end the executor if started here."""
 
 
 class ExecutorWorkers(Workers):
-    """Workers of an executor that only one thread calls.
+    """Workers of an executor called by a single thread.
 
-    The size of a chunk is chosen by those before it, so that it takes about ten milliseconds, or more
-    where the executor takes long to hand it to and fro. Neither its items nor its results have more
-    than about 8 MB. One that takes much longer is cut short.
+    The size of a chunk is chosen by earlier chunks, so a chunk takes about ten milliseconds, or
+    more if the executor takes long to hand chunks to and fro. Neither items nor results of a chunk
+    exceed about 8 MB. A chunk that takes much longer is cut short.
     """
 
     def __init__(self, service: ExecutorService) -> None:
@@ -102,7 +102,7 @@ class ExecutorWorkers(Workers):
     def _adapt(self, block: Block, seconds: float, outcome: Outcome) -> None:
         """Choose the size of the next chunks, after the executor had ``block`` for ``seconds``."""
         tried = outcome.tried
-        # The others had to wait for a worker.
+        # The least of all, since other chunks had to wait for a worker.
         self._least_handover = min(self._least_handover, seconds - outcome.seconds)
         worth_it = max(CHUNK_SECONDS, HANDOVERS * self._least_handover)
         in_time = min(worth_it, MOST_SECONDS) * tried / max(outcome.seconds, 1e-9)

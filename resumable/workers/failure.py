@@ -1,8 +1,8 @@
 """Errors on their way from a worker to the loop."""
 
-# A worker that meets an error has often made results before it. It delivers both. The loop hands the
-# results out and raises the error then, as it does without workers. It never tries again by itself:
-# an error that comes only once would be lost.
+# A worker with an error has often made results before. The worker delivers both. The loop hands the
+# results out and raises the error then, as it does without workers. The loop never retries
+# automatically: an error that comes only once would be lost.
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import WorkerError
 
 @final
 class Failure:
-    """An error that a worker has met. In another process it stays raisable, and shows where it came from."""
+    """An error of a worker. In another process the error stays raisable, and shows its origin."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -32,7 +32,7 @@ class Failure:
 
 @final
 class _RemoteTraceback(Exception):
-    """The frames of an error in the process that it comes from."""
+    """The frames of an error in the process of its origin."""
 
 
 def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
@@ -40,7 +40,7 @@ def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes
     keep = None if buffers is None else buffers.append
     try:
         return pickle.dumps(value, 5, buffer_callback=keep)
-    except Exception:  # such as an object of the main module, which is not imported here
+    except Exception:  # such as an object of the unimported main module
         if find_spec("cloudpickle") is None:
             raise
         import cloudpickle
@@ -52,11 +52,11 @@ def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes
 
 
 def sendable(error: Any) -> Any:
-    """``error`` if it can be pickled, or else a `WorkerError` that describes it."""
+    """``error`` if picklable, or else a `WorkerError` with its description."""
     try:
         pickle.loads(dumps(error))
     except Exception as reason:
-        text = traceback.format_exception_only(error)[0].strip()  # its notes go with it
+        text = traceback.format_exception_only(error)[0].strip()  # notes are copied below
         described = WorkerError(f"{text} (this exception cannot be pickled: {reason})")
         described.__dict__["__notes__"] = list(getattr(error, "__notes__", []))
         return described
@@ -64,7 +64,7 @@ def sendable(error: Any) -> Any:
 
 
 def sendable_errors(failed: dict[int, Exception | None], tell: bool) -> dict[int, Exception | None]:
-    """``failed`` with errors that can be pickled, or with None for each unless ``tell``."""
+    """``failed`` with picklable errors, or with None for each unless ``tell``."""
     return {number: sendable(error) if tell else None for number, error in failed.items()}
 
 

@@ -1,11 +1,12 @@
-"""Workers of an executor that the user passes in, such as Dask's."""
+"""Workers of a user's executor, such as Dask's."""
 
-# Such an executor may replace its workers that die, as Dask and Ray do: then the future of what the worker had in work
-# fails, and whatever is submitted next is done. Or it stays broken, as a `ProcessPoolExecutor` does. Which of the two
-# it is, shows when the work is submitted again.
+# An executor may replace dead workers, as Dask and Ray do: then the future of the work in progress
+# fails, and work submitted next is done. Or the executor stays broken, as a `ProcessPoolExecutor`
+# does. Submitting the work again shows the difference.
 #
-# Most executors give each task to whichever worker is free. A partition then starts again from its state wherever its
-# next task comes to another process. An executor with a method `lane` avoids that: its workers can be told apart.
+# Most executors give each task to any free worker. A partition then starts again from its state
+# whenever its next task comes to another process. An executor with a method `lane` avoids the
+# restart: its workers can be addressed.
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ from .threads import HEARTBEAT
 from .workers import WorkerCall, WorkersLost
 
 Process: TypeAlias = tuple[str, int]
-"""Names a process among those of all machines, also after a fork."""
+"""Name of a process, unique among all machines, also after a fork."""
 
 _IMPORTED: Final = uuid.uuid4().hex
 
 SILENT_SECONDS: Final = 60.0
-"""How long a loop waits for an executor without a timeout before it warns."""
+"""Seconds without an answer after which a loop warns, for an executor without a timeout."""
 
 
 def this_process() -> Process:
@@ -48,18 +49,18 @@ def this_process() -> Process:
 @final
 @dataclass(eq=False)
 class SentChunk:
-    """A chunk as it goes to a worker, equal to no other.
+    """A chunk on its way to a worker, equal to no other.
 
     Attributes:
-      loop: where the outcome goes.
+      loop: the process that receives the outcome.
       fn: called with each item.
       block: the items.
-      drop: whether an item whose call raises is dropped.
-      tell: whether its error is sent back.
+      drop: whether an item is dropped if its call raises.
+      tell: whether the error of a dropped item is sent back.
     """
 
-    # Dask names work by its arguments, and answers what has the same name with what the first came to. That would
-    # be an error where the work is tried again, and a result of the last epoch where the function is not pure.
+    # Dask names work by the arguments, and answers work of the same name with the first result. So
+    # a retry would return the old error, and a later epoch the old result of an impure function.
 
     loop: Process
     fn: Callable[[Any], Any]
@@ -89,7 +90,7 @@ class ForeignWorkers(ExecutorWorkers):
         timeout = getattr(executor, "timeout", None)
         self._timeout = None if timeout is None else check_seconds("executor.timeout", timeout)
         super().__init__(_ForeignService(call, executor))
-        # What is sent while a client of Dask is being closed may never be done.
+        # Work sent while a client of Dask is being closed may never be done.
         self._dask_client = getattr(executor, "_client", None)
 
     def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
@@ -102,7 +103,7 @@ class ForeignWorkers(ExecutorWorkers):
             elif monotonic() < ends:
                 continue
             elif self._timeout is not None:
-                # The executor may still give its answer; the loop submits the same work again.
+                # The executor may still answer; the loop submits the same work again.
                 answer.give(None, WorkersLost(TimeoutError(f"no answer for {limit:g} s")))
             else:
                 ends = inf
@@ -129,7 +130,8 @@ class _ForeignService(ExecutorService):
         try:
             future = self._executor.submit(work_on, chunk)
         except Exception as error:
-            # A plain `RuntimeError` says that it was shut down; a subclass such as `RecursionError` comes from pickling.
+            # A plain `RuntimeError` means a shut down executor; a subclass such as `RecursionError`
+            # comes from pickling.
             was_shut_down = type(error) is RuntimeError or isinstance(error, BrokenExecutor)
             if was_shut_down or _is_of_dask(error, "client", "ClosedClientError"):
                 raise WorkersLost(error) from error
@@ -144,7 +146,7 @@ class _ForeignService(ExecutorService):
 
 
 def _answer(request: ChunkRequest, future: Future[Any]) -> None:
-    """Answer ``request`` with the result or the error of ``future``, which is done."""
+    """Answer ``request`` with the result or the error of the finished ``future``."""
     try:
         found: Outcome | Reply = future.result()
         request.give(found if isinstance(found, Outcome) else found.open())
@@ -155,7 +157,7 @@ def _answer(request: ChunkRequest, future: Future[Any]) -> None:
 
 
 def _as_death(error: BaseException) -> BaseException:
-    """``error``, or a `BrokenExecutor` if it is Dask's for work that ended its workers."""
+    """``error``, or a `BrokenExecutor` if Dask reports work that killed its workers."""
     if not _is_of_dask(error, "scheduler", "KilledWorker"):
         return error
     died = BrokenExecutor(str(error))
@@ -165,23 +167,23 @@ def _as_death(error: BaseException) -> BaseException:
 
 def _is_of_dask(error: BaseException, module: str, name: str) -> bool:
     """Whether ``error`` is of the class ``name`` in a module of `distributed`."""
-    found = sys.modules.get(f"distributed.{module}")  # who has no Dask does not import it
+    found = sys.modules.get(f"distributed.{module}")  # Dask is not imported here
     return found is not None and isinstance(error, getattr(found, name))
 
 
 @runtime_checkable
 class HasLanes(Protocol):
-    """An executor that can keep work together."""
+    """An executor that can keep work on one worker."""
 
     def lane(self) -> Executor:
-        """A new executor, which sends all work to one worker of this executor while the worker lives."""
+        """A new executor for one worker of this executor, as long as the worker lives."""
 
 
 def lane_of(executor: str | Executor) -> str | Executor:
-    """A lane of ``executor``, or itself if it has none.
+    """A lane of ``executor``, or ``executor`` if no lanes are supported.
 
     Raises:
-      InvalidType: if its method ``lane`` returns no executor.
+      InvalidType: if the method ``lane`` returns no executor.
     """
     if not isinstance(executor, HasLanes):
         return executor

@@ -1,11 +1,13 @@
-"""A server process that has imported packages, and forks the processes that are requested."""
+"""A server process with imported packages, which forks processes on request."""
 
-# An interpreter takes longer to import NumPy, loky or this library than a short epoch lasts, and n of them take
-# n times the processor's time. A server imports them once, and its forks share the memory. It runs no Python
-# threads, so it may fork at any time, and a fork finds nothing of the process that requests it or of other forks.
+# An interpreter takes longer to import NumPy, loky or this library than a short epoch lasts, and n
+# interpreters take n times the processor's time. A server imports the packages once, and its forks
+# share the memory. The server runs no Python threads, so it may fork at any time, and a fork
+# contains nothing of the requesting process or of other forks.
 #
-# Each fork has a session of its own: signals to the group of the process that requests it are not for the fork, and
-# all that the fork starts can be ended with it. It is a child of the server, which waits for it, woken by SIGCHLD.
+# Each fork has a separate session: signals to the group of the requesting process do not reach the
+# fork, and all processes started by the fork can be ended together. A fork is a child of the
+# server, which waits for the fork, woken by SIGCHLD.
 
 from __future__ import annotations
 
@@ -25,24 +27,25 @@ from multiprocessing.connection import wait
 from types import FrameType
 from typing import IO, Any, Final, final
 
-# Not on macOS, whose frameworks do not survive a fork: importing NumPy may call them.
+# Not on macOS: its frameworks do not survive a fork, and importing NumPy may call the frameworks.
 CAN_FORK: Final = sys.platform == "linux"
 HEARTBEAT: Final = 1.0
 PATIENCE: Final = 10.0
-"""Seconds after which a server that does not end is killed."""
+"""Seconds after which a server is killed if still alive."""
 MOST_BYTES: Final = 1 << 17
 MOST_DESCRIPTORS: Final = 253
-"""As many as Linux sends with one message."""
+"""The limit of Linux for one message."""
 
 forked_by: int | None = None
-"""The process id of the server that forked this process, if one did."""
+"""The process id of the server that forked this process, if any."""
 
 
 def fork() -> int:
     """`os.fork` without the warning about threads, and with new random numbers in the child.
 
-    It is for a process without other Python threads. Those of libraries do no harm: NumPy's OpenBLAS starts some
-    when it is imported, which wait for work, and starts them again in a child.
+    Only for a process without other Python threads. Threads of libraries do no harm: NumPy's
+    OpenBLAS starts some when imported. They wait for work, and OpenBLAS starts threads again in a
+    child.
 
     Raises:
       OSError: if no more processes are possible.
@@ -58,12 +61,12 @@ def fork() -> int:
 def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
     """Fork a process for each request from the socket ``descriptor``, and call ``begin`` there.
 
-    A request comes with descriptors: a pipe for the process id and the exit status, the standard streams, and
-    others. ``begin`` is called with the bytes that were sent and these other descriptors; then this function
-    returns in the new process.
+    A request comes with descriptors: a pipe for the process id and the exit status, the standard
+    streams, and others. ``begin`` is called with the bytes of the request and the other
+    descriptors; then this function returns in the new process.
 
-    In the server it returns when the other end of the socket is closed and no fork is left, or when the
-    process ``parent``, which started the server, is gone.
+    In the server this function returns when the other end of the socket is closed and no fork is
+    left, or when the process ``parent``, which started the server, is gone.
     """
     global forked_by
     handlers: dict[int, Any] = {
@@ -74,9 +77,9 @@ def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     gc.collect()
-    gc.freeze()  # so that forks do not copy all of it as they end
+    gc.freeze()  # so ending forks do not copy the memory
     forked_by = os.getpid()
-    reports: dict[int, int] = {}  # the pipe of each fork, by its process id
+    reports: dict[int, int] = {}  # the pipe of each fork, by process id
     asked = True
     with socket.socket(fileno=descriptor) as requests:
         while os.getppid() == parent and (asked or reports):
@@ -105,17 +108,17 @@ def serve(descriptor: int, parent: int, begin: Callable[..., object]) -> None:
             if pid is not None:
                 reports[pid] = descriptors.pop(0)
                 _send_number(reports[pid], pid)
-            # Without a fork, the process that requested the fork finds the pipe closed.
+            # Without a fork, the requesting process finds the pipe closed.
             for each in descriptors:
                 os.close(each)
 
 
 def _wake_up(signal_number: int, frame: FrameType | None) -> None:
-    """Do nothing: Python writes a signal to the pipe only if it has a handler."""
+    """Do nothing: Python writes a signal to the pipe only for a signal with a handler."""
 
 
 def _report_ends(reports: dict[int, int]) -> None:
-    """Send the exit status of each fork that has ended."""
+    """Send the exit status of each ended fork."""
     while reports:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
@@ -144,16 +147,17 @@ def _take_streams(streams: Sequence[int], descriptors: Sequence[int]) -> None:
 
 @final
 class Forked:
-    """A running fork, with the methods of a `subprocess.Popen` that are used.
+    """A running fork, with the needed methods of a `subprocess.Popen`.
 
     Attributes:
-      pid: its process id.
-      sentinel: a descriptor that can be read when the process has ended.
-      returncode: its exit status, once its end was seen.
-      stdin: the pipe to its standard input, if there is one; to be closed by who ends the process.
+      pid: process id of the fork.
+      sentinel: a descriptor, readable when the process has ended.
+      returncode: the exit status, once the end was seen.
+      stdin: the pipe to the standard input, if any; to be closed by the owner that ends the
+        process.
 
     Raises:
-      ConnectionError: if the server could not fork it, or is gone.
+      ConnectionError: if the server could not fork, or is gone.
     """
 
     def __init__(self, report: int, stdin: IO[bytes] | None = None) -> None:
@@ -167,7 +171,7 @@ class Forked:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """The exit status, if it has ended."""
+        """The exit status, if the process has ended."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
@@ -176,7 +180,7 @@ class Forked:
         """The exit status.
 
         Raises:
-          subprocess.TimeoutExpired: if it does not end within ``timeout`` seconds.
+          subprocess.TimeoutExpired: if the process does not end within ``timeout`` seconds.
         """
         if self.returncode is None:
             if not wait([self.sentinel], timeout):
@@ -184,12 +188,12 @@ class Forked:
             status = _next_number(self.sentinel)
             if status is not None:
                 self.returncode = status
-            elif self.returncode is None:  # no other thread has read it: the server was killed
+            elif self.returncode is None:  # not read by another thread: the server was killed
                 self.returncode = -signal.SIGKILL
         return self.returncode
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -197,19 +201,19 @@ class Forked:
 
 @final
 class ForkServer:
-    """A running server. It ends when this object is gone, and with this process.
+    """A running server. The server ends when this object is gone, and with this process.
 
     Args:
       begin: the function of a module that each fork calls.
-      setup: Python code that the server runs first.
-      directory: its working directory; None for that of this process.
-      environment: its variables; None for those of this process.
+      setup: Python code, run first in the server.
+      directory: working directory of the server; None for the directory of this process.
+      environment: variables of the server; None for the variables of this process.
 
     Attributes:
-      pid: its process id.
+      pid: process id of the server.
 
     Raises:
-      OSError: if it cannot be started.
+      OSError: if the server cannot be started.
     """
 
     def __init__(
@@ -239,16 +243,16 @@ class ForkServer:
             self._requests.close()
             raise
         self.pid = process.pid
-        process.returncode = 0  # not its real one: this object waits for the process
+        process.returncode = 0  # a placeholder: this object waits for the process
         util.Finalize(self, self._requests.close, exitpriority=0)
 
     def fork(self, wish: bytes, streams: Mapping[int, int], others: Sequence[int] = ()) -> Forked:
-        """A new process, in a session of its own, in which ``begin(wish, *others)`` is called.
+        """A new process, in a separate session, with the call ``begin(wish, *others)``.
 
         Args:
-          wish: what is to be done.
-          streams: a descriptor for each of the standard streams, by its number.
-          others: descriptors that the new process gets.
+          wish: bytes for ``begin``.
+          streams: a descriptor for each of the standard streams, by number.
+          others: further descriptors for the new process.
 
         Raises:
           OSError: if the server is gone, or no more processes are possible.
@@ -266,7 +270,7 @@ class ForkServer:
         return Forked(report)
 
     def start(self, wish: bytes, output: IO[Any]) -> Forked:
-        """The same with a pipe as its standard input, and the file ``output`` for both other streams."""
+        """A fork with a pipe as standard input, and the file ``output`` for the other streams."""
         reading, writing = os.pipe()
         stdin = open(writing, "wb")  # noqa: SIM115  # to be closed by who ends the process
         try:
@@ -283,7 +287,7 @@ class ForkServer:
         """Whether the process has ended."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except ChildProcessError:  # it was waited for elsewhere
+        except ChildProcessError:  # already waited for elsewhere
             return True
 
     def stop(self) -> None:
@@ -291,8 +295,8 @@ class ForkServer:
         self._requests.close()
 
     def close(self) -> None:
-        """End the server, and wait for its end."""
-        with suppress(OSError):  # it was killed
+        """End the server, and wait for the end."""
+        with suppress(OSError):  # the server was killed
             self._requests.shutdown(socket.SHUT_WR)
         if not wait([self._requests], PATIENCE):
             os.kill(self.pid, signal.SIGKILL)
@@ -302,12 +306,12 @@ class ForkServer:
 
 
 def _send_number(pipe: int, number: int) -> None:
-    """Send a process id or an exit status, if somebody is left to read it."""
+    """Send a process id or an exit status, if a reader is left."""
     with suppress(BrokenPipeError):
         os.write(pipe, number.to_bytes(8, "little", signed=True))
 
 
 def _next_number(pipe: int) -> int | None:
-    """Wait for what `_send_number` sends; None if nobody is left to send it."""
+    """Wait for a number from `_send_number`; None if no sender is left."""
     found = os.read(pipe, 8)
     return int.from_bytes(found, "little", signed=True) if found else None

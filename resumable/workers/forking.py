@@ -1,12 +1,12 @@
-"""Processes of loky that are forked by a server instead of started as new interpreters."""
+"""Processes of loky forked by a server instead of started as new interpreters."""
 
-# The server is started with the first pool and ends with this process. Its workers inherit from it
-# what they would otherwise inherit from this process. So the server is replaced when the
-# environment has changed, which libraries read as they are imported. The module path, the working
-# directory and the standard streams are sent along. But if this process changes its limits,
-# affinity, user or umask, later workers do not see that.
+# The server is started with the first pool and ends with this process. Workers inherit from the
+# server everything otherwise inherited from this process. So the server is replaced when the
+# environment has changed, since libraries read the environment at import. The module path, the
+# working directory and the standard streams are sent along. But if this process changes its limits,
+# affinity, user or umask, later workers do not see the change.
 #
-# Where the server does not answer, an interpreter is started, as loky does.
+# If the server does not answer, an interpreter is started, as loky does.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multiprocessing import process
 from multiprocessing.context import set_spawning_popen
 from typing import Any, NoReturn, final
 
-# For the workers, which find them imported.
+# Imported for the workers.
 import loky.process_executor  # noqa: F401
 import numpy  # noqa: F401
 from loky.backend import popen_loky_posix, reduction, spawn
@@ -33,10 +33,10 @@ from .fork_server import Forked, ForkServer
 
 @final
 class SentDescriptor:
-    """A descriptor on its way to a process that is being started.
+    """A descriptor on its way to a process being started.
 
     Args:
-      number: its place among the descriptors that are sent along.
+      number: index among the descriptors sent along.
     """
 
     received: tuple[int, ...]
@@ -50,7 +50,7 @@ class SentDescriptor:
 
 
 def begin_worker(wish: bytes, todo: int, *descriptors: int) -> NoReturn:
-    """Run the worker that comes out of the pipe ``todo``, in a process that was just forked."""
+    """Run the worker read from the pipe ``todo``, in a newly forked process."""
     code = 1
     try:
         SentDescriptor.received = descriptors
@@ -73,20 +73,20 @@ def begin_worker(wish: bytes, todo: int, *descriptors: int) -> NoReturn:
 
 
 _server: ForkServer | None = None
-_environment: dict[str, str] = {}  # that the server was started with
-_earlier: list[ForkServer] = []  # servers that were not waited for yet
+_environment: dict[str, str] = {}  # of the running server
+_earlier: list[ForkServer] = []  # servers not waited for yet
 _server_lock = threading.Lock()  # taken only in threads where no signal handler runs
 
 
 def forking_context() -> ForkingContext:
-    """The context of a loky pool that lets the server fork; the server is started here."""
+    """The context of a loky pool with processes forked by the server, which is started here."""
     with suppress(OSError), _server_lock:
         _started()
     return ForkingContext()
 
 
 def _started() -> ForkServer:
-    """The server; a new one if there is none for this environment."""
+    """The server; a new server if the environment has changed."""
     global _server, _environment
     if _server is None or _environment != dict(os.environ):
         _retire()
@@ -97,7 +97,7 @@ def _started() -> ForkServer:
 
 
 def _retire() -> None:
-    """Give up the server, which ends after its workers, and collect the earlier servers that have ended."""
+    """Give up the server, which ends after its workers, and collect earlier servers that ended."""
     global _server
     if _server is not None:
         _server.stop()
@@ -107,7 +107,7 @@ def _retire() -> None:
 
 
 def _fork(descriptors: list[int]) -> Forked:
-    """A new worker with the standard streams of this process, which gets ``descriptors``."""
+    """A new worker with the standard streams of this process and with ``descriptors``."""
     streams = {number: number for number in range(3) if _is_open(number)}
     with _server_lock:
         try:
@@ -126,7 +126,7 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _forget() -> None:
-    """Drop the server in a forked child: it is the parent's."""
+    """Drop the server in a forked child: the server belongs to the parent."""
     global _server, _server_lock
     server, _server, _server_lock = _server, None, threading.Lock()
     _earlier.clear()
@@ -139,22 +139,22 @@ os.register_at_fork(after_in_child=_forget)
 
 @final
 class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
-    """A process that the server forks.
+    """A process forked by the server.
 
     Attributes:
-      pid: its process id.
-      sentinel: a descriptor that can be read when the process has ended.
-      returncode: its exit status; None before `poll` has seen its end.
+      pid: process id.
+      sentinel: a descriptor, readable when the process has ended.
+      returncode: the exit status; None before `poll` has seen the end.
 
     Raises:
-      OSError: if the server cannot fork it.
+      OSError: if the server cannot fork.
     """
 
     DupFd = SentDescriptor
     returncode: int | None
 
     def duplicate_for_child(self, descriptor: int) -> int:
-        """The place of ``descriptor`` among those that are sent along."""
+        """The index of ``descriptor`` among the descriptors sent along."""
         self._fds.append(descriptor)
         return len(self._fds) - 1
 
@@ -191,7 +191,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
 @final
 class _Process(LokyProcess):  # type: ignore[misc]
     @staticmethod
-    def _Popen(started: Any) -> Any:  # noqa: N802  # the name that multiprocessing calls
+    def _Popen(started: Any) -> Any:  # noqa: N802  # called by multiprocessing
         with suppress(OSError):
             return _Popen(started)
         return LokyProcess._Popen(started)
@@ -199,6 +199,6 @@ class _Process(LokyProcess):  # type: ignore[misc]
 
 @final
 class ForkingContext(LokyContext):  # type: ignore[misc]
-    """The context of loky, with processes that the server forks where it can."""
+    """The context of loky, with processes forked by the server if possible."""
 
     Process = _Process

@@ -1,8 +1,9 @@
-"""Pickle a function for another process of this machine; arrays in mapped files go as their place in the file."""
+"""Pickle a function for a process of this machine; arrays in mapped files go by their place."""
 
-# A `numpy.memmap` has the name of its file. By now that may be the name of another file or of none, and a map does
-# not tell which file it is of. So the name is only sent if the size and the bytes at both ends agree; otherwise the
-# array's bytes are. So are those of a private map (mode "c"), whose changes are in no file.
+# A `numpy.memmap` has the name of its file. Meanwhile another file or none may have the name, and a
+# map does not identify its file. So the name is only sent if the size and the bytes at both ends
+# agree; otherwise the array's bytes are sent. The bytes of a private map (mode "c") are sent too,
+# since its changes are in no file.
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ COMPARED: Final = 1 << 12
 
 
 def dumps(fn: Any) -> bytes:
-    """``fn`` as bytes, by value if it cannot be imported; arrays in mapped files as their place."""
+    """``fn`` as bytes, by value if not importable; arrays in mapped files as their place."""
     written = io.BytesIO()
     _FunctionPickler(written, protocol=pickle.HIGHEST_PROTOCOL).dump(fn)
     return written.getvalue()
@@ -48,7 +49,7 @@ class _FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
     def _reduced(self, array: Array) -> Reduced | None:
-        """What rebuilds ``array`` from its file, for pickle; None if its bytes have to be sent.
+        """A pickle reduction of ``array`` as a place in its file; None if the bytes must be sent.
 
         Raises:
           InvalidArgument: if the file has become too short.
@@ -69,14 +70,14 @@ class _FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]
 @final
 @dataclass(frozen=True)
 class MappedFile:
-    """A part of a file, which is mapped once in every process that it is sent to.
+    """A part of a file, mapped once in every process that receives it.
 
     Attributes:
       path: absolute.
-      identity: device and inode; another file of that name is refused.
+      identity: device and inode; another file of the same name is refused.
       offset: of the first byte in the file.
       size: in bytes.
-      writable: whether it may be written to, which changes the file.
+      writable: whether writes are allowed; a write changes the file.
     """
 
     path: str
@@ -90,8 +91,9 @@ class MappedFile:
         """The bytes, uint8 of shape (size,).
 
         Raises:
-          InvalidArgument: if the path is now another file's, or the file has become too short.
-          OSError: if it cannot be opened.
+          InvalidArgument: if the path now belongs to another file, or the file has become too
+            short.
+          OSError: if the file cannot be opened.
         """
         with open(self.path, "r+b" if self.writable else "rb") as file:
             found = os.fstat(file.fileno())
@@ -120,7 +122,7 @@ def _array_in(
 
 
 def _map_below(array: Array) -> np.memmap[Any, Any] | None:
-    """The `numpy.memmap` that ``array`` is a part of, if any."""
+    """The `numpy.memmap` containing ``array``, if any."""
     below: Any = array
     while isinstance(below, np.ndarray):
         if type(below) is np.memmap and isinstance(below.base, mmap.mmap):
@@ -130,7 +132,7 @@ def _map_below(array: Array) -> np.memmap[Any, Any] | None:
 
 
 def _file_of(owner: np.memmap[Any, Any]) -> MappedFile | None:
-    """The file that ``owner`` maps; None if it may be another one, or if the map is private."""
+    """The file mapped by ``owner``; None if unsure, or for a private map."""
     memory: Any = owner.base
     if owner.filename is None or owner.mode == "c":
         return None

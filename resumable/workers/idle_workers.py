@@ -1,9 +1,10 @@
 """Keep workers from one epoch to the next."""
 
-# Starting processes may take longer than a short epoch. Each epoch has iterators of its own, so the
-# repeat, which begins the epochs, has `IdleWorkers`: the maps of an epoch put their workers there at
-# its end, and the maps of the next epoch take them. Workers always belong to either a map or the idle
-# ones, and are closed with it, so none outlive the iterator of the repeat.
+# Starting processes may take longer than a short epoch. Each epoch has separate iterators, so the
+# repeat, which begins the epochs, has `IdleWorkers`: at the end of an epoch, maps put their workers
+# there, and the maps of the next epoch take the workers. Workers always belong to either a map or
+# the `IdleWorkers`, and are closed with their owner, so no worker outlives the iterator of the
+# repeat.
 
 from __future__ import annotations
 
@@ -18,28 +19,28 @@ from .workers import WorkerCall, Workers, close_all
 
 
 class WorkerSource(ABC):
-    """Where running iterators get workers, and where they leave them."""
+    """A place from which running iterators take workers, and where they leave workers."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether workers that are put here are closed."""
+        """Whether workers put here are closed."""
 
     @abstractmethod
     def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
-        """Workers that make ``call`` for ``stage``, up to ``window`` chunks at once."""
+        """Workers for ``call`` of ``stage``, with up to ``window`` chunks at once."""
 
     @abstractmethod
     def put(self, stage: Stage[Any], workers: Workers) -> None:
-        """Leave ``workers``, which have nothing in work, for the next epoch of ``stage``."""
+        """Leave ``workers``, with nothing in work, for the next epoch of ``stage``."""
 
 
 @final
 class IdleWorkers(WorkerSource):
-    """Idle workers, by the stage that they work for; new ones where there are none.
+    """Idle workers, by their stage; new workers if none are idle.
 
-    A thread that reads ahead may leave workers here while another thread closes it. There are no
-    locks, which an interrupt could leave locked.
+    A thread that reads ahead may leave workers here while another thread closes this object. No
+    locks are used, since an interrupt could leave a lock locked.
     """
 
     def __init__(self) -> None:
@@ -72,26 +73,26 @@ class IdleWorkers(WorkerSource):
 
 
 NEW_WORKERS: Final = IdleWorkers()
-"""A source of new workers each time, where nothing keeps them between epochs."""
+"""A source of new workers each time, if nothing keeps workers between epochs."""
 NEW_WORKERS.close()
 
 
 class ReusesWorkers:
-    """An iterator that has workers, or that starts iterators which may have some."""
+    """An iterator with workers, or an iterator that starts iterators with workers."""
 
-    # Not an abstract class, of which `isinstance` takes five times as long: it is asked in every epoch.
+    # Not an abstract class: `isinstance` would take five times as long, in every epoch.
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         """Take workers from ``source`` and leave them there; called before the first item.
 
         Returns:
-          where the iterators that this one reads take theirs.
+          the source for the upstream iterators.
         """
         raise NotImplementedError
 
 
 def reuse_workers(root: StageIterator[Any], source: WorkerSource) -> None:
-    """Let ``root``, which was just started, and all that it reads take workers from ``source``."""
+    """Let ``root``, just started, and all its upstreams take workers from ``source``."""
     if isinstance(root, ReusesWorkers):
         source = root.use_workers_of(source)
     for upstream in root.inputs:

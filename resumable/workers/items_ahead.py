@@ -1,9 +1,10 @@
-"""How many items of a partition a worker computes ahead."""
+"""Number of items of a partition computed ahead by a worker."""
 
-# A buffer is too small if its worker stopped because it was full, and its items were used up before the worker
-# came back to it: the worker has other partitions, and much to do for some items and little for others, as where a
-# `pack` makes many rows at once. A larger one does not help where the buffer was never full, since then
-# the worker is as fast as it can be. tf.data tells the two apart in the same way (`PrefetchAutotuner`).
+# A buffer is too small if its worker stopped at a full buffer, and the items were used up before
+# the worker came back: the worker has other partitions, and much work for some items and little for
+# others, as for a `pack` that makes many rows at once. A larger buffer does not help if the buffer
+# was never full, since then the worker runs at its full speed. tf.data distinguishes the two cases
+# in the same way (`PrefetchAutotuner`).
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ FIRST: Final = 4
 MOST: Final = 64
 """Items of each partition at most."""
 MOST_BYTES: Final = 1 << 26
-"""What the items of all partitions of a rank may take together, once there are more than `FIRST` of each."""
+"""Largest size of the items of all partitions of a rank together, beyond `FIRST` items of each."""
 
 
 @final
@@ -24,29 +25,29 @@ class ItemsAhead:
     """The size of the buffer of one partition.
 
     Args:
-      given: the size that the user has chosen, which is kept; None to let it grow from `FIRST`.
-      partitions: how many share `MOST_BYTES`.
+      given: the size chosen by the user, kept fixed; None to grow from `FIRST`.
+      partitions: number of partitions that share `MOST_BYTES`.
 
     Attributes:
-      size: how many items the buffer may hold.
+      size: number of items the buffer may hold.
     """
 
     def __init__(self, given: int | None, partitions: int) -> None:
         self.size = FIRST if given is None else given
         self._grows = given is None
         self._most_bytes = MOST_BYTES // max(partitions, 1)
-        self._item_bytes = 0.0  # of the largest items that were delivered
+        self._item_bytes = 0.0  # of the largest delivered items
         self._was_full = False
 
     def note_delivery(self, items: list[Any], wanted: int) -> None:
-        """Note that a worker has delivered ``items``, where there was room for ``wanted``."""
+        """Note a delivery of ``items`` by a worker, with room for ``wanted``."""
         self._was_full = len(items) == wanted
         if self._grows and items:
             self._item_bytes = max(self._item_bytes, approximate_bytes(items) / len(items))
             self.size = min(self.size, self._most)
 
     def note_wait(self) -> None:
-        """Note that an item is needed and none is there."""
+        """Note that an item is needed and the buffer is empty."""
         if self._grows and self._was_full:
             self.size = min(2 * self.size, self._most)
         self._was_full = False

@@ -1,13 +1,13 @@
 """Map on several workers, in order, through a bounded window of chunks."""
 
-# The consumer's thread reads upstream and submits chunks; workers only call the function. So
-# upstream's position is known exactly, and between two items nothing runs but the calls in the
-# window. If upstream is looked up by index, the state at any item in the window is computed by
-# counting back. If it is a stream, the state after each item is kept.
+# The consumer's thread reads the upstream and submits chunks; workers only call the function. So
+# the position of the upstream is known exactly, and between two items nothing runs but the calls in
+# the window. If the upstream is looked up by index, the state at any item in the window is computed
+# by counting back. If the upstream is a stream, the state after each item is kept.
 #
-# The chunks in work when a worker died are tried again at once: something outside may have killed
-# it. A chunk that this happens to twice is tried item by item, with nothing else in work. So each
-# further death belongs to one item, and the items before it are handed out.
+# When a worker dies, the chunks in work are tried again at once: the cause may lie outside. After a
+# second death a chunk is tried item by item, with nothing else in work. So each further death
+# belongs to one item, and the earlier items are handed out.
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ T = TypeVar("T")
 
 CHUNKS_PER_WORKER: Final = 2
 REST_SECONDS: Final = 0.1
-"""How long an epoch that ends early waits for calls in work, to keep its workers for the next."""
+"""Seconds that an epoch ending early waits for calls in work, to keep its workers for the next."""
 
 
 class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers):
-    """Motion of a map with workers. It has the state of the same map without workers."""
+    """Motion of a map with workers; the state is the state of the same map without workers."""
 
     def __init__(
         self, stage: Transform[T], epoch: int, calls: WorkerCall, reads: Stage[Any] | None = None
     ) -> None:
         super().__init__(stage, epoch, reads)
-        # What looks up an item for each that is read, where upstream is looked up by index.
+        # The iterator looked up by index with one item for each item of the upstream; None if none.
         self._looked_up = looked_up_for(self._upstream)
         self._calls = calls
         self._tally = Tally(calls.skip_listener, by_index=stage.upstream.random_access)
         self._no_deaths = Deaths(DROPPING_MAP if calls.drop else RAISING_MAP)
         self._window: deque[Chunk] = deque()
-        self._waiting = False  # whether it may hold chunks that are not submitted
+        self._waiting = False  # whether chunks may wait for submission
         self._window_size = CHUNKS_PER_WORKER * calls.workers
         self._process = HomeProcess()
         self._failure: Exception | None = None  # upstream's, raised after the window
@@ -71,13 +71,14 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self._arriving: Iterator[Any] | None = None
         # How many items were read from upstream and not handed out.
         self._in_work = 0
-        # The results of the first chunk while `items` hands them out. Those taken from it count as
-        # handed out; `_settle` passes them.
+        # The results of the first chunk while `items` hands them out. Results taken from this
+        # iterator count as handed out; `_settle` passes them.
         self._run: Iterator[T] | None = None
-        # Upstream's position after the last item handed out, once workers run. Not kept up to date
-        # where upstream is looked up by index: its `state_at` gives that state, and `_looked_up` the epoch.
+        # Position of the upstream after the last item handed out, once workers run. Outdated if the
+        # upstream is looked up by index: `state_at` then gives the state, and `_looked_up` the
+        # epoch.
         self._handed_out: AfterItem | None = None
-        # Upstream's position once it has ended. It is not pulled again: that may move it.
+        # Final position of the upstream. The upstream is not pulled again: a pull may move it.
         self._end: AfterItem | None = None
 
     def pull(self, count: int) -> Block:
@@ -98,7 +99,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     def skip(self, count: int) -> int:
         if self._calls.drop:
-            return super().skip(count)  # only the calls show which items are dropped
+            return super().skip(count)  # only calls reveal dropped items
         self._process.check_workers_of(self._stage)
         self._settle()
         missing = count
@@ -170,13 +171,13 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     @property
     def _last_position(self) -> AfterItem | None:
-        """Upstream's position after the last item handed out, where it is known."""
+        """Position of the upstream after the last item handed out, if known."""
         if self._taken and (positions := self._window[0].positions):
             return positions[self._window[0].passed + self._taken - 1]
         return self._handed_out
 
     def _settle(self) -> None:
-        """Pass the results that `items` has handed out."""
+        """Pass the results handed out by `items`."""
         if self._run is not None:
             chunk, taken = self._window[0], self._taken
             self._run = None
@@ -229,10 +230,10 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return bool(self._window)
 
     def _read(self, count: int) -> tuple[Block, list[AfterItem]]:
-        """Up to ``count`` items of upstream, and the position after each if it is a stream.
+        """Up to ``count`` items of the upstream, and the position after each item of a stream.
 
-        An error is kept until the items before it are handed out. Then upstream is not pulled again,
-        since it may have lost the item that it failed on.
+        An error is kept until the earlier items are handed out. Then the upstream is not pulled
+        again, since it may have lost the failed item.
         """
         before, in_a_block = self._upstream.state_at(0), None
         if before is not None:
@@ -254,18 +255,18 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 break
             except Exception as error:
                 if before is not None:
-                    self._upstream.set_state(before[0])  # `state_at` counts from there
+                    self._upstream.set_state(before[0])  # `state_at` counts from this state
                 self._failure = error
                 break
             if before is None:
                 positions.append(self._position())
         if in_a_block is not None and self._failure is None:
-            raise in_a_block  # it did not come again, so a signal handler raised it
+            raise in_a_block  # not raised again, so from a signal handler
         self._in_work += len(items)
         return items, positions
 
     def _stream(self) -> Iterator[Any]:
-        """The items of upstream, which is not looked up by index."""
+        """The items of an upstream without lookup by index."""
         if self._arriving is None:
             self._arriving = iter(self._upstream.items())
         return self._arriving
@@ -274,7 +275,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return AfterItem(state_deferrer(self._upstream)(), self._upstream.epoch)
 
     def _hand_out(self, chunk: Chunk, outcome: Outcome, count: int) -> list[T]:
-        """Pass up to ``count`` results and the items dropped among them; returns the results."""
+        """Pass up to ``count`` results and the dropped items in between; returns the results."""
         start = chunk.passed - sum(number < chunk.passed for number in outcome.failed)
         results: list[T] = outcome.results[start : start + count]
         at, stop = chunk.passed, chunk.passed + len(results)
@@ -298,7 +299,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             self._handed_out = chunk.positions[stop - 1]
 
     def _retire(self, chunk: Chunk) -> None:
-        """Remove the first chunk if all of it is passed, or keep only what must be tried again."""
+        """Remove the first chunk if fully passed, or keep only the items to be tried again."""
         if not chunk.left:
             self._window.popleft()
         elif chunk.outcome is None or chunk.passed >= chunk.outcome.tried:
@@ -308,7 +309,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 rest.failure = chunk.outcome.failure
 
     def _advance_over(self, count: int) -> int:
-        """Pass up to ``count`` items of the first chunk without waiting for it."""
+        """Pass up to ``count`` items of the first chunk without waiting for the chunk."""
         chunk = self._window[0]
         count = min(count, chunk.left)
         self._tally.pass_over(count)
@@ -322,7 +323,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if self._failure is not None:
             if self._upstream.state_at(0) is None:
                 raise self._failure
-            self._failure = None  # upstream stands before the item that it failed on
+            self._failure = None  # upstream is at the failed item
         if self._end is not None:
             return 0
         self._arriving = None  # `skip` moves upstream, so this is not valid any more
@@ -335,7 +336,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return passed
 
     def _submit_waiting(self) -> bool:
-        """Submit the chunks that are not; returns whether others may be in work with them."""
+        """Submit the waiting chunks; returns whether other chunks may be in work too."""
         assert self._workers is not None
         for chunk in list(self._window):
             if chunk.failure is not None:
@@ -350,7 +351,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return True
 
     def _submit_alone(self, chunk: Chunk) -> None:
-        """Submit the first item of ``chunk``, which is the first chunk in the window."""
+        """Submit the first item of ``chunk``, the first chunk in the window."""
         assert self._workers is not None
         if chunk.answer is None and chunk.left > 1:
             self._window[0] = chunk.part(1, chunk.left)
@@ -363,20 +364,20 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             chunk.answer = self._workers.submit_alone(chunk.block)
 
     def _requeue(self, chunk: Chunk) -> None:
-        """Give up the answer to ``chunk``, which is to be submitted again."""
+        """Give up the answer to ``chunk``, so the chunk is submitted again."""
         if chunk.answer is not None:
             chunk.answer.cancel()
             chunk.answer = None
             self._waiting = True
 
     def _wait_for_outcome(self, chunk: Chunk) -> Outcome | None:
-        """The outcome of the first chunk, waited for once; None if it has to be tried again."""
+        """The outcome of the first chunk, awaited once; None if the chunk must be tried again."""
         if chunk.outcome is None:
             chunk.outcome = self._receive_outcome(chunk)
         return chunk.outcome
 
     def _receive_outcome(self, chunk: Chunk) -> Outcome | None:
-        """Wait for the outcome of the first chunk; None if it has to be tried again."""
+        """Wait for the outcome of the first chunk; None if the chunk must be tried again."""
         assert self._workers is not None
         if chunk.failure is not None:
             failure, chunk.failure = chunk.failure, None
@@ -393,9 +394,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             raise lost_error(self._stage, work, lost) from lost.reason
         except Exception as error:
             if chunk.answer.error is not error:
-                raise  # a signal handler raised it
+                raise  # raised by a signal handler
             if chunk.left > 1 and not isinstance(error, WorkerError):
-                # The chunk did not arrive, or its outcome did not, because of one of the items.
+                # One of the items prevented the arrival of the chunk or of its outcome.
                 self._requeue(chunk)
                 chunk.deaths = chunk.deaths.suspected()
                 return None
@@ -405,12 +406,12 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return f"{self._stage!r}, at {self._work()}"
 
     def _work(self) -> str:
-        """The first item that was not handed out, and how many others the executor got with it."""
+        """The first item not handed out, and the number of further items sent in the same chunk."""
         number, others = self._tally.described_number(), self._window[0].left - 1
         return f"{number}, or one of the {others} after it" if others else number
 
     def _raise(self, failure: Failure, chunk: Chunk) -> NoReturn:
-        """Raise the error of the first item of ``chunk``, which is the first chunk in the window."""
+        """Raise the error of the first item of ``chunk``, the first chunk in the window."""
         try:
             failure.throw()
         except Exception as error:
@@ -419,7 +420,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             raise
 
     def _after_death(self, chunk: Chunk, error: BrokenExecutor) -> Outcome | None:
-        """The outcome of the first chunk where a worker died, and a new one takes its place."""
+        """The outcome of the first chunk after a worker's death; None if work is tried again."""
         assert self._workers is not None
         if not chunk.deaths.go_alone:
             for other in self._window if self._workers.die_together else [chunk]:
@@ -436,5 +437,5 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if not deaths.too_many:
             return None
         for other in self._window:
-            other.deaths = self._no_deaths  # they came from this item
+            other.deaths = self._no_deaths  # this item caused the deaths
         return Outcome([], {0: died})

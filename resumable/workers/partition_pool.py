@@ -1,14 +1,14 @@
-"""Run whole partitions in workers, each of which keeps its own."""
+"""Run whole partitions in workers; each worker keeps its partitions."""
 
-# Each worker is a pool of one, so that a partition always goes to the same one. A partition has one task at a
-# time. The next one is submitted when there is room for its items. Each item comes with an `AfterItem`, from
-# which the state after it follows. So what was handed out is what is saved. Where a state is dear, not every
-# item has one of its own: the `AfterItem` then has an earlier state, and `beyond`, the number of items since
-# (running_partition.py).
+# Each worker is a pool of one, so a partition always goes to the same worker. A partition has one
+# task at a time. The next task is submitted when there is room for its items. Each item comes with
+# an `AfterItem`, from which the state after the item follows. So the saved state follows the items
+# handed out. If taking a state is slow, some items have no separate state: the `AfterItem` then has
+# an earlier state, and `beyond`, the number of items since (running_partition.py).
 #
-# A task holds the `AfterItem` from which it goes on. When a worker dies, another process takes its place, and the
-# tasks that the worker had are submitted again: one at a time, and only when their items are needed, until each
-# of them is done. So a further death belongs to one partition.
+# A task holds the `AfterItem` from which to continue. When a worker dies, another process replaces
+# it, and the unfinished tasks of the dead worker are submitted again: one at a time, and only when
+# their items are needed, until all are done. So a further death belongs to one partition.
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ T = TypeVar("T")
 
 NO_DEATHS: Final = Deaths(PARTITIONS)
 MOST_SLOTS: Final = 16
-"""How many large deliveries of one worker may be in shared memory at a time."""
+"""Largest number of deliveries of one worker in shared memory at a time."""
 
 
 class PartitionWorkersConfig(NamedTuple):
-    """What runs the partitions of a rank.
+    """The workers for the partitions of a rank.
 
     Attributes:
       pipeline: makes the pipeline of a partition from its number.
       workers: number of threads or processes, 0 for none.
-      executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      buffer_size: how many items of each partition are computed ahead; None to let that grow.
+      executor: ``"thread"``, ``"process"``, or a running executor.
+      buffer_size: number of items of each partition computed ahead; None to let the number grow.
     """
 
     pipeline: Callable[[int], Stage[Any]]
@@ -68,11 +68,11 @@ class PartitionWorkersConfig(NamedTuple):
 
 
 def check_workers_config(config: PartitionWorkersConfig) -> None:
-    """Refuse workers that cannot work.
+    """Refuse an impossible choice of workers.
 
     Raises:
       InvalidType: if ``executor`` is no executor, or a number is not an integer.
-      InvalidArgument: if a number is out of its range.
+      InvalidArgument: if a number is out of range.
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_executor(config.workers, config.executor)
@@ -82,19 +82,19 @@ def check_workers_config(config: PartitionWorkersConfig) -> None:
 
 @final
 class PartitionPool:
-    """The running workers of partitions; they start when the first item is asked for.
+    """The running workers of partitions; the workers start when the first item is requested.
 
     Args:
-      config: which workers, and what they run.
-      stage: the stage that it belongs to, for errors.
-      epoch: its number.
+      config: workers and their work.
+      stage: owner of the pool, for errors.
+      epoch: number of the epoch.
 
     Attributes:
       config: the argument.
       stage: the argument.
       epoch: the argument.
-      run: a name of its own, for tasks.
-      process: the one that has the workers.
+      run: a unique name, for tasks.
+      process: the owner of the workers.
     """
 
     def __init__(self, config: PartitionWorkersConfig, stage: Stage[Any], epoch: int) -> None:
@@ -105,13 +105,16 @@ class PartitionPool:
         self._source: WorkerSource = NEW_WORKERS
         self._workers: list[_Worker] = []
         self._runners: list[PartitionRunner] = []
-        # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
-        # iterator running.
+        # Weak references, since partitions refer to this object: a cycle would keep the workers of
+        # a dropped iterator running.
         self._partitions: list[weakref.ref[WorkerPartition[Any]]] = []
         self.process = HomeProcess()
 
     def add(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
-        """Add partition ``number``, which a worker runs from where ``inner`` stands. ``inner`` is not moved."""
+        """Add partition ``number``, run by a worker from the position of ``inner``.
+
+        ``inner`` is not moved.
+        """
         partition: WorkerPartition[T] = WorkerPartition(self, number, inner)
         self._partitions.append(weakref.ref(partition))
         return partition
@@ -121,7 +124,7 @@ class PartitionPool:
         self._source = source
 
     def start(self) -> None:
-        """Start the workers and submit the first tasks, unless that is done."""
+        """Start the workers and submit the first tasks, once."""
         if self._workers:
             return
         count = min(self.config.workers, len(self._partitions))
@@ -134,7 +137,7 @@ class PartitionPool:
             partition.ask_ahead()
 
     def in_work(self, worker: _Worker) -> list[int]:
-        """The numbers of the partitions of which ``worker`` has a task that is not done."""
+        """The numbers of the partitions with an unfinished task of ``worker``."""
         return [
             partition.number
             for partition in self._live_partitions()
@@ -142,7 +145,7 @@ class PartitionPool:
         ]
 
     def release_if_done(self) -> None:
-        """Release the workers once all that there is to compute is computed."""
+        """Release the workers once all items are computed."""
         if not all(partition.done for partition in self._live_partitions()):
             return
         if not self._source.closed:
@@ -152,17 +155,17 @@ class PartitionPool:
         self.close()
 
     def _acquire_worker(self, count: int) -> Workers:
-        """A pool of one worker, of which there will be ``count``; one kept from the last epoch if there is one."""
+        """A pool of one worker, out of ``count`` pools; kept from the last epoch if possible."""
         slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
         runner = PartitionRunner(self.config.pipeline)
         call = WorkerCall(runner, False, 1, lane_of(self.config.executor))
-        if not self._runners:  # those of the other workers are like it
+        if not self._runners:  # the runners are alike
             check_call(call)
         self._runners.append(runner)
         return self._source.take(self.stage, call, slots)
 
     def _live_partitions(self) -> list[WorkerPartition[Any]]:
-        """The partitions that somebody still refers to."""
+        """The partitions still in use."""
         return [partition for found in self._partitions if (partition := found()) is not None]
 
     def close(self) -> None:
@@ -190,10 +193,10 @@ class _Worker:
 
     Attributes:
       pool: a pool of one.
-      deaths: how often it died.
-      suspects: partitions whose tasks it had when it died. While there are some, a task is submitted
-        only when its items are needed, and its calls are noted.
-      log: in which tasks note these calls.
+      deaths: number of deaths.
+      suspects: partitions with tasks in work at a death. As long as suspects remain, a task is
+        submitted only when its items are needed, and its calls are noted.
+      log: where tasks note calls.
     """
 
     pool: Workers
@@ -204,12 +207,12 @@ class _Worker:
 
 @final
 class WorkerPartition(DefersState[T], ItemByItem[T]):
-    """Motion through a partition that a worker runs. It has the state of the partition itself.
+    """Motion through a partition run by a worker; the state is the state of the partition.
 
     Attributes:
       number: of the partition.
-      worker: its worker, once workers have started.
-      ahead: how many of its items are computed ahead, from then on.
+      worker: of the partition, once workers have started.
+      ahead: number of items computed ahead, once workers have started.
     """
 
     worker: _Worker
@@ -218,18 +221,18 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
     def __init__(self, pool: PartitionPool, number: int, inner: StageIterator[T]) -> None:
         self._pool = pool
         self.number = number
-        # Stands where the worker begins, and is never moved.
+        # At the start of the worker, and never moved.
         self._inner = inner
         self._ready: deque[tuple[T, AfterItem]] = deque()
         self._handed_out: AfterItem | None = None
         self._received: AfterItem | None = None
         self._end: AfterItem | None = None
-        self._failure: Failure | None = None  # of the item after those that are ready
+        self._failure: Failure | None = None  # of the item after the ready items
         self._answer: Job[Outcome] | None = None
         self._wanted = 0  # items of the task in work
-        self._alone = False  # whether the task in work, of one item, is the worker's only one
+        self._alone = False  # whether the task, of one item, is alone in the worker
         self._deaths = NO_DEATHS  # over this partition
-        self._dropped: dict[ItemKey, str] = {}  # items that end their worker
+        self._dropped: dict[ItemKey, str] = {}  # items that kill their worker
         self._skipped: Mapping[str, int] | None = None
         self._deaths_known = 0  # of the worker, when the task was submitted
 
@@ -253,7 +256,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
             yield item
 
     def ask_ahead(self) -> None:
-        """Let the worker make further items, if there is room for half of what is computed ahead."""
+        """Let the worker make further items, if at least half of the buffer is free."""
         room = self.ahead.size - len(self._ready)
         if (
             self._answer is None
@@ -286,11 +289,11 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     @property
     def in_work(self) -> bool:
-        """Whether a task was submitted that is not done."""
+        """Whether an unfinished task was submitted."""
         return self._answer is not None and not self._answer.succeeded
 
     def _receive(self) -> None:
-        """Wait for the items of the task in work; none if its worker died."""
+        """Wait for the items of the task in work; no items if the worker died."""
         if self._answer is None:
             self._submit(1)
         elif not self._answer.given:
@@ -325,7 +328,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
         if self._deaths_known < worker.deaths:
-            return  # this death is known: its task was in work with another one
+            return  # a known death: two tasks were in work
         worker.deaths += 1
         self._deaths = self._deaths.and_one(self._alone, worker.log.read())
         if self._deaths.go_alone:
@@ -336,7 +339,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         died = death_error(self._pool.stage, self._work_described(call), error, count)
         if call is None or call.key is None or not self._deaths.alike:
             raise died from error
-        self._dropped[call.key] = str(died)  # by its map, if that may drop items
+        self._dropped[call.key] = str(died)  # by the map, if it may drop items
         self._deaths = NO_DEATHS
 
     def _at(self) -> str:
@@ -349,11 +352,11 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         )
 
     def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
-        """How many items each stage of ``pipeline`` has dropped, as far as workers have said.
+        """Number of items dropped by each stage of ``pipeline``, as reported by workers.
 
         Args:
           pipeline: of this partition.
-          path: of its last stage.
+          path: of the last stage of ``pipeline``.
         """
         if self._skipped is None:
             return skipped_items(pipeline, self._inner, path)
@@ -373,7 +376,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         position = self._position
         state = self.defer_state()()
         if position.beyond and self._handed_out is position:
-            # So that it need not be made again.
+            # So later calls need not make the items again.
             self._handed_out = position._replace(state=PackedState(state), beyond=0)
         return state
 

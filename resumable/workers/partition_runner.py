@@ -1,11 +1,11 @@
-"""The function that workers of partitions call."""
+"""The function called by workers of partitions."""
 
-# A task says after which item a partition is to go on, by an `AfterItem`, and how many items to deliver. So
-# any worker can do it, also one that takes the place of a dead one. Usually the worker has done the
-# partition's previous task, and still has its iterator, which stands after that very item.
+# A task says after which item a partition continues, by an `AfterItem`, and how many items to
+# deliver. So any worker can do the task, also the replacement of a dead worker. Usually the worker
+# has done the partition's previous task, and still has the iterator, at exactly that item.
 #
-# Where the user's executor runs tasks, another process may go on with a partition. Then the one that is kept here is
-# of no use any more, and nobody says when its run is over. A partition that is dropped too early is started again.
+# With a user's executor, another process may continue a partition. The kept copy is then useless,
+# and nothing reports the end of its run. A partition dropped too early is started again.
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ from .running_partition import Delivery, PartitionTask, RunningPartition
 MOST_RUNNING: Final = 1 << 14
 MOST_RUNS: Final = 8
 IDLE_SECONDS: Final = 60.0
-"""Seconds after which the partitions of a run are dropped if only other runs were at work meanwhile."""
+"""Seconds after which the partitions of a run are dropped if only other runs were active."""
 
 
 @final
 class IdlePartitions:
-    """The partitions that stand where their next task begins, up to `MOST_RUNNING` of `MOST_RUNS`."""
+    """Partitions positioned for their next task, up to `MOST_RUNNING` of `MOST_RUNS`."""
 
     def __init__(self) -> None:
-        # By the name of the run and the number of the partition; the one used last is at the end.
+        # By the name of the run and the number of the partition; the most recently used is at the
+        # end.
         self._running: dict[tuple[str, int], RunningPartition] = {}
-        # When each run was last at work here, in monotonic seconds; the run used last is at the end.
+        # Time of each run's last work here, in monotonic seconds; the most recently used run is at
+        # the end.
         self._used: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def take(self, task: PartitionTask) -> RunningPartition | None:
-        """The partition of ``task``, if it is here and stands where the task begins."""
+        """The partition of ``task``, if kept here at the position of the task."""
         with self._lock:
             running = self._running.pop((task.run, task.number), None)
         if running is not None and running.made != task.position.made:
@@ -48,7 +50,7 @@ class IdlePartitions:
         return running
 
     def keep(self, task: PartitionTask, running: RunningPartition) -> None:
-        """Keep the partition of ``task`` for its next task, and close those beyond the bounds."""
+        """Keep the partition of ``task`` for its next task; close partitions beyond the limits."""
         dropped = []
         with self._lock:
             self._running[task.run, task.number] = running
@@ -66,7 +68,7 @@ class IdlePartitions:
             each.close()
 
     def close(self) -> None:
-        """Close all that are here."""
+        """Close all partitions kept here."""
         with self._lock:
             running = list(self._running.values())
             self._running.clear()
@@ -74,7 +76,7 @@ class IdlePartitions:
             each.close()
 
 
-# In a process of a pool, which may live on from run to run.
+# In a process of a pool, which may live from run to run.
 _kept_here = IdlePartitions()
 
 
@@ -82,8 +84,8 @@ _kept_here = IdlePartitions()
 class PartitionRunner:
     """Delivers the items of tasks.
 
-    It keeps the partitions in itself, so that they are freed with it. A copy of it in another process may be
-    made for each task, and keeps them in that process.
+    The runner keeps the partitions, so they are freed with the runner. A copy in another process
+    may be made for each task; copies share the partitions of their process.
 
     Args:
       pipeline: makes the pipeline of a partition.
@@ -97,16 +99,16 @@ class PartitionRunner:
         return _arrived, (self._pipeline,)
 
     def __repr__(self) -> str:
-        # An error that it cannot be pickled names it.
+        # Shown in the error about failed pickling.
         return "the stages in the partitions"
 
     def __call__(self, task: PartitionTask) -> Delivery:
-        """Deliver items, up to the first that raises.
+        """Deliver items, up to the first error.
 
-        A task is cut short when it takes long, but has at least one item.
+        A long task is cut short, but delivers at least one item.
         """
         if task.log is not None and not os.path.exists(task.log):
-            task = task._replace(log=None)  # it is on another machine
+            task = task._replace(log=None)  # the file is on another machine
         running = self._kept.take(task)
         if running is None:
             running = RunningPartition(self._pipeline(task.number), task)
@@ -118,7 +120,7 @@ class PartitionRunner:
         return delivery
 
     def close(self) -> None:
-        """Close the partitions that stand here."""
+        """Close the partitions kept here."""
         self._kept.close()
 
 
@@ -130,7 +132,7 @@ def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
 
 
 def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
-    """The state of a partition at the position of ``task``; items after an earlier state are made again."""
+    """The state of a partition at the position of ``task``; items since a state are made again."""
     if not task.position.beyond:
         return task.position.state()
     with closing(RunningPartition(without_threads(pipeline(task.number)), task)) as running:

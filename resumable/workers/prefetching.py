@@ -1,9 +1,9 @@
 """Compute items ahead in a background thread."""
 
-# Each item in the channel carries upstream's state after it, so the state of the iterator is that
-# after the last item handed out, however far the thread is ahead.
+# Each item in the channel carries the following state of the upstream, so the state of the iterator
+# is the state after the last item handed out, however far ahead the thread is.
 #
-# The thread refers to the channel and upstream, not to this iterator, so dropping the iterator
+# The thread refers to the channel and the upstream, not to this iterator, so dropping the iterator
 # ends the thread.
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Entry(NamedTuple):
-    """An item, the end or an error, with upstream's state after it."""
+    """An item, the end or an error, with the following state of the upstream."""
 
     item: Any
     state: DeferredState
@@ -37,24 +37,24 @@ class Entry(NamedTuple):
 
 
 class Channel:
-    """A bounded queue between two threads, which the reading thread can stop.
+    """A bounded queue between two threads; the reading thread can stop the queue.
 
-    An interrupt may lose the entry that `get` was about to return. The reader then has to be
-    started anew.
+    An interrupt may lose the entry that `get` was about to return. The reader must then be started
+    again.
     """
 
     def __init__(self, size: int, reader: object) -> None:
         self._entries: SimpleQueue[Entry] = SimpleQueue()
-        # Places that were never used; only the thread that puts entries changes the number.
+        # Number of unused places; changed only by the thread that puts entries.
         self._unused = size
-        # One None for each place that the reader has freed.
+        # One None for each place freed by the reader.
         self._room: SimpleQueue[None] = SimpleQueue()
         self._closed = False
         self._reader = when_gone(reader, self._room)
         stop_at_exit(self)
 
     def put(self, entry: Entry) -> bool:
-        """Wait for room, then add ``entry``; returns False if the reader has stopped it, or is gone."""
+        """Wait for room, then add ``entry``; returns False if the reader has stopped or is gone."""
         if self._unused:
             self._unused -= 1
         else:
@@ -85,7 +85,7 @@ class Channel:
 
 
 class PrefetchIterator(TransformIterator[T]):
-    """Motion of a stage whose upstream runs in a thread, up to ``buffer_size`` items ahead."""
+    """Motion of a stage with its upstream in a thread, up to ``buffer_size`` items ahead."""
 
     def __init__(self, stage: Transform[T], epoch: int, buffer_size: int) -> None:
         super().__init__(stage, epoch)
@@ -93,7 +93,7 @@ class PrefetchIterator(TransformIterator[T]):
         self._threads = Threads(1, "resumable-prefetch")
         self._production = Job(partial(_produce, self._channel, self._upstream))
         self._epoch = self._upstream.epoch
-        # Upstream's state after the last item handed out, once the thread runs.
+        # State of the upstream after the last item handed out, once the thread runs.
         self._handed_out: DeferredState | None = None
         self._ended = False
         self._process = HomeProcess()
@@ -131,7 +131,7 @@ class PrefetchIterator(TransformIterator[T]):
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether its thread has begun, so that upstream stands beyond the item handed out last."""
+        """Whether the thread has begun, so the upstream is ahead of the last item handed out."""
         return self._handed_out is not None
 
     def skip(self, count: int) -> int:
@@ -156,8 +156,8 @@ class PrefetchIterator(TransformIterator[T]):
 
     def close(self) -> None:
         if not self._process.is_this_one():
-            return  # after a fork, the thread and what it reads are the parent's
-        if self._production.cancel():  # the thread, which would close upstream, has not begun
+            return  # after a fork, thread and upstream are the parent's
+        if self._production.cancel():  # not begun, so the thread closes no upstream
             super().close()
         self._channel.stop()
         if not self._threads.close(PATIENCE):
@@ -170,7 +170,7 @@ class PrefetchIterator(TransformIterator[T]):
 
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
-    """Deliver upstream's items until the end, an error, or until the reader stops the channel."""
+    """Deliver the items of ``upstream`` until the end, an error, or a stop by the reader."""
     note_state = state_deferrer(upstream)
     try:
         for item in upstream.items():
@@ -180,4 +180,4 @@ def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
     except BaseException as error:
         channel.put(Entry(error, dict, 0, "error"))
     finally:
-        upstream.close()  # its state stays readable
+        upstream.close()  # the state stays readable

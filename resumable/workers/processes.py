@@ -1,8 +1,8 @@
-"""Processes that call the function of a map, or run partitions; large results come in shared memory."""
+"""Processes that call the function of a map, or run partitions; large results use shared memory."""
 
 # The processes are loky's. They start without importing the main module: a script needs no guard,
-# and a function of that module is sent by value. A process that dies breaks the pool, and the
-# next chunk that is submitted starts a new pool.
+# and a function of the main module is sent by value. A dead process breaks the pool, and the next
+# submitted chunk starts a new pool.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pickled(fn: Callable[[Any], Any]) -> bytes:
 
     Raises:
       MissingDependency: without the extra ``parallel``.
-      InvalidArgument: if it cannot be pickled.
+      InvalidArgument: if ``fn`` cannot be pickled.
     """
     check_loky()
     from . import function_pickler
@@ -54,7 +54,7 @@ def check_loky() -> None:
     """Refuse to start processes without the extra ``parallel``.
 
     Raises:
-      MissingDependency: without it.
+      MissingDependency: without the extra.
     """
     try:
         import loky  # noqa: F401
@@ -65,9 +65,9 @@ def check_loky() -> None:
 
 
 class ProcessWorkers(ExecutorWorkers):
-    """Processes of a pool of this map.
+    """Processes of a pool for one map.
 
-    An outcome that is small, or larger than 256 MB, goes through a pipe.
+    A small outcome, or an outcome larger than 256 MB, goes through a pipe.
     """
 
     die_together = True
@@ -84,14 +84,14 @@ class ProcessWorkers(ExecutorWorkers):
 
 @final
 class _PoolService(ExecutorService):
-    """A pool of processes, and a new one after each that breaks."""
+    """A pool of processes, and a new pool after each broken one."""
 
     def __init__(self, call: WorkerCall, slots: int) -> None:
         self._call = call
         self._slots = slots
         self._executor: Any = None
         self._has_exit_hook = False
-        self._sent = b""  # the pickled function that the processes have
+        self._sent = b""  # the pickled function of the processes
         self._arena: Arena | None = None
 
     def send(self, request: ChunkRequest) -> None:
@@ -100,7 +100,7 @@ class _PoolService(ExecutorService):
             and self._executor is not None
             and pickled(self._call.fn) != self._sent
         ):
-            self.close()  # the function has changed since the processes got it
+            self.close()  # the function has changed since the start
         if self._executor is None:
             self._start()
         try:
@@ -113,8 +113,8 @@ class _PoolService(ExecutorService):
         if self._executor is not None:
             queue = self._executor._call_queue
             self._executor.shutdown(wait=True, kill_workers=True)
-            # Otherwise the queue's thread may go on writing a large chunk to processes that are
-            # gone. It also holds semaphores, which have to be removed before the interpreter exits.
+            # Otherwise the queue's thread may continue to write a large chunk to dead processes.
+            # The thread also holds semaphores, to be removed before the interpreter exits.
             queue._reader.close()
             if queue._thread is not None:
                 queue._thread.join(FEEDER_SECONDS)
@@ -126,7 +126,7 @@ class _PoolService(ExecutorService):
         from loky.process_executor import ProcessPoolExecutor
 
         context = _context()
-        # New memory too: an old process that is being killed may still write to the old memory.
+        # New memory too: an old process being killed may still write to the old memory.
         self._arena = new_arena(self._slots)
         # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
         self._sent = pickled(self._call.fn)
@@ -142,7 +142,7 @@ class _PoolService(ExecutorService):
         self._has_exit_hook = False
 
     def _restart(self) -> None:
-        """Start a pool whose processes live: if one dies later, its items are the cause."""
+        """Start a pool of live processes: if a process dies later, its items are the cause."""
         process_counts.worker_restarts += 1
         for starts in range(MOST_STARTS, 0, -1):
             self.close()
@@ -171,7 +171,7 @@ class _PoolService(ExecutorService):
 def _answer(
     request: ChunkRequest, arena: Arena | None, slot: int | None, future: Future[Any]
 ) -> None:
-    """Answer ``request``; called in a thread of the pool or in that of the executor."""
+    """Answer ``request``; called in a thread of the pool or of the executor."""
     try:
         reply: Reply = future.result()
         shared = None
@@ -181,7 +181,8 @@ def _answer(
             shared = arena.read(slot, reply.lengths)
         request.give(reply.open(shared))
     except BaseException as error:
-        # The traceback of the error would hold the pool, whose semaphores must be freed with the pool.
+        # The traceback of the error would hold the pool, and the pool's semaphores must be freed
+        # with it.
         request.give(None, error.with_traceback(None))
     finally:
         if arena is not None and slot is not None:
@@ -192,9 +193,9 @@ _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 
 def _hook_exit() -> bool:
-    """Let the interpreter's exit not wait for calls in work; False if it has begun.
+    """Let the interpreter's exit not wait for calls in work; False if the exit has begun.
 
-    loky registers a hook that waits, at the start of each pool. A later hook runs earlier.
+    loky registers a waiting hook at the start of each pool. A later hook runs earlier.
     """
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
@@ -211,7 +212,7 @@ def _end_running() -> None:
 
 
 def _context() -> Any:
-    """How processes are started; None for loky's own way."""
+    """The start method of processes; None for loky's own."""
     if not CAN_FORK:
         return None
     from .forking import forking_context
@@ -220,10 +221,10 @@ def _context() -> Any:
 
 
 def _forget_pools() -> None:
-    """Drop the parent's pools in a forked child, before its exit hooks meet them.
+    """Drop the parent's pools in a forked child, before its exit hooks meet the pools.
 
-    loky's hook would take locks that a thread of the parent may have held at the fork, and that of
-    multiprocessing would join processes that are not this one's children.
+    The hook of loky would take locks that a thread of the parent may have held at the fork, and the
+    hook of multiprocessing would join processes that are not children of this process.
     """
     executors = sys.modules.get("loky.process_executor")
     if executors is not None:

@@ -1,8 +1,8 @@
-"""A partition that runs in a worker."""
+"""A partition running in a worker."""
 
-# It takes long to take a state that holds many items. So it is not taken after each item: the position after
-# an item, an `AfterItem`, then has an earlier state, and how many items came since. Whoever needs the state
-# makes these items again.
+# Taking a state with many items takes long. So a state is not taken after each item: the position
+# after an item, an `AfterItem`, then has an earlier state and the number of items since. The user
+# of the state makes the later items again.
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .tally import MayDropItems
 from .watching import CallWatch, ItemKey
 
 LONGEST_SECONDS: Final = 0.05
-"""How long a task may take, beyond its first item."""
+"""Seconds of a task, beyond its first item."""
 CHEAP_SECONDS: Final = 1e-4
-"""How long taking the state after an item may last for it to be taken after each."""
+"""Longest time, in seconds, for taking a state after each item."""
 STATE_SHARE: Final = 4
-"""How many times as long as taking a dearer state the partition works before the next one is taken."""
+"""Working time between two slow states, as a multiple of the time for taking a state."""
 COUNTS: Final = BestEffort("counts of dropped items are")
 
 
@@ -37,10 +37,10 @@ class PartitionTask(NamedTuple):
     """Up to ``most`` items of partition ``number``, from ``position`` on.
 
     Attributes:
-      run: a name of its own for each epoch, and each resume.
-      epoch: the number of that epoch.
-      dropped: items that end their process, with the reason to tell.
-      log: path of a file in which to note what may end the process; None as long as nothing has.
+      run: a unique name for each epoch, and each resume.
+      epoch: number of the epoch.
+      dropped: items that kill their process, with the reason to report.
+      log: path of a file for noting calls that may kill the process; None before any death.
     """
 
     run: str
@@ -53,16 +53,16 @@ class PartitionTask(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What a task has made.
+    """The result of a task.
 
     Attributes:
-      items: up to the first that raised.
-      positions: of the partition, after each of these items.
-      end: its position at the end, if that was reached.
-      failure: the error of the item after these, if it raised one.
-      skips: the items dropped meanwhile, if somebody is to be told of them.
-      skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
-        if no stage may drop any.
+      items: up to the first error.
+      positions: of the partition, after each of ``items``.
+      end: position at the end of the partition, if reached.
+      failure: the error of the next item, if any.
+      skips: items dropped meanwhile, if a listener wants them.
+      skipped: number of items dropped by each stage in this epoch, by path after the partition;
+        None if no stage may drop items.
     """
 
     items: list[Any]
@@ -79,10 +79,10 @@ class RunningPartition:
 
     Args:
       pipeline: the stages in the partition.
-      task: the first one.
+      task: the first task.
 
     Attributes:
-      made: how many items came since the run began or was resumed.
+      made: number of items since the run began or was resumed.
     """
 
     def __init__(self, pipeline: Stage[Any], task: PartitionTask) -> None:
@@ -99,19 +99,19 @@ class RunningPartition:
             self._iterator.set_state(task.position.state())
             self._iterator.skip(task.position.beyond)
             if not self._reads_ahead():
-                self._skips.clear()  # told when the items passed over were delivered
+                self._skips.clear()  # reported with the first delivery of these items
             self._items = iter(self._iterator.items())
         except BaseException:
             self.close()
             raise
         self.made = task.position.made
-        self._exact = task.position  # the last one with a state of its own
-        self._due = 0.0  # when the next such position may be taken
+        self._exact = task.position  # the last position with its own state
+        self._due = 0.0  # when the next exact position may be taken
 
     def deliver(self, most: int, log: str | None) -> Delivery:
-        """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes.
+        """Up to ``most`` further items, up to the first error; at least one, however long it takes.
 
-        Calls are noted in the file ``log``, if there is one.
+        Calls are noted in the file ``log``, if given.
         """
         if self._watch is not None:
             self._watch.log = log
@@ -141,18 +141,18 @@ class RunningPartition:
         return self._iterator.get_state()
 
     def close(self) -> None:
-        """Release what the stages hold; may be called again."""
+        """Release the resources of the stages; may be called again."""
         self._iterator.close()
 
     def _reads_ahead(self) -> bool:
-        """Whether a thread of a prefetch runs, which may have dropped items that were not told yet."""
+        """Whether a prefetch thread runs, with dropped items perhaps not reported yet."""
         return any(
             isinstance(one, PrefetchIterator) and one.reads_ahead
             for one in iterators(self._iterator)
         )
 
     def _take_position(self) -> AfterItem:
-        """The position after the last item, with a new state if one is due."""
+        """The position after the last item, with a new state if due."""
         if perf_counter() >= self._due:
             return self._take_exact_position()
         exact, made = self._exact, self.made

@@ -6,17 +6,17 @@ from itertools import islice
 from typing import Any, Final
 
 SAMPLED: Final = 8
-"""How many values of a list stand for the others."""
+"""Number of values sampled from a list."""
 DEPTH: Final = 4
-"""How many levels of lists, tuples and dicts are looked into."""
+"""Number of levels of lists, tuples and dicts inspected."""
 UNKNOWN_BYTES: Final = 32
-"""What a number has, and any object that does not say."""
+"""Size of a number, and of any object of unknown size."""
 
 
 def approximate_bytes(value: Any, depth: int = DEPTH) -> int:
     """The bytes of the arrays, texts and bytes in ``value``, which may be a block.
 
-    Of a long list, a few values stand for the others. An object that has no ``nbytes`` counts as a number.
+    Of a long list, a few values are sampled. An object without ``nbytes`` counts as a number.
     """
     if isinstance(value, (bytes, bytearray, str)):
         return len(value)
@@ -27,7 +27,7 @@ def approximate_bytes(value: Any, depth: int = DEPTH) -> int:
 
 
 def _bytes_of_all(values: Any, depth: int) -> int:
-    if isinstance(values, dict):  # its values differ as columns do
+    if isinstance(values, dict):  # values differ like columns
         return sum(approximate_bytes(value, depth) for value in values.values())
     step = -(-len(values) // SAMPLED) or 1
     sampled = list(islice(values, 0, None, step))

@@ -1,7 +1,8 @@
-"""Tell the loop which items workers have dropped."""
+"""Report the items dropped by workers to the loop."""
 
-# A function `on_skip` of the user stays with the loop: it may note numbers in a list, and a worker in
-# another process would note them in a copy. In the worker, a `SkipRecorder` stands in its place.
+# A function `on_skip` of the user stays with the loop: the function may note numbers in a list, and
+# a worker in another process would fill a copy of the list. In the worker, a `SkipRecorder`
+# replaces the function.
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from .tally import MayDropItems, takes_item
 
 
 class DroppedItem(NamedTuple):
-    """An item that a worker has dropped.
+    """An item dropped by a worker.
 
     Attributes:
-      stage: the number of the stage in the order of `walk`.
-      number: of the item, as ``on_skip`` gets it.
-      failure: its error.
-      item: itself; None if ``on_skip`` does not take it.
+      stage: number of the stage in the order of `walk`.
+      number: of the item, the argument of ``on_skip``.
+      failure: error of the item.
+      item: the item; None if ``on_skip`` does not take the item.
     """
 
     stage: int
@@ -35,12 +36,12 @@ class DroppedItem(NamedTuple):
 @final
 @dataclass(eq=False)
 class SkipRecorder:
-    """Stands for a function ``on_skip`` on the way to a worker, and records there the items that are dropped.
+    """Replaces a function ``on_skip`` on the way to a worker, and records dropped items there.
 
     Attributes:
-      stage: the number of its stage in the order of `walk`.
+      stage: number of the stage in the order of `walk`.
       takes_item: whether the function takes the item.
-      skips: where items are recorded.
+      skips: the recorded items.
     """
 
     stage: int
@@ -59,17 +60,17 @@ def without_listeners(stage: Stage[Any]) -> Stage[Any]:
 
 
 def with_recorders(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
-    """What `without_listeners` has returned, in a worker; dropped items are recorded in ``skips``."""
+    """``stage`` from `without_listeners`, in a worker; dropped items are recorded in ``skips``."""
     return _with_on_skip(stage, lambda _, recorder: dataclasses.replace(recorder, skips=skips))
 
 
 def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage[Any]:
-    """``stage`` with each function ``on_skip`` replaced by ``change`` of the stage's number and it."""
+    """``stage`` with each ``on_skip`` replaced by ``change(number of the stage, on_skip)``."""
 
     def changed(number: int, found: Stage[Any]) -> Stage[Any]:
         if not isinstance(found, MayDropItems) or found.on_skip is None:
             return found
-        stage: Any = found  # its subclasses have it as a field
+        stage: Any = found  # `on_skip` is a field of the subclasses
         new: Stage[Any] = dataclasses.replace(stage, on_skip=change(number, found.on_skip))
         return new
 

@@ -1,4 +1,4 @@
-"""How many items of an epoch a map has tried, and how many of them it has dropped."""
+"""Number of items of an epoch that a map has tried, and number of dropped items."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..state.value import State, unpack, unpack_count
 T = TypeVar("T")
 
 OnSkip = Callable[..., object]
-"""A function of the user, called with a number and an error, and with the item if it takes three arguments."""
+"""A user's function of a number and an error, and of the item if there are three arguments."""
 SkipListener = Callable[[int, Exception, Any], object]
 """Called with a number, an error and an item."""
 
 
 class MayDropItems(Stage[T]):
-    """A stage that may leave out the items for which its function raises.
+    """A stage that may leave out items for which its function raises.
 
     Attributes:
-      on_error: ``"skip"`` to leave them out, ``"raise"`` to pass the exception on.
+      on_error: ``"skip"`` to leave such items out, ``"raise"`` to pass the exception on.
       on_skip: called for each item left out.
     """
 
@@ -33,35 +33,35 @@ class MayDropItems(Stage[T]):
 
     @property
     def drops(self) -> bool:
-        """Whether it leaves out the items for which its function raises."""
+        """Whether items are left out if the function raises."""
         return self.on_error == "skip"
 
     @property
     def skip_listener(self) -> SkipListener | None:
-        """``on_skip`` as it is called: the item comes third, which only some functions take."""
+        """``on_skip`` with three arguments; the third, the item, is left out if not taken."""
         if self.on_skip is None or takes_item(self.on_skip):
             return self.on_skip
         return partial(_without_item, self.on_skip)
 
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
-"""The keys of a state of version 1; also of later ones if the number of items tried is unknown."""
+"""The keys of a state of version 1; also later if the number of items tried is unknown."""
 
 
 @final
 class Tally:
-    """The items that a map has passed, and how many of those it dropped.
+    """The items passed by a map, and the number of dropped items.
 
     Attributes:
-      skipped: how many items were dropped in this epoch.
+      skipped: number of items dropped in this epoch.
     """
 
     def __init__(self, listener: SkipListener | None = None, *, by_index: bool = False) -> None:
         self.skipped = 0
         self._skip_listener = listener
-        # Elsewhere it would depend on workers and blocks whether the number in the source is known.
+        # Otherwise workers and blocks would decide whether the number in the source is known.
         self._by_index = by_index
-        # Items before those counted here; None if their number is unknown.
+        # Number of items before counting began; None if unknown.
         self._before: int | None = 0
         self._counted = 0
 
@@ -78,9 +78,9 @@ class Tally:
         """Count one item as passed, and as dropped because of ``error``.
 
         Args:
-          error: what its call raised; may be None if nobody listens.
-          origin: tells where the item comes from.
-          item: gives the item.
+          error: raised by the call; may be None without a listener.
+          origin: returns the origin of the item.
+          item: returns the item.
         """
         number = self.number
         self._counted += 1
@@ -92,28 +92,28 @@ class Tally:
 
     @property
     def number(self) -> int:
-        """The next item's number in the epoch, or, if that is unknown, since the resume."""
+        """The next item's number in the epoch, or, if unknown, since the resume."""
         return (self._before or 0) + self._counted
 
     @property
     def known_number(self) -> int | None:
-        """The same; None where only what came since the resume was counted."""
+        """The number of the next item in the epoch; None if counted only since the resume."""
         return None if self._before is None else self.number
 
     def described_number(self) -> str:
-        """The number of the next item, and what it counts from, for a message."""
+        """The number of the next item and the start of the count, for a message."""
         since = "" if self._before is not None else ", counted since the iterator was resumed"
         return f"item {self.number}{since}"
 
     def get_state(self, upstream: State) -> State:
-        """The state of a map that drops items."""
+        """The state of a map with dropped items."""
         if self._before is None:
             return {"skipped": self.skipped, "upstream": upstream}
         tried = self._before + self._counted
         return {"tried": tried, "dropped": self.skipped, "upstream": upstream}
 
     def set_state(self, stage: Any, state: Any, upstream: StageIterator[Any]) -> None:
-        """Begin at ``state``, and move ``upstream`` to its part of it."""
+        """Begin at ``state``, and move ``upstream`` to its part of the state."""
         tried = None
         if isinstance(state, dict) and state.keys() == FIRST_SHAPE:
             skipped, inner = unpack(stage, state, "skipped", "upstream")
@@ -127,7 +127,7 @@ class Tally:
         self._begin(tried, upstream)
 
     def set_plain_state(self, stage: Any, state: Any, upstream: StageIterator[Any]) -> None:
-        """The same for a map that drops no items, whose state has no counts."""
+        """Begin at the ``state`` of a map that drops no items, without counts."""
         (inner,) = unpack(stage, state, "upstream")
         upstream.set_state(inner)
         self._begin(None, upstream)
@@ -153,11 +153,11 @@ def _without_item(on_skip: OnSkip, number: int, error: Exception, item: Any) -> 
 
 
 def _index_of(upstream: StageIterator[Any]) -> int | None:
-    """The number of upstream's next item; None unless it is looked up by index."""
+    """The number of the next item of ``upstream``; None without lookup by index."""
     found = upstream.state_at(0)
     state: Any = found and found[0]
     position: int | None = None
-    while isinstance(state, dict):  # the innermost: others may count the items of all ranks
+    while isinstance(state, dict):  # the innermost: outer positions may count all ranks
         position = state.get("position", position)
         state = state.get("upstream")
     return position

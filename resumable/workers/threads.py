@@ -1,14 +1,14 @@
-"""Threads that make calls for a loop which may be interrupted anywhere."""
+"""Threads that make calls for a loop, so interrupts of the loop do no harm."""
 
 # A signal handler may raise between any two bytecodes of the main thread. In the middle of a
-# `Condition` it leaves that locked for ever, and `Thread.start`, `Thread.join`, `Event.wait` and
-# `Future.result` are all built on one. So the thread that runs the loop waits only on
-# `queue.SimpleQueue`, by one call of C. Whatever else needs locks is done by other threads, where
-# no handler runs.
+# `Condition` the exception leaves the condition locked for ever, and `Thread.start`, `Thread.join`,
+# `Event.wait` and `Future.result` are all built on a `Condition`. So the thread of the loop waits
+# only on `queue.SimpleQueue`, by one call of C. All other work with locks is done by other threads,
+# without signal handlers.
 #
 # Finalizers also run at any moment, in any thread and in forked children, and an interrupt may cut
 # them short. So the threads of an object learn of its end by a weak reference that calls the `put`
-# of a queue: this runs no line of Python and waits for no lock.
+# of a queue: the call runs no line of Python and waits for no lock.
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ from .answers import Answer, Job
 R = TypeVar("R")
 
 HEARTBEAT: Final = 1.0
-"""Seconds between checks that the threads are still alive."""
+"""Seconds between checks whether the threads are alive."""
 
 EXIT_SECONDS: Final = 0.5
-"""Seconds that the interpreter's exit waits for its threads to end."""
+"""Seconds that the interpreter's exit waits for its threads."""
 
 IDLE_SECONDS: Final = 1.0
-"""Seconds without a job after which a thorough thread ends; the next job starts a new one."""
+"""Seconds without a job after which a thorough thread ends; the next job starts a new thread."""
 
 PATIENCE: Final = 10.0
-"""Seconds that a `close` waits for calls in work."""
+"""Seconds that `close` waits for calls in work."""
 
 LONG_PATIENCE: Final = 60.0
-"""Seconds that a `close`, or the interpreter's exit, waits for a call that must be made."""
+"""Seconds that `close`, or the interpreter's exit, waits for a mandatory call."""
 
 
 class Stoppable(Protocol):
-    """Something that threads wait for or work for."""
+    """An object that threads wait for or work for."""
 
     def stop(self) -> None:
-        """Let these threads end, without waiting for them."""
+        """Let the threads end, without waiting."""
 
 
 def stop_at_exit(one: Stoppable) -> None:
-    """Call ``one.stop()`` as the interpreter exits, so that no thread waits any longer."""
+    """Call ``one.stop()`` as the interpreter exits, so no thread waits any longer."""
     _to_stop.add(one)
 
 
 def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
-    """A weak reference to keep; it puts None into ``queue`` when ``owner`` is gone."""
+    """A weak reference to keep; puts None into ``queue`` when ``owner`` is gone."""
     return weakref.ref(owner, partial(queue.put, None))
 
 
 class _JobQueue:
-    """What `Threads` and its threads share; the threads do not refer to the `Threads`.
+    """Data shared by `Threads` and its threads; the threads do not refer to the `Threads`.
 
     Attributes:
       jobs: to be done, in order; None lets a thread end.
-      last: done by the first thread that ends.
+      last: done by the first thread to end.
       awaited_at_exit: whether the interpreter's exit waits for the jobs.
     """
 
@@ -81,7 +81,7 @@ class _JobQueue:
 
     @property
     def dropped(self) -> bool:
-        """Whether jobs that have not begun are no longer to be done."""
+        """Whether jobs not yet begun are dropped."""
         return not self._thorough and (self._closed or self._owner() is None)
 
     def stop(self) -> None:
@@ -107,9 +107,10 @@ class _WorkerThread:
 
     Attributes:
       queue: the argument.
-      ident: the thread's, once it runs.
+      ident: of the running thread.
       ended: given once the thread has done its last job.
-      stopping: whether it may do no further job. It stays if it finds one in the last moment.
+      stopping: whether the thread may do no further job. The thread stays if a job comes at the
+        last moment.
     """
 
     def __init__(self, queue: _JobQueue) -> None:
@@ -138,7 +139,7 @@ class _WorkerThread:
                 self.stopping = True
             else:
                 job.run()
-            del job  # so that the call and what it refers to are freed with the answer
+            del job  # so the call is freed with the answer
         if self.queue.last is not None:
             self.queue.last.run()
         self.ended.give(None)
@@ -146,16 +147,16 @@ class _WorkerThread:
 
 @final
 class Threads:
-    """Up to ``count`` threads, which start with the first job.
+    """Up to ``count`` threads, started with the first job.
 
-    They end with `close`, or when this object is gone.
+    The threads end with `close`, or when this object is gone.
 
     Args:
       count: number of threads.
-      name: of each.
-      thorough: whether every job submitted is done, also while the interpreter exits. Such threads
-        also end when they are idle; the next job starts new ones.
-      last: done once as the threads end, if one has started.
+      name: of each thread.
+      thorough: whether every submitted job is done, also while the interpreter exits. Thorough
+        threads also end when idle; the next job starts new threads.
+      last: done once as the threads end, if any thread has started.
     """
 
     def __init__(
@@ -170,34 +171,34 @@ class Threads:
         stop_at_exit(self)
 
     def submit(self, job: Job[Any]) -> None:
-        """Let a thread do ``job``. After an interrupt it may be submitted again.
+        """Let a thread do ``job``. After an interrupt the job may be submitted again.
 
         Raises:
           WorkerError: if no thread can be started, as while the interpreter exits.
         """
         self._queue.jobs.put(job)
         self._workers = [worker for worker in self._workers if not worker.ended.given]
-        # One that is stopping may stay: a thread too many does no harm.
+        # A stopping thread may stay: a thread too many does no harm.
         while sum(not worker.stopping for worker in self._workers) < self._count:
             self._start_thread()
 
     def wait_for(self, job: Answer[R]) -> R:
-        """Wait for ``job`` or another answer that these threads will give; returns its value."""
+        """Wait for ``job`` or another answer from these threads; returns the value."""
         self.wait(job)
         return job.result()
 
     def wait(self, job: Answer[Any]) -> None:
-        """The same without taking the value."""
+        """Wait for ``job`` without taking the value."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
 
     @property
     def alive(self) -> bool:
-        """Whether a thread is left that could answer."""
+        """Whether a thread is left to answer."""
         return not all(worker.ended.given for worker in self._workers)
 
     def check_alive(self) -> None:
-        """Raise an error if no thread is left that could answer.
+        """Raise an error if no thread is left to answer.
 
         Raises:
           WorkerError: if all threads have ended.
@@ -206,14 +207,14 @@ class Threads:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
     def stop(self) -> None:
-        """Let the threads end, without waiting for them."""
+        """Let the threads end, without waiting."""
         if self._process.is_this_one():
             self._queue.stop()
 
     def close(self, seconds: float) -> bool:
-        """Let the threads end; returns whether they have ended within ``seconds``.
+        """Let the threads end; returns whether all have ended within ``seconds``.
 
-        It does not wait for the calling thread, nor, in a forked child, for the parent's threads.
+        Does not wait for the calling thread, nor, in a forked child, for the parent's threads.
         """
         if not self._process.is_this_one():
             return True
@@ -233,14 +234,15 @@ class Threads:
         thread = threading.Thread(target=worker.run, name=self._name, daemon=True)
         _at_work.add(worker)
         try:
-            # `thread.start` is called in the new thread, since it waits within a `Condition`.
+            # `thread.start` is called in the new thread, since `start` waits within a `Condition`.
             start_new_thread(_start, (thread, worker))
         except RuntimeError as error:
             if "new thread" not in str(error):  # raised by a signal handler
                 raise
             _at_work.discard(worker)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
-        # After an interrupt before this line, the next job starts the same worker again, which runs once.
+        # After an interrupt before this line, the next job starts the same worker again, which runs
+        # once.
         self._workers.append(worker)
         self._next = _WorkerThread(self._queue)
 
@@ -248,7 +250,7 @@ class Threads:
 def _start(thread: threading.Thread, worker: _WorkerThread) -> None:
     try:
         thread.start()
-    except RuntimeError:  # no more threads are possible, but this is one
+    except RuntimeError:  # no further thread, but this thread exists
         worker.run()
 
 
@@ -257,13 +259,13 @@ _at_work: Final[weakref.WeakSet[_WorkerThread]] = weakref.WeakSet()
 
 
 def _finish() -> None:
-    """Let the threads end as the interpreter exits; wait for jobs that must be done."""
+    """Let the threads end as the interpreter exits; wait for mandatory jobs."""
     for worker in members(_at_work):
         if worker.queue.awaited_at_exit:
             worker.queue.stop()
             worker.ended.wait(LONG_PATIENCE)
-    # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
-    # call are waited for no longer than `EXIT_SECONDS`.
+    # A thread waking up while the interpreter is being finalized may crash it. Threads in a call
+    # are waited for no longer than `EXIT_SECONDS`.
     for one in members(_to_stop):
         one.stop()
     ends = time.monotonic() + EXIT_SECONDS
@@ -272,7 +274,7 @@ def _finish() -> None:
 
 
 def _forget() -> None:
-    """Forget the parent's threads, which a forked child does not have."""
+    """Forget the parent's threads, absent in a forked child."""
     for known in (_to_stop, _at_work):
         known.clear()
 
@@ -281,5 +283,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-# It runs before `atexit`, and also in processes of `multiprocessing`, which never run `atexit`.
+# Runs before `atexit`, and also in processes of `multiprocessing`, which never run `atexit`.
 getattr(threading, "_register_atexit", atexit.register)(_finish)

@@ -1,8 +1,9 @@
-"""Find the call that ends its process, and leave it out."""
+"""Find the call that kills its process, and leave the item out."""
 
-# A process that dies cannot say what it was doing. So once one has died over a partition, the next one
-# notes each call of a function in a file before it makes the call, and empties the file after it. Such a
-# process goes from item to item, without threads, so that each call belongs to one item.
+# A dead process cannot report its last work. So once a process has died over a partition, the next
+# process notes each call of a function in a file before making the call, and empties the file
+# afterwards. The watched process takes item by item, without threads, so each call belongs to one
+# item.
 
 from __future__ import annotations
 
@@ -31,15 +32,15 @@ from .tally import MayDropItems
 T = TypeVar("T")
 
 ItemKey: TypeAlias = tuple[int, int, int]
-"""A stage by its number in the order of `walk`, an epoch, and the number of an item in that epoch."""
+"""The number of a stage in the order of `walk`, an epoch, and an item's number in the epoch."""
 
 
 class Call(NamedTuple):
-    """What a process was doing when it died.
+    """The work of a process when it died.
 
     Attributes:
-      key: of the item, if the stage may drop it.
-      words: name the item.
+      key: of the item, if the stage may drop the item.
+      words: name of the item.
     """
 
     key: ItemKey | None
@@ -48,7 +49,7 @@ class Call(NamedTuple):
 
 @final
 class CallLog:
-    """A file for the call that a process is making, which there is once `path` has been asked for."""
+    """A file for the call in progress of a process, created when `path` is first used."""
 
     _path = ""
 
@@ -62,7 +63,7 @@ class CallLog:
         return self._path
 
     def read(self) -> Call | None:
-        """The call that was begun and not ended."""
+        """The call begun and not ended."""
         try:
             key, words = json.loads(Path(self._path).read_bytes())
         except (OSError, ValueError):
@@ -83,16 +84,16 @@ def _remove(path: str, process: int) -> None:
 
 @final
 class CallWatch:
-    """A pipeline whose functions are called under watch.
+    """A pipeline with its functions called under watch.
 
     Args:
       stage: the last stage of the pipeline.
-      dropped: items that end their process, each with the reason that is told.
+      dropped: items that kill their process, each with the reported reason.
 
     Attributes:
-      pipeline: delivers the same items from the same states, without the dropped ones.
-      root: its iterator, to be set before the first item.
-      log: path of the file where calls are noted; None if they are not.
+      pipeline: delivers the same items from the same states, without the dropped items.
+      root: iterator of ``pipeline``, to be set before the first item.
+      log: path of the file for noting calls; None to note nothing.
     """
 
     root: StageIterator[Any]
@@ -113,7 +114,7 @@ class CallWatch:
 
     @contextmanager
     def noted(self, call: Call) -> Iterator[None]:
-        """Note ``call`` while it is made."""
+        """Note ``call`` during the call."""
         assert self.log is not None
         Path(self.log).write_bytes(json.dumps(call).encode())
         try:
@@ -144,7 +145,7 @@ class _WatchedFunction(StandIn[Callable[..., Any]]):
             return self.fn(*arguments)
 
     def _call(self, arguments: tuple[Any, ...]) -> Call:
-        """What is about to be called."""
+        """The call about to be made."""
         item_key = next((key for one in arguments if (key := key_in(one)) is not None), None)
         moving = [
             one
@@ -164,7 +165,7 @@ class _WatchedFunction(StandIn[Callable[..., Any]]):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class _OneByOne(PassThrough[T]):
-    """Upstream's items, for each of which upstream takes one item from the stage before it."""
+    """Items of an upstream that takes one item from its own upstream for each item."""
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _OneByOneIterator(self, epoch)

@@ -1,4 +1,4 @@
-"""Check what workers are to call, and make the workers."""
+"""Check the calls for workers, and make the workers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .workers import ThreadWorkers, WorkerCall, Workers
 
 
 def check_call(calls: WorkerCall) -> None:
-    """Refuse calls that `make_workers` cannot make workers for.
+    """Refuse calls without possible workers in `make_workers`.
 
     Raises:
       InvalidType: if ``executor`` is no executor.
-      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, or if ``fn``
-        cannot be pickled.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, or if
+        ``fn`` cannot be pickled.
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_executor(calls.workers, calls.executor)
@@ -33,7 +33,7 @@ def check_call(calls: WorkerCall) -> None:
 
 
 def check_executor(workers: int, executor: str | Executor) -> None:
-    """Refuse workers that cannot be made.
+    """Refuse an impossible choice of workers.
 
     Raises:
       InvalidType: if ``workers`` is not an integer, or ``executor`` is no executor.
@@ -56,7 +56,7 @@ def check_executor(workers: int, executor: str | Executor) -> None:
 
 
 def make_workers(call: WorkerCall, window: int) -> Workers:
-    """Workers for one running iterator, which submits up to ``window`` chunks at once."""
+    """Workers for one running iterator with up to ``window`` chunks at once."""
     if isinstance(call.executor, Executor):
         return ForeignWorkers(call, call.executor)
     if call.executor == "process":
@@ -67,7 +67,8 @@ def make_workers(call: WorkerCall, window: int) -> Workers:
 
 
 def _has_processes(executor: str | Executor) -> bool:
-    # Not imported, which takes as long as this whole library: where such a pool is, it is loaded.
+    # Not imported, since the import takes as long as this whole library: a user of a pool has
+    # loaded it.
     module = sys.modules.get("concurrent.futures.process")
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
 

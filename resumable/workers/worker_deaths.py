@@ -1,7 +1,7 @@
-"""How often workers may die over the same work, and the error once they have."""
+"""The limit of worker deaths over the same work, and the error beyond the limit."""
 
-# Something outside may have killed a worker, so what it had in work is tried again: first together
-# with other work, then alone. A further death belongs to what was tried alone.
+# The cause of a death may lie outside, so the work of the dead worker is tried again: first
+# together with other work, then alone. A further death belongs to the work tried alone.
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .watching import Call
 from .workers import WorkersLost
 
 MOST_STARTS: Final = 3
-"""How often in a row new processes may die before they are given an item."""
+"""Number of consecutive deaths of new processes before any item."""
 
 
 @final
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often work is tried again.
+    """The number of retries.
 
     Attributes:
-      together: deaths after which it is tried alone, with nothing else in work.
-      alone: deaths over it alone after which it is given up.
-      unlike: the same where the last two were not in the same call of a function: something else may have
-        killed the worker, once or twice.
+      together: number of deaths after which the work is tried alone, with nothing else in work.
+      alone: number of deaths alone after which the work is given up.
+      unlike: like ``alone``, if the last two deaths were not in the same call of a function: an
+        outside cause may have killed the worker, once or twice.
     """
 
     together: int
@@ -43,14 +43,14 @@ PARTITIONS: Final = RetryPolicy(together=1, alone=2, unlike=4)
 @final
 @dataclass(frozen=True)
 class Deaths:
-    """The deaths of workers over the same work, since it was last done.
+    """The deaths of workers over the same work, since the work was last done.
 
     Attributes:
-      policy: says how many are too many.
+      policy: limits of deaths.
       count: number of deaths.
-      alone: how many of them came with nothing else in work.
-      call: what the worker was calling at the last of these, if that is known.
-      alike: whether it was calling the same at the one before.
+      alone: number of deaths with nothing else in work.
+      call: the call in progress at the last death alone, if known.
+      alike: whether the previous death alone came in the same call.
     """
 
     policy: RetryPolicy
@@ -60,13 +60,13 @@ class Deaths:
     alike: bool = True
 
     def and_one(self, alone: bool, call: Call | None = None) -> Deaths:
-        """These and one more, in ``call`` if that is known; ``alone``: with nothing else in work."""
+        """The deaths with one more, in ``call`` if known; ``alone``: with nothing else in work."""
         if not alone:
             return replace(self, count=self.count + 1)
         return Deaths(self.policy, self.count + 1, self.alone + 1, call, call == self.call)
 
     def suspected(self) -> Deaths:
-        """These, for work that is tried alone from now on."""
+        """The deaths for work tried alone from now on."""
         return replace(self, count=max(self.count, self.policy.together))
 
     @property
@@ -76,7 +76,7 @@ class Deaths:
 
     @property
     def too_many(self) -> bool:
-        """Whether there is no next try."""
+        """Whether the work is given up."""
         return self.alone >= (self.policy.alone if self.alike else self.policy.unlike)
 
 
@@ -87,7 +87,7 @@ def death_error(stage: Stage[Any], work: str, error: BaseException, deaths: int 
 
 
 def lost_error(stage: Stage[Any], work: str, lost: WorkersLost) -> WorkerError:
-    """The error for workers of ``stage`` that are gone before ``work``, and what comes after it, was done."""
+    """The error for workers of ``stage`` lost before ``work`` and later work was done."""
     if isinstance(lost.reason, BrokenExecutor):
         return death_error(stage, f"{work} or another item in work at that time", lost.reason)
     if isinstance(lost.reason, TimeoutError):

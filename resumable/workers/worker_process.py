@@ -1,4 +1,4 @@
-"""The code that runs in a worker process of a map, or of partitions."""
+"""The code of a worker process of a map, or of partitions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ HEARTBEAT: Final = 1.0
 
 
 class ProcessSetup(NamedTuple):
-    """What every process gets when it starts.
+    """The setup of a starting process.
 
     Attributes:
-      fn: the function, pickled. It is loaded with the first chunk, so that an error in loading is
-        reported as any other, and does not end the process.
-      drop: whether an item whose call raises is dropped.
-      tell: whether its error is sent back.
-      arena: memory for large results, if there is any.
-      parent: the process id of the process that has the pool.
+      fn: the function, pickled. The function is loaded with the first chunk, so an error in loading
+        is reported like any other, and does not end the process.
+      drop: whether an item is dropped if its call raises.
+      tell: whether the error of a dropped item is sent back.
+      arena: memory for large results, if available.
+      parent: process id of the owner of the pool.
     """
 
     fn: bytes
@@ -47,25 +47,25 @@ def begin(setup: ProcessSetup) -> None:
     """Prepare a worker."""
     global _setup
     if hasattr(os, "setpgid") and os.getpgid(0) != os.getpid():
-        os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
+        os.setpgid(0, 0)  # the parent handles signals to the group, such as Ctrl-C
     _setup = setup
-    parent = fork_server.forked_by or setup.parent  # a server ends with that process
+    parent = fork_server.forked_by or setup.parent  # a server ends with its parent
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
 def ping() -> None:
-    """Do nothing: the call shows that processes start and live."""
+    """Do nothing: the call shows whether processes start and live."""
 
 
 def _exit_with(parent: int) -> None:
-    """End this process when ``parent`` is gone, however that ended."""
+    """End this process when ``parent`` is gone, for whatever reason."""
     while os.getppid() == parent:
         time.sleep(HEARTBEAT)
     os._exit(1)
 
 
 def work(block: Block, slot: int | None) -> Reply:
-    """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if there is one."""
+    """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if given."""
     reply = attempt_for_reply(_loaded_function(), block, _setup.drop, _setup.tell)
     if _setup.arena is None or slot is None or reply.parts is None:
         return reply
@@ -82,7 +82,7 @@ def _loaded_function() -> Callable[[Any], Any]:
         try:
             _fn = pickle.loads(_setup.fn)
         except BaseException as error:
-            # An error that cannot be unpickled would break the pool.
+            # An error impossible to unpickle would break the pool.
             if (sent := sendable(error)) is not error:
                 raise sent from error
             raise

@@ -1,9 +1,9 @@
-"""What workers do and what all workers can be asked for; the workers that are threads of this process."""
+"""The interface of all workers, and workers in threads of this process."""
 
-# A map gives its workers chunks of items. Where they run partitions, the function is a `PartitionRunner`, and a
-# chunk is one task. What runs in a worker (chunk_work.py) never raises an error: it delivers it with the results, and
-# the map raises it once it has handed the results out. So whatever is raised instead of an outcome comes from the
-# workers themselves.
+# A map gives its workers chunks of items. For partitions, the function is a `PartitionRunner`, and
+# a chunk is one task. The code in a worker (chunk_work.py) never raises an error: the worker
+# delivers the error with the results, and the map raises the error after handing out the results.
+# So an error raised instead of an outcome comes from the workers themselves.
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .threads import PATIENCE, Threads
 @final
 @dataclass(frozen=True)
 class WorkerCall:
-    """A function, and the workers that are to call it.
+    """A function, and the workers to call the function.
 
     Attributes:
       fn: called with one item.
-      drop: whether an item whose call raises is dropped.
+      drop: whether an item is dropped if its call raises.
       workers: number of threads or processes.
-      executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      skip_listener: called with the number of an item that is dropped, its error, and itself.
+      executor: ``"thread"``, ``"process"``, or a running executor.
+      skip_listener: called with the number of a dropped item, the error, and the item.
     """
 
     fn: Callable[[Any], Any]
@@ -49,10 +49,10 @@ class WorkerCall:
 
 @final
 class WorkersLost(Exception):
-    """The workers are gone for good, or have given up what was submitted.
+    """The workers are gone for good, or have given up submitted work.
 
     Attributes:
-      reason: the error that showed it.
+      reason: the error that revealed the loss.
     """
 
     def __init__(self, reason: BaseException) -> None:
@@ -61,56 +61,57 @@ class WorkersLost(Exception):
 
 
 class Workers(ABC):
-    """Workers that belong to one running iterator at a time.
+    """Workers of one running iterator at a time.
 
-    Its loop may be interrupted anywhere, so other threads call whatever takes locks.
+    The loop may be interrupted anywhere, so other threads make all calls that take locks.
     """
 
     chunk_size = 1
-    """How many items to submit at once."""
+    """Number of items to submit at once."""
 
     die_together = False
-    """Whether all that is in work is lost with a worker that dies, and not only what it had itself."""
+    """Whether all work in progress is lost when a worker dies, not only the worker's own."""
 
     _threads: Threads
-    """Do the work, or hand it to an executor; a subclass without them says itself how to wait, stop and close."""
+    """Do the work, or hand it to an executor; without threads, override `wait`, `stop` and `close`.
+    """
 
     def begin_epoch(self) -> None:  # noqa: B027  # most have nothing to do
-        """Work for another iterator; what the function refers to may have changed."""
+        """Work for another iterator; objects used by the function may have changed."""
 
     @abstractmethod
     def submit(self, block: Block) -> Job[Outcome]:
         """Let a worker `attempt` the items of ``block``."""
 
     def submit_alone(self, block: Block) -> Job[Outcome]:
-        """The same where nothing else of this iterator is in work, and a worker may die of ``block``."""
+        """Submit while this iterator has nothing in work, since a worker may die of ``block``."""
         return self.submit(block)
 
     def wait(self, answer: Job[Outcome], at: Callable[[], str]) -> None:
         """Wait until ``answer`` is given.
 
         Args:
-          answer: what `submit` returned.
-          at: says which stage waits, and for which item, in a warning.
+          answer: returned by `submit`.
+          at: returns the waiting stage and item, for a warning.
         """
         self._threads.wait(answer)
 
     def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
-        """Wait for the outcome of what was submitted; arguments as for `wait`.
+        """Wait for the outcome of submitted work; arguments as for `wait`.
 
         Raises:
-          BrokenExecutor: if a worker died over it, and another one can try it again.
-          WorkersLost: if none can.
+          BrokenExecutor: if a worker died over the work, and another worker can try again.
+          WorkersLost: if no worker can.
         """
         self.wait(answer, at)
         return answer.result()
 
     def stop(self) -> None:
-        """Let what was started here end, without waiting for it."""
+        """Let workers started here end, without waiting."""
         self._threads.stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
-        """End what was started here; returns whether it has ended within ``seconds``.
+        """End workers started here; returns whether all have ended within ``seconds``.
 
         May be called again.
         """
@@ -118,7 +119,7 @@ class Workers(ABC):
 
 
 def close_all(workers: Collection[Workers]) -> bool:
-    """End all of ``workers`` at once; returns whether they have ended within `PATIENCE`."""
+    """End all of ``workers`` at once; returns whether all have ended within `PATIENCE`."""
     for each in workers:
         each.stop()
     ends = monotonic() + PATIENCE

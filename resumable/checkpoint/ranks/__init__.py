@@ -1,1 +1,1 @@
-"""Several ranks that save one checkpoint together: their parts, runs and conflicts."""
+"""Parts, runs and conflicts of a checkpoint saved by several ranks together."""

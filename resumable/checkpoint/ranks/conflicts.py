@@ -1,15 +1,17 @@
 """Find steps that can never become whole, because ranks of one job save parts of different runs."""
 
-# A step may have parts of several runs for a while without a conflict. After a change of the pipeline the
-# ranks start again one by one, and the old parts of a rank stay until it resumes. The names of the runs
-# show a conflict, since they say where a run began and what it does in a step (`run.py`).
+# A step may have parts of several runs for a while without a conflict. After a change of the
+# pipeline the ranks start again one by one, and the old parts of a rank stay until the rank
+# resumes. The names of the runs show a conflict, since a name encodes where a run began and its
+# work in a step (`run.py`).
 #
-# - At a resume: if two runs began at the same checkpoint and do different things, the pipelines of their
-#   ranks differ. If this rank already has parts of its own run, and another rank has parts of the other
-#   run at the same steps, then this rank was here before. To start over would change nothing.
-# - While a rank runs: another rank saves a part of such a run, or of a run that does the same and began
-#   elsewhere. In the second case the ranks have resumed from different steps.
-# - Parts from before a rank began may be left over. While it runs, they prove nothing.
+# - At a resume: if two runs began at the same checkpoint and do different work, the pipelines of
+#   their ranks differ. If this rank already has parts of its own run, and another rank has parts of
+#   the other run at the same steps, then this rank had already started before. To start over would
+#   change nothing.
+# - While a rank runs: another rank saves a part of such a run, or of a run with the same work and
+#   another start. In the second case the ranks have resumed from different steps.
+# - Parts from before a rank began may be left over. While the rank runs, old parts prove nothing.
 
 from __future__ import annotations
 
@@ -23,17 +25,18 @@ from ..envelope import Checkpoint
 from .part import RankPart
 
 Listed: TypeAlias = tuple[int, RankPart]
-"""A step and a part of it that lies in the store."""
+"""A step, and a stored part of the step."""
 Read: TypeAlias = Callable[[int, RankPart], Checkpoint]
 
 
 class Conflict(NamedTuple):
-    """Two parts of one step that belong together, and are of different runs.
+    """Two parts of one step that belong together, from different runs.
 
     Attributes:
       step: of the parts.
-      one: the first of them.
-      other: the second; None if version 0.2 saved the first for its rank alone, which is enough.
+      one: the first part.
+      other: the second part; None if version 0.2 saved the first part for its rank alone, a
+        conflict already.
     """
 
     step: int
@@ -41,7 +44,7 @@ class Conflict(NamedTuple):
     other: RankPart | None
 
     def reason(self, read: Read) -> str:
-        """Why the step does not become whole, from the parts, which ``read`` returns."""
+        """Why the step does not become whole, from the parts returned by ``read``."""
         one, other = self.one, self.other
         if other is None:
             return (
@@ -66,7 +69,7 @@ class Conflict(NamedTuple):
 
 
 def refusal(conflict: Conflict, read: Read, where: str, step: int) -> StateMismatch:
-    """The error for a ``conflict`` in ``where``, found by a rank that resumes from ``step``."""
+    """The error for a ``conflict`` in ``where``, found by a rank resuming from ``step``."""
     return StateMismatch(
         f"step {conflict.step} in {where} can never become whole: {conflict.reason(read)}. Nothing was "
         "deleted. All ranks must build the same pipeline but for their rank in shard(rank, ranks). To give "
@@ -77,13 +80,13 @@ def refusal(conflict: Conflict, read: Read, where: str, step: int) -> StateMisma
 def conflict_at_resume(
     listed: Iterable[Listed], part: RankPart, step: int, former_work: str
 ) -> Conflict | None:
-    """What keeps the steps after ``step`` from becoming whole, as a rank sees it before it saves ``part``.
+    """The conflict in the steps after ``step``, as seen by a rank before saving ``part``.
 
     Args:
-      listed: all that lies in the store.
-      part: what the rank will save.
-      step: from which it resumes.
-      former_work: the digits that version 0.2 had for what the rank does in a step.
+      listed: all stored parts.
+      part: to be saved by the rank.
+      step: of the resume.
+      former_work: the digits of version 0.2 for the work of the rank in a step.
     """
     listed = list(listed)
     for later, found in listed:
@@ -99,7 +102,7 @@ def conflict_at_resume(
 
 
 def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
-    """Steps of ``listed`` with parts of all ranks, from different runs that began at one checkpoint."""
+    """Steps of ``listed`` with parts of all ranks, from different runs with the same start."""
     for later, there in _without_whole(listed, -1):
         for one, other in _apart(there):
             if one.start_digest == other.start_digest:
@@ -107,7 +110,7 @@ def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
 
 
 def need_their_ranks(states: Sequence[State]) -> bool:
-    """Whether the ``states`` say that each can be used only by the rank that saved it."""
+    """Whether each state in ``states`` can be used only by the rank that saved it."""
     texts = [str(state.get("fingerprint")) for state in states]
     found = [difference(texts[0], text) for text in texts[1:]]
     return all(one is not None and one.names_rank for one in found)
@@ -115,12 +118,12 @@ def need_their_ranks(states: Sequence[State]) -> bool:
 
 @final
 class ConflictWatch:
-    """Checks whether other ranks save parts that fit one rank's, until a step of its run is whole.
+    """Checks whether the parts of other ranks fit, until a step of the rank's run is whole.
 
     Args:
-      part: what the rank saves.
-      step: from which it resumed.
-      before: what lay in the store then.
+      part: saved by the rank.
+      step: of the resume.
+      before: stored parts at the time of the resume.
     """
 
     def __init__(self, part: RankPart, step: int, before: Iterable[Listed]) -> None:
@@ -129,7 +132,7 @@ class ConflictWatch:
         self._before = frozenset(before)
 
     def conflict(self, listed: Iterable[Listed]) -> Conflict | None:
-        """What keeps the steps from becoming whole, if the store now has ``listed``."""
+        """The conflict among ``listed``, the parts now in the store."""
         for later, there in _without_whole(listed, self._step):
             for found in there if self._part in there else ():
                 same_start = found.start_digest == self._part.start_digest
@@ -140,12 +143,12 @@ class ConflictWatch:
         return None
 
     def is_over(self, whole: Iterable[Listed]) -> bool:
-        """Whether the run has saved one of the ``whole`` steps, each of which is given with a part of it."""
+        """Whether the run has saved one of the ``whole`` steps, each given with a part."""
         return any(step > self._step and found.run == self._part.run for step, found in whole)
 
 
 def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[RankPart]]]:
-    """Steps after ``step`` that are not whole although all ranks have parts; and these parts."""
+    """Unfinished steps after ``step`` with parts of all ranks, and the parts."""
     found: dict[tuple[int, int], set[RankPart]] = {}
     for later, part in listed:
         if later > step and part.ranks > 1:

@@ -1,40 +1,50 @@
-"""The steps of a name that are whole, where several ranks save a part of each."""
+"""The whole steps of a name, if several ranks save a part of each step."""
 
-# Each rank saves its own part of a step, as a single rank saves a whole checkpoint. Ranks exchange nothing
-# else, and no rank waits for another. The words:
+# Each rank saves its own part of a step, as a single rank saves a whole checkpoint. Ranks exchange
+# nothing else, and no rank waits for another. The words:
 #
-# - A *part* is what one rank saves of a step. Its name has the step, the run, the rank and the number of ranks.
-# - A *run* is what a number of ranks do with a pipeline after a resume from one checkpoint (`run.py`).
-# - A step is *whole* once all parts of one run are there. The names tell that. Only whole steps count as saved.
-# - A step is *settled* once it was found to be whole and every rank has saved a later part since then. The
-#   whole steps before it are then settled too.
-# - The *rest* are parts of a step that lacks a part and is older than a whole one. It never becomes whole.
-# - A rank *discards* its parts of steps after the one that it resumes from, because it will save these again.
+# - A *part* is the data saved by one rank in a step. Its name has the step, the run, the rank and
+#   the number of ranks.
+# - A *run* is the work of a number of ranks with a pipeline after a resume from one checkpoint
+#   (`run.py`).
+# - A step is *whole* once all parts of one run exist, by their names. Only whole steps count as
+#   saved.
+# - A step is *settled* once it was found whole and every rank has saved a later part since then.
+#   The earlier whole steps are then settled too.
+# - The *rest* are parts of a step that lacks a part and is older than a whole step. The step never
+#   becomes whole.
+# - A rank *discards* its parts of steps after the resumed step, because it will save them again.
 #
-# What follows:
+# Consequences:
 #
-# - If a rank dies before it saves its part, the step before stays the newest whole one. After its resume the
-#   rank saves that part. Parts of the other ranks fit it, or they belong to another run and never fit.
-# - All ranks resume from the same step. A step of a new run becomes whole only after each rank has resumed
-#   and saved. The old run cannot save any more, since its writers hold the locks until they end.
-# - If the same run goes on, a rank that begins late may find that a newer step has become whole, because
-#   faster ranks have saved their parts. The rank goes on from there, in the same run
-#   (test_parts.py, test_a_rank_that_begins_late_and_finds_its_old_part_goes_on_in_the_same_run).
-# - Rank 0 applies the retention, to settled steps only, and removes its parts of steps that expired. Each
-#   rank removes its share of the rest when it resumes under a lock, and after its saves if there is a
-#   retention. Parts of ranks that no longer exist are shared out among the others (`RankPart.removes`).
-# - A whole step that is not settled may be lost. A rank may have looked for the newest step before this one
-#   became whole, and may then discard its part. It saves nothing in between, so a settled step is safe
-#   (test_parts.py, test_a_part_that_is_discarded_late_leaves_what_the_rank_resumed_from).
-# - Before rank 0 removes an expired step, it syncs the parts of the others, who may not have done so
-#   (test_power_cuts_between_parts.py, test_what_others_name_and_have_not_synced_costs_nothing).
-# - A resume joins the states. If they cannot be joined, since a stage keeps items of its rank, the number
-#   of ranks must stay the same, and each rank goes on from its own state.
-# - A step with a damaged part is damaged. The first rank that finds out sets all its parts aside.
-# - Parts that can never become whole, such as those of ranks with different pipelines, are an error at the
-#   next resume or save (`conflicts.py`). They stay where they are.
-# - Two numbers of ranks never save at once: each rank locks its own file, and then checks that no file of
-#   another number is locked.
+# - If a rank dies before saving its part, the previous step stays the newest whole step. After its
+#   resume the rank saves the part. Parts of the other ranks fit, or belong to another run and never
+#   fit.
+# - All ranks resume from the same step. A step of a new run becomes whole only after each rank has
+#   resumed and saved. The old run cannot save any more, since its writers hold the locks until they
+#   end.
+# - If the same run continues, a rank that begins late may find that a newer step has become whole,
+#   because faster ranks have saved their parts. The rank resumes from the newer step, in the same
+#   run (test_parts.py,
+#   test_a_rank_that_begins_late_and_finds_its_old_part_goes_on_in_the_same_run).
+# - Rank 0 applies the retention, to settled steps only, and removes its parts of expired steps.
+#   Each rank removes its share of the rest when it resumes under a lock, and after its saves if a
+#   retention is set. Parts of ranks that no longer exist are shared out among the other ranks
+#   (`RankPart.removes`).
+# - An unsettled whole step may be lost. A rank may have looked for the newest step before this step
+#   became whole, and may then discard its part. The rank saves nothing in between, so a settled
+#   step is safe (test_parts.py,
+#   test_a_part_that_is_discarded_late_leaves_what_the_rank_resumed_from).
+# - Before rank 0 removes an expired step, it syncs the parts of the other ranks, which may not have
+#   done so (test_power_cuts_between_parts.py,
+#   test_what_others_name_and_have_not_synced_costs_nothing).
+# - A resume joins the states. If the states cannot be joined, since a stage keeps items of its
+#   rank, the number of ranks must stay the same, and each rank resumes from its own state.
+# - A step with a damaged part is damaged. The first rank to notice sets all its parts aside.
+# - Parts that can never become whole, such as parts of ranks with different pipelines, are an error
+#   at the next resume or save (`conflicts.py`). The parts are kept.
+# - Two numbers of ranks never save at once: each rank locks its own file, and then checks that no
+#   file of another number is locked.
 
 from __future__ import annotations
 
@@ -53,42 +63,43 @@ from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
 
 MANY: Final = 10
-"""If one rank finds so many parts and no other ranks', it warns that the ranks may not share a store."""
+"""A rank with so many parts, and no parts of other ranks, warns: the store may not be shared."""
 
 START: Final = -1
-"""The step of a resume from the start. It is not 0, since a rank without items saves a part of step 0."""
+"""The step of a resume from the start. Not 0, since a rank without items saves a part of step 0."""
 
 
 @final
 class WholeSteps(Store):
-    """A store as one of its ranks sees it: each step whose parts are all there is one checkpoint.
+    """A store as seen by one rank: each step with all parts is one checkpoint.
 
     Args:
-      store: where the parts are kept.
+      store: of the parts.
       rank: the rank that saves.
       ranks: number of ranks that save to the store together.
 
     Raises:
-      InvalidArgument: if there are several and ``store`` keeps no parts.
+      InvalidArgument: if ``ranks`` is above 1 and ``store`` keeps no parts.
     """
 
     def __init__(self, store: Store, rank: int = 0, ranks: int = 1) -> None:
         self._store = store
         self._part = RankPart(rank, ranks)
         self._own = store.part(self._part) if ranks > 1 else store
-        # The parts of each whole step, as they were listed last.
+        # The parts of each whole step, as last listed.
         self._listed: dict[int, list[RankPart]] = {}
         self._watch: ConflictWatch | None = None
         # The newest settled step.
         self._settled = -1
-        # The step to be settled next, and the newest step of each rank when it was found to be whole.
+        # The next step to be settled, and the newest step of each rank when the step was found
+        # whole.
         self._settling: tuple[int, dict[int, int]] | None = None
 
     def lock(self) -> StoreLock:
         return self._own.lock()
 
     def saved_as(self, step: int) -> RankPart:
-        """The part of rank 0 of the whole ``step``, which tells its run and the number of ranks."""
+        """The part of rank 0 of the whole ``step``, with the run and the number of ranks."""
         return self._parts_of(step)[0]
 
     def begin(
@@ -98,15 +109,15 @@ class WholeSteps(Store):
 
         Args:
           part: of this rank.
-          step: of the checkpoint that it resumes from; `START` if there is none.
-          former_work: the digits that version 0.2 had for what the rank does in a step.
-          anew: whether the user chose the step, and so gives up what was saved after it.
+          step: of the resumed checkpoint; `START` for the start.
+          former_work: the digits of version 0.2 for the work of the rank in a step.
+          anew: whether the user chose the step, and so gives up later saves.
 
         Raises:
-          StateMismatch: if what was saved after ``step`` can never become whole; nothing is deleted.
+          StateMismatch: if the parts after ``step`` can never become whole; nothing is deleted.
         """
-        # The newest come first. Otherwise another rank could still find a later step whole, and remove
-        # its part of an earlier one as rest.
+        # The newest come first. Otherwise another rank could still find a later step whole, and
+        # remove its part of an earlier step as rest.
         listed = sorted(self._store.parts(), key=lambda pair: -pair[0])
         conflict = None if anew else conflict_at_resume(listed, part, step, former_work)
         if conflict is not None:
@@ -137,10 +148,10 @@ class WholeSteps(Store):
         return place
 
     def load(self, step: int) -> bytes:
-        """The bytes of the checkpoint of ``step``; those of several parts are read, joined and encoded again.
+        """The bytes of the checkpoint of ``step``; several parts are joined and encoded again.
 
-        They go back to bytes because a `Store` returns bytes: `read_checkpoint` decodes and checks the
-        checkpoint of a step in the same way, whether one rank has saved it or several.
+        The joined parts become bytes because a `Store` returns bytes: `read_checkpoint` decodes and
+        checks the checkpoint of a step in the same way, for one rank or several.
         """
         parts = self._parts_of(step)
         if parts == [WHOLE]:
@@ -151,10 +162,10 @@ class WholeSteps(Store):
         return encode(Checkpoint(step, read[0].time, state, counters=self._counters(read)))
 
     def checkpoints(self, step: int) -> list[Checkpoint]:
-        """The checkpoint of ``step``; if its parts cannot be joined, that of each rank.
+        """The checkpoint of ``step``; if the parts cannot be joined, the part of each rank.
 
         Raises:
-          FileNotFoundError: if there is none.
+          FileNotFoundError: if ``step`` has no checkpoint.
           CorruptCheckpoint: if a part is damaged.
         """
         parts = self._parts_of(step)
@@ -168,19 +179,19 @@ class WholeSteps(Store):
         return [Checkpoint(step, read[0].time, state, counters=self._counters(read))]
 
     def part_of_one_rank(self, step: int) -> Checkpoint:
-        """The checkpoint of ``step``, or what one of its ranks has saved of it.
+        """The checkpoint of ``step``, or the part of rank 0.
 
         Raises:
-          FileNotFoundError: if there is none.
-          CorruptCheckpoint: if it is damaged.
+          FileNotFoundError: if ``step`` has no checkpoint.
+          CorruptCheckpoint: if the part is damaged.
         """
         return self._read(step, self._parts_of(step)[0])
 
     def saved_at(self, step: int) -> float:
-        """The time of the checkpoint of ``step``; all its parts are read.
+        """The time of the checkpoint of ``step``; all parts are read.
 
         Raises:
-          CorruptCheckpoint: if one is damaged.
+          CorruptCheckpoint: if a part is damaged.
         """
         times = [self._read(step, part).time for part in self._parts_of(step)]
         return times[0]
@@ -192,8 +203,8 @@ class WholeSteps(Store):
     def find_settled_steps(self) -> list[int]:
         """The whole steps of which no rank discards its part any more, ascending.
 
-        Each call lists the store and notes what it finds. So a step is found to be settled by a second
-        call, after all ranks have saved again.
+        Each call lists the store and notes the result. So a step is found settled by a second call,
+        after all ranks have saved again.
         """
         newest: dict[int, int] = {}
         for step, part in self._list():
@@ -212,7 +223,7 @@ class WholeSteps(Store):
         return [step for step in self._listed if step <= self._settled]
 
     def remove(self, step: int) -> None:
-        """Remove this rank's share of the parts of ``step``, which then is no longer whole."""
+        """Remove this rank's share of the parts of ``step``, so the step is no longer whole."""
         parts = self._parts_of(step)
         if self._part != WHOLE:
             self._store.sync()
@@ -228,8 +239,8 @@ class WholeSteps(Store):
         if not listed:
             self._list()
         newest = max(self._listed, default=0)
-        # List once more: the first listing may have missed a part that was saved meanwhile, although it
-        # found a later one of the same rank.
+        # List once more: the first listing may have missed a new part, although it found a later
+        # part of the same rank.
         for step, part in self._list():
             if step < newest and step not in self._listed and self._part.removes(part):
                 self._remove(step, part)
@@ -265,9 +276,9 @@ class WholeSteps(Store):
         return repr(self._store)
 
     def _check_others(self, watch: ConflictWatch) -> None:
-        """Refuse to go on if the parts of this rank and of the others can never become whole.
+        """Refuse to continue if the parts of this rank and of other ranks can never make a whole.
 
-        Where they cannot be listed, the next save looks: the part of this one is kept.
+        If the parts cannot be listed, the next save checks: the part of this rank is kept.
         """
         try:
             listed = self._list()
@@ -279,7 +290,7 @@ class WholeSteps(Store):
             self._watch = None
 
     def _list(self) -> list[tuple[int, RankPart]]:
-        """Step and part of all that is there now."""
+        """Step and part of all stored parts."""
         listed = self._store.parts()
         found: dict[int, set[RankPart]] = {}
         for step, part in listed:
@@ -306,7 +317,7 @@ class WholeSteps(Store):
         return checkpoint
 
     def _counters(self, parts: list[Checkpoint]) -> RunCounters | None:
-        """What this rank counts on from: its share of the counters, each of which goes to one rank."""
+        """The counters for this rank: its share of the parts' counters, each used by one rank."""
         found = [
             one.counters
             for one in parts
@@ -321,16 +332,16 @@ class WholeSteps(Store):
 
 
 def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: int) -> State:
-    """The ``states`` of all ranks as one; if they cannot be joined, that of the rank which saves ``part``.
+    """The ``states`` of all ranks joined; if impossible, the state of the rank of ``part``.
 
     Args:
       states: by rank.
-      part: what the rank saves that goes on.
-      what: whose states they are, for errors.
-      stacklevel: of the warning that they cannot be joined, as seen from the caller.
+      part: of the resuming rank.
+      what: the source of the states, for errors.
+      stacklevel: of the warning about unjoinable states, as seen from the caller.
 
     Raises:
-      StateMismatch: if they cannot be joined, and other ranks saved them.
+      StateMismatch: if the states cannot be joined, and another number of ranks saved them.
     """
     try:
         return merge_states(states)
@@ -347,7 +358,7 @@ def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: in
 
 
 def _whole(parts: set[RankPart]) -> list[RankPart]:
-    """The parts of one run among the ``parts`` of a step, by rank; none if each run lacks one."""
+    """The parts of a whole run among the ``parts`` of a step, by rank; empty without any."""
     wholes = [
         list(part.siblings)
         for part in parts

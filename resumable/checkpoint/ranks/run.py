@@ -1,10 +1,11 @@
-"""Name a run of several ranks, so that their parts of a step are found to fit together."""
+"""Name a run of several ranks, so fitting parts of a step are recognised."""
 
-# A run is what a number of ranks do with a pipeline after a resume from one checkpoint. These three alone
-# make its name, so each rank finds the name by itself. What names the rank in the pipeline is left out.
-# A resume is exact. So the state of a rank at a step of a run is always the same, however often the rank
-# was restarted, and parts of one run and step fit together. No others do: with another number of ranks,
-# another batch size or another start, the same step has seen other items.
+# A run is the work of a number of ranks with a pipeline after a resume from one checkpoint.
+# Checkpoint, pipeline and number of ranks alone make the name, so each rank computes the name
+# alone. The rank in the pipeline is left out. A resume is exact. So the state of a rank at a step
+# of a run is always the same, however often the rank was restarted, and parts of one run and step
+# fit together. No other parts fit: with another number of ranks, another batch size or another
+# start, the same step has seen other items.
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from .part import HALF, WHOLE, RankPart
 def part_of(
     rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None, run: str
 ) -> RankPart:
-    """What ``rank`` of ``ranks`` saves from now on.
+    """The part that ``rank`` of ``ranks`` saves from now on.
 
     Args:
       rank: the rank of this process.
       ranks: number of ranks.
-      stage: the last one of the pipeline.
-      resumed: the whole checkpoint from which the pipeline goes on; None for the start.
-      run: the run that saved this checkpoint.
+      stage: the last stage of the pipeline.
+      resumed: the whole checkpoint of the resume; None for the start.
+      run: the run that saved ``resumed``.
 
     Raises:
       InvalidArgument: if the pipeline belongs to another rank.
@@ -44,14 +45,15 @@ def part_of(
             f"got rank={rank} and ranks={ranks}"
         )
     work = _work(ranks, shared_fingerprint(stage))
-    # The run that saved the checkpoint did the same in a step, with as many ranks. So this is that run, going on.
+    # The run of the checkpoint has the same work in a step, with as many ranks. So the run
+    # continues.
     if run.endswith(work):
         return RankPart(rank, ranks, run)
     return RankPart(rank, ranks, _digest(_identity(resumed, run)) + work)
 
 
 def former_work(ranks: int, stage: Stage[Any]) -> str:
-    """The digits of version 0.2, which depended on the rank if a stage held items of it."""
+    """The digits of version 0.2, different for each rank if a stage held items of the rank."""
     return _work(ranks, shared_fingerprint(stage, of_rank=True))
 
 
@@ -60,10 +62,10 @@ def _work(ranks: int, identity: str) -> str:
 
 
 def _identity(checkpoint: Checkpoint | None, run: str) -> bytes:
-    """What distinguishes ``checkpoint``, saved in ``run``, from every other one."""
+    """Bytes that distinguish ``checkpoint``, saved in ``run``, from every other checkpoint."""
     if checkpoint is None:
         return b""
-    if run:  # each rank may have a state of its own
+    if run:  # states may differ by rank
         return f"{run} {checkpoint.step}".encode()
     return dumps({"step": checkpoint.step, "state": checkpoint.state})
 

@@ -30,17 +30,20 @@ class FoundFile:
     """A file with the name of a checkpoint, or all parts of one step.
 
     Attributes:
-      path: of the file; for several parts, with ``*`` in the place of the rank.
-      name: of the input; None if the file name is not that of a checkpoint.
-      step: from the content if it is valid, else from the file name.
+      path: of the file; for several parts, with ``*`` instead of the rank.
+      name: of the input; None if the file name is not the name of a checkpoint.
+      step: from valid content, else from the file name.
       size: in bytes.
       modified: seconds since the epoch.
-      aside: why it was set aside; None if it was not, or if the file name is not that of a checkpoint.
-      checkpoint: the content; None if it is not valid.
-      problem: why the content is not valid; None if it is.
-      part: which part it is; for several parts, rank 0's; `WHOLE` if the file name names none.
-      incomplete: whether the only problem is that parts are missing, as while a save is going on.
-      restriction: why only as many ranks can resume, each from its own part; None if any number can.
+      aside: the reason why the file was set aside; None for a regular checkpoint or another file
+        name.
+      checkpoint: the content; None if invalid.
+      problem: why the content is invalid; None for valid content.
+      part: the part in the file; for several parts, the part of rank 0; `WHOLE` for a file name
+        without a part.
+      incomplete: whether missing parts are the only problem, as during a save.
+      restriction: why only as many ranks can resume, each from its own part; None if any number
+        can.
     """
 
     path: Path
@@ -57,7 +60,7 @@ class FoundFile:
 
 
 def survey(folder: Path) -> Iterator[FoundFile]:
-    """Every checkpoint in ``folder``, by name and step; the parts of a step are one.
+    """Every checkpoint in ``folder``, by name and step; the parts of a step are joined.
 
     Raises:
       OSError: if the folder cannot be read.
@@ -77,12 +80,12 @@ def survey(folder: Path) -> Iterator[FoundFile]:
 
 
 def _together(found: FileName) -> tuple[str, int, str, str]:
-    """What the parts of a step have in common."""
+    """The fields shared by the parts of a step."""
     return found.name, found.step, found.part.run, found.aside or ""
 
 
 def _examined(path: Path, named: FileName) -> FoundFile | None:
-    """What the file at ``path`` holds; None if it was removed meanwhile."""
+    """The content of the file at ``path``; None if the file was removed meanwhile."""
     try:
         return examine(path)
     except FileNotFoundError:
@@ -99,7 +102,7 @@ def _examined(path: Path, named: FileName) -> FoundFile | None:
 
 
 def _conflicts(folder: Path, files: Iterable[FileName]) -> Conflicts:
-    """Why a step of a run never becomes whole, by what its files have in common."""
+    """Why a step of a run never becomes whole, by the fields shared by its files."""
     by_name: dict[str, list[Listed]] = {}
     for file in files:
         if file.aside is None:
@@ -117,7 +120,7 @@ def _conflicts(folder: Path, files: Iterable[FileName]) -> Conflicts:
 
 
 def _joined(parts: list[FoundFile], conflicts: Conflicts) -> FoundFile:
-    """The parts of a step as one."""
+    """The joined parts of a step."""
     first = parts[0]
     place = f"-{first.part.rank:05d}-of-"
     joined = replace(
@@ -142,7 +145,7 @@ def _joined(parts: list[FoundFile], conflicts: Conflicts) -> FoundFile:
 
 
 def _missing(parts: list[FoundFile]) -> str | None:
-    """Which parts are missing, in words; None if all are there."""
+    """The missing parts, in words; None if all are present."""
     there = {found.part.rank for found in parts}
     ranks = parts[0].part.ranks
     missing = ranks - len(there)
@@ -154,7 +157,7 @@ def _missing(parts: list[FoundFile]) -> str | None:
 
 
 def _merged(joined: FoundFile, checkpoints: list[Checkpoint]) -> FoundFile:
-    """``joined`` with the checkpoint that these parts make; or why they make none."""
+    """``joined`` with the checkpoint joined from the parts, or with the reason why not."""
     first, states = checkpoints[0], [one.state for one in checkpoints]
     try:
         state = merge_states(states)
@@ -166,10 +169,10 @@ def _merged(joined: FoundFile, checkpoints: list[Checkpoint]) -> FoundFile:
 
 
 def examine(path: Path) -> FoundFile:
-    """What the file at ``path`` holds, whatever its name.
+    """The content of the file at ``path``, whatever its name.
 
     Raises:
-      OSError: if it cannot be read.
+      OSError: if the file cannot be read.
     """
     status = os.lstat(path)
     named = parse_file_name(path.name)

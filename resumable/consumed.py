@@ -110,7 +110,7 @@ class ConsumedStates(Generic[T]):
             return iterator.get_state()
 
     def start_at(self, state: State) -> None:
-        """Let the epoch begin at ``state``, which `first_of` or `checked` returned."""
+        """Let the epoch begin at ``state``, returned by `first_of` or `checked`."""
         self.origin = state
         self._consumer: PipelineIterator[T] | None = None
         self._producer: weakref.ref[PipelineIterator[T]] | None = None

@@ -29,7 +29,7 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
 
     State: O(1), upstream's state before the current item, and an offset. A resume reads the current
     item again, calls ``fn`` with it, and skips the outputs already handed out. Skipping costs
-    nothing if ``fn`` returns a random-access pipeline. In another pipeline `iterator.skip` passes
+    nothing if ``fn`` returns a random-access pipeline. In another pipeline ``iterator.skip`` passes
     over the outputs without calling maps for them.
 
     With ``size``, random access is kept: item i is made by calling ``fn`` with upstream's item i //

@@ -98,7 +98,7 @@ def _numbers(option: str, values: Any, known: Sequence[str]) -> Mapping[str, Any
     return values
 
 
-# Not the generator of the module `random`: the user may have seeded it.
+# Not the generator of the module `random`, which belongs to the user.
 _jitter: Final = random.Random()
 
 

@@ -26,14 +26,15 @@ BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
 class FileCache:
     """Keeps parts of remote files on a local disk, for all processes of a machine that name the folder.
 
-    Parts of files that no living process reads are removed first. Next come parts with an unknown next
-    use, the last used first: an epoch uses each item once, so every byte kept over the end of an epoch
-    saves a byte in the next. Then come the parts that are needed last by the orders of the pipelines in
-    use. The next parts of these orders are fetched ahead.
+    Parts of files that no living process reads are removed first. Next come parts with an unknown
+    next use, the last used first: an epoch uses each item once, so every byte kept over the end of
+    an epoch saves a byte in the next. Then come the parts that are needed last by the orders of the
+    pipelines in use. The next parts of these orders are fetched ahead.
 
-    Each part is fetched once, by one of the processes, and used only if its checksum is right. The cache
-    removes only files that a cache has written, and no process waits for a killed process. Files without
-    an ETag or another version, and without a time of their last change, are read without the cache.
+    Each part is fetched once, by one of the processes, and used only if its checksum is right. The
+    cache removes only files that a cache has written, and no process waits for a killed process.
+    Files without an ETag or another version, and without a time of their last change, are read
+    without the cache.
 
     Args:
       folder: on a local disk; made if missing.
@@ -46,7 +47,8 @@ class FileCache:
     Raises:
       InvalidArgument: if a number is out of range.
       InvalidType: if an argument has the wrong type.
-      ReadError: while reading, if the disk is full or cannot be written to, and ``on_full`` is ``"error"``.
+      ReadError: while reading, if the disk is full or cannot be written to, and ``on_full`` is
+        ``"error"``.
 
     >>> cache = rs.FileCache("/tmp/parts", max_bytes=2**30)
     >>> cache.read_ahead

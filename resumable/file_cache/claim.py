@@ -1,8 +1,8 @@
 """The right to fetch a part, held by one process at a time; a claim ends with its process."""
 
-# The content is written to a locked unfinished file, and the file is renamed when it is whole. Waiting
-# processes open the same unfinished file. When the lock is free, either the part is finished, or the
-# process with the lock failed or died, and the next process fetches.
+# The content is written to a locked unfinished file, and the file is renamed when it is whole.
+# Waiting processes open the same unfinished file. When the lock is free, either the part is
+# finished, or the process with the lock failed or died, and the next process fetches.
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A whole copy of a remote file in the folder of a cache, and the note that identifies the copy."""
 
-# A reader needs a file with the plain content, so nothing in the file can say that a cache has written it.
-# A note next to the copy says so: it has the inode of the file before the first byte is written, and the
-# checksum once the copy is whole.
+# A reader needs a file with the plain content, so nothing in the file can say that a cache has
+# written it. A note next to the copy says so: it has the inode of the file before the first byte is
+# written, and the checksum once the copy is whole.
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ class Eviction:
     """Chooses the parts to remove, by the plans of all living processes.
 
     Attributes:
-      has_unused: whether the folder had parts of files that no living process reads, at the last ranking.
+      has_unused: whether the folder had parts of files that no living process reads, at the last
+        ranking.
       passing: bytes in which parts with an unknown next use stay for a while.
 
     Args:
@@ -148,9 +149,9 @@ class Ranking:
         used = np.array([part.used_ns for part in parts], np.int64)
         unused = [parts[place] for place in _sorted_by(used, ~read)]
         self._eviction.has_unused = bool(unused)
-        # Parts of unknown next use: the last used first. If other processes read the same files in order,
-        # they may soon reach the very last used parts, so these parts go last.
-        # Whole copies are left out: a process that reads a copy continues to read it.
+        # Parts of unknown next use: the last used first. If other processes read the same files in
+        # order, they may soon reach the very last used parts, so these parts go last. Whole copies
+        # are left out: a process that reads a copy continues to read it.
         whole = np.array([part.is_whole for part in parts], np.bool_)
         last_used = [parts[place] for place in _sorted_by(-used, read & ~whole & (needed_at < 0))]
         if self._others:

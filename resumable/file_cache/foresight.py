@@ -113,7 +113,8 @@ class _Outlook:
         self.uses = uses
         self._of_epoch = of_epoch
         self._observed = observed
-        # The codes of the used parts, shape (parts,), and the place among these codes of each use, shape (n,).
+        # The codes of the used parts, shape (parts,), and the place among these codes of each use,
+        # shape (n,).
         self._codes, self._part_of = np.unique(uses.codes, return_inverse=True)
         self._total = uses.total if len(uses.at) else uses.at
         # Bytes of each part that were read since the look, shape (parts,).
@@ -140,7 +141,8 @@ class _Outlook:
     def coming(self) -> tuple[Indices, Indices]:
         """The places of the coming uses, and in how many items of its iterator each use comes.
 
-        The next use is first. Bytes that were read serve the earliest uses. Both arrays have the shape (coming,).
+        The next use is first. Bytes that were read serve the earliest uses. Both arrays have the
+        shape (coming,).
         """
         moved = np.array([each.moved for each in self._observed], np.int64)
         at = self.uses.at - moved[self.uses.iterator_of]
@@ -196,7 +198,8 @@ class Foresight:
             for number, iterator in enumerate(iterators):
                 horizon = iterator.horizon(HORIZON // len(iterators))
                 observed.append(_ObservedIterator(ref(iterator), iterator.position, horizon))
-                # An error of a later item, such as a damaged index, is raised when the item is asked for.
+                # An error of a later item, such as a damaged index, is raised when the item is
+                # asked for.
                 with suppress(OSError, ResumableError):
                     left = iterator.left
                     for uses in iterator.foreseen(0, horizon):

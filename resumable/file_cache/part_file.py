@@ -104,7 +104,8 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
     Args:
       path: of the part.
       content: of the part.
-      descriptor: of the unfinished file; None if another process has claimed the part and holds it open.
+      descriptor: of the unfinished file; None if another process has claimed the part and holds it
+        open.
 
     Raises:
       ForeignFile: if a foreign file has appeared at ``path`` since the part was claimed.
@@ -122,7 +123,8 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
         try:
             os.replace(unfinished, path)
         except FileNotFoundError:
-            # The fetching process of a dead process may have finished the part just now, with equal content.
+            # The fetching process of a dead process may have finished the part just now, with equal
+            # content.
             if not os.path.exists(path):
                 raise
     finally:

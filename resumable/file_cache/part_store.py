@@ -49,7 +49,8 @@ class PartStore:
         self._folder: Final = folder
         self._room = Room(folder, most)
         self._most: Final = most
-        # The identities of files known to be whole, by path, and the bytes added since this was empty.
+        # The identities of files known to be whole, by path, and the bytes added since this was
+        # empty.
         self._checked: dict[str, Identity] = {}
         self._checked_bytes = 0
 

@@ -1,8 +1,8 @@
 """When the parts of a cache are needed next, by the orders of all processes that use the cache."""
 
-# Each process writes its known future uses into a locked file. A process that must make room reads the
-# files of all processes, and removes the parts that are needed last. The file of an ended process is not
-# locked: it is ignored and removed.
+# Each process writes its known future uses into a locked file. A process that must make room reads
+# the files of all processes, and removes the parts that are needed last. The file of an ended
+# process is not locked: it is ignored and removed.
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ class PlanFile:
             self._open()
         assert self._descriptor is not None
         data = uses.to_bytes()
-        # A process that reads the file during the write finds it incomplete, and takes the plan for empty.
+        # A process that reads the file during the write finds it incomplete, and takes the plan for
+        # empty.
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         write_all(self._descriptor, data)
         os.ftruncate(self._descriptor, len(data))
@@ -117,7 +118,8 @@ class PlanFile:
             path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
             descriptor = os.open(path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
             try:
-                # Before the lock, another process may take the file for a dead process's, and remove it.
+                # Before the lock, another process may take the file for a dead process's, and
+                # remove it.
                 with suppress(BlockingIOError):
                     lock(descriptor)
                     if os.path.exists(path):

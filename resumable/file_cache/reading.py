@@ -1,8 +1,8 @@
 """Read remote files through a cache."""
 
-# A missing part is fetched whole if at least half of it is wanted now, or if there is free room. Otherwise
-# only the wanted bytes are read, and nothing is kept. So once the cache is full, sparse reads fetch no
-# more than without a cache, in any order.
+# A missing part is fetched whole if at least half of it is wanted now, or if there is free room.
+# Otherwise only the wanted bytes are read, and nothing is kept. So once the cache is full, sparse
+# reads fetch no more than without a cache, in any order.
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class BackgroundReader(Protocol):
     def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
         """Begin to fetch and write the parts of ``jobs``.
 
-        ``settled`` is called once per job, in any thread, with the place of the job and the identities of
-        the written parts: of all parts, or of the first few.
+        ``settled`` is called once per job, in any thread, with the place of the job and the
+        identities of the written parts: of all parts, or of the first few.
         """
 
     def collect(self) -> None:
@@ -56,7 +56,8 @@ class ReadAhead:
         self._foresight = foresight
         self._eviction = eviction
         self._in_flight: dict[PartName, Event] = {}
-        # Bytes read since the last look, and its outlook; another object if there was more to fetch.
+        # Bytes read since the last look, and its outlook; another object if there was more to
+        # fetch.
         self._read_since, self._outlook = 0, object()
 
     def note_read(self, size: int) -> None:

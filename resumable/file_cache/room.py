@@ -1,8 +1,8 @@
 """The limit on the bytes of all parts in a folder, for all processes that use the folder."""
 
-# A file has the number of bytes in use, and is changed under a lock. The number is raised before a part is
-# written and lowered after a part was removed, so a killed process leaves the number too large, never too
-# small. A process that finds no room looks at all files, and corrects the number.
+# A file has the number of bytes in use, and is changed under a lock. The number is raised before a
+# part is written and lowered after a part was removed, so a killed process leaves the number too
+# large, never too small. A process that finds no room looks at all files, and corrects the number.
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class KeptPart(NamedTuple):
         """Remove the file, unless no cache has written it; whether it is removed."""
         if self.is_whole:
             return remove_copy(self.path)
-        # The system cannot check and remove in one call, so the two calls follow each other directly.
+        # The system cannot check and remove in one call, so the two calls follow each other
+        # directly.
         try:
             PartFile.check_own(self.path)
         except (ForeignFile, OSError):

@@ -36,8 +36,8 @@ T = TypeVar("T")
 RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
 """Byte ranges of items of a file: called with a file number and item numbers in this file, shape (n,).
 
-It returns three arrays with one entry per range: the place of the item among the numbers, and the start
-and the end of the range.
+It returns three arrays with one entry per range: the place of the item among the numbers, and the
+start and the end of the range.
 """
 
 
@@ -50,8 +50,8 @@ def begins_of(ends: Indices) -> Indices:
 class FoundInFiles(LookedUp[T], RecordSource[T]):
     """The base of all sources of files: knows the files, and the file and the record of each item.
 
-    A subclass finds the files when an instance is made, and keeps them in fields that are no arguments.
-    Another process finds the files again.
+    A subclass finds the files when an instance is made, and keeps them in fields that are no
+    arguments. Another process finds the files again.
     """
 
     state_cost = "the position"
@@ -250,7 +250,8 @@ class ItemsInParts(FoundInFiles[T]):
         """Items of several parts.
 
         Args:
-          wanted: the number of each part, and the numbers of items in this part, shape (n,), at least one.
+          wanted: the number of each part, and the numbers of items in this part, shape (n,), at
+            least one.
           held: bytes that were read ahead, for sources that `_read_ahead`.
         """
 
@@ -287,7 +288,8 @@ class ItemsInParts(FoundInFiles[T]):
         if not len(indices):
             return []
         order, parts = grouped(self._parts_of(indices))
-        # In the order of the first use: a finished part stays decoded until the next parts are decoded.
+        # In the order of the first use: a finished part stays decoded until the next parts are
+        # decoded.
         parts.sort(key=lambda part: order[part[1]])
         places = [order[start:stop] for _, start, stop in parts]
         wanted = [

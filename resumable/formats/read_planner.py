@@ -1,12 +1,12 @@
 """Read remote items ahead of their turn: neighbours by one request, in the order of use."""
 
 # Up to 65,536 of the next items are known. Neighbours that are used soon after each other, as in a
-# shuffle of blocks, are read by one request and held: if each batch asked for its own items alone, a
-# block would take as many requests as items. How soon is soon enough follows from the memory: a run of
-# items is cut where it would have to be held for too long, down to single items.
+# shuffle of blocks, are read by one request and held: if each batch asked for its own items alone,
+# a block would take as many requests as items. How soon is soon enough follows from the memory: a
+# run of items is cut where it would have to be held for too long, down to single items.
 #
-# A plan assumes that all items of a file have the same length. The source gives the exact bytes of a run
-# only when the run is read.
+# A plan assumes that all items of a file have the same length. The source gives the exact bytes of
+# a run only when the run is read.
 #
 # The first items that are asked for are read alone, so that a resume gets them at once.
 

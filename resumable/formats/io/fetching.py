@@ -1,8 +1,8 @@
 """Make requests to a remote file system with a timeout, and retry transient failures."""
 
-# Calls are made in the thread of fsspec's event loop. The calling thread only waits on a simple queue: a
-# signal handler may raise there at any moment, and its exception is never taken for an error of the file
-# system, even if it has the same class.
+# Calls are made in the thread of fsspec's event loop. The calling thread only waits on a simple
+# queue: a signal handler may raise there at any moment, and its exception is never taken for an
+# error of the file system, even if it has the same class.
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class Request(NamedTuple):
       url: for messages.
       call: made in the thread of the event loop; a returned coroutine is run in the loop.
       explain: called when the request has failed for good; may raise a better error.
-      again: a call whose answer has a body, for a ``call`` without a body in its answer: made once when
-        the request has failed for good, to get the message of the server.
+      again: a call whose answer has a body, for a ``call`` without a body in its answer: made once
+        when the request has failed for good, to get the message of the server.
     """
 
     url: str
@@ -152,7 +152,8 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     Only failed requests are made again.
 
     Raises:
-      ReadError: if a request never succeeded, or its error is permanent; the cause is the last error.
+      ReadError: if a request never succeeded, or its error is permanent; the cause is the last
+        error.
       FileNotFoundError: if the file does not exist.
     """
     if not requests:
@@ -274,8 +275,8 @@ def begin(
     Args:
       requests: several are made at once.
       patience: has the timeout of a request.
-      done: called in another thread with the place of each request and the result of its call, or None
-        if the call failed.
+      done: called in another thread with the place of each request and the result of its call, or
+        None if the call failed.
       gate: limits the requests made at once; by default a gate for ``requests`` alone.
     """
     from fsspec.asyn import get_loop

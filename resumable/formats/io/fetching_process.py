@@ -1,13 +1,14 @@
 """Fetch parts of remote files in a separate process, which writes them into a cache."""
 
-# Data comes through a socket in pieces, and the receiving thread needs the interpreter's lock for each
-# piece. A computing thread releases the lock only every 5 ms. So a process that works on items receives
-# some 50 MB/s, however fast the network is; a separate process is not held up. The fetching process takes
-# a second to start, so it is only worth its cost for a run that fetches much ahead. It ends with the
-# process that started it, however this process ends, and after a while without jobs.
+# Data comes through a socket in pieces, and the receiving thread needs the interpreter's lock for
+# each piece. A computing thread releases the lock only every 5 ms. So a process that works on items
+# receives some 50 MB/s, however fast the network is; a separate process is not held up. The
+# fetching process takes a second to start, so it is only worth its cost for a run that fetches much
+# ahead. It ends with the process that started it, however this process ends, and after a while
+# without jobs.
 #
-# The claims of the parts stay with this process, so if either process is killed, nobody waits for the
-# parts. All threads of this process share one fetching process.
+# The claims of the parts stay with this process, so if either process is killed, nobody waits for
+# the parts. All threads of this process share one fetching process.
 
 from __future__ import annotations
 
@@ -76,8 +77,8 @@ class FetchingProcess:
         )  # taken by the first thread that ends the process, never released
         # The thread that takes a function out of the dict calls the function.
         self._written: dict[int, Written] = {}
-        # The connection is not closed before this object is deleted, since other threads may be about to
-        # use its descriptor.
+        # The connection is not closed before this object is deleted, since other threads may be
+        # about to use its descriptor.
         ours, theirs = os_pipe()
         with theirs:
             self._process = subprocess.Popen(

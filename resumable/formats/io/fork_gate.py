@@ -1,7 +1,8 @@
 """Keep this process from forking while a package's own threads or locks are in use."""
 
-# If a process forks while another thread is inside the package, the child may wait for ever for a lock
-# that nobody releases. So a fork waits until the calls have returned, and calls wait for the fork.
+# If a process forks while another thread is inside the package, the child may wait for ever for a
+# lock that nobody releases. So a fork waits until the calls have returned, and calls wait for the
+# fork.
 
 from __future__ import annotations
 

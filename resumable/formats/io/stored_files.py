@@ -1,7 +1,7 @@
 """Read files as they are stored, one after another, and request remote files ahead of their use."""
 
-# Requests made ahead may fail. The bytes are then read in the ordinary way, with new attempts, and errors
-# are raised from there.
+# Requests made ahead may fail. The bytes are then read in the ordinary way, with new attempts, and
+# errors are raised from there.
 
 from __future__ import annotations
 
@@ -86,12 +86,14 @@ class _AskedAhead:
 class StoredFiles:
     """The bytes of ``files``, of each from some place to its end, file after file.
 
-    The next bytes of remote files are requested ahead, across files. The storage option ``"ahead"`` limits
-    the bytes for all streams of this process together. Files in a cache are fetched ahead by the cache.
+    The next bytes of remote files are requested ahead, across files. The storage option ``"ahead"``
+    limits the bytes for all streams of this process together. Files in a cache are fetched ahead by
+    the cache.
 
     Args:
       files: as found when the pipeline was built.
-      epochs: whether all bytes of the files are read in each epoch, so that a cache may plan with them.
+      epochs: whether all bytes of the files are read in each epoch, so that a cache may plan with
+        them.
     """
 
     def __init__(self, files: Sequence[DataFile | RemoteFile], *, epochs: bool = False) -> None:
@@ -101,7 +103,8 @@ class StoredFiles:
         self._patience = next(remote, Patience())
         # Bytes of all files before the next byte to read.
         self._place = 0
-        # Invariant: the ranges are in the order of the files, and all end after `_place`, none after `_end`.
+        # Invariant: the ranges are in the order of the files, and all end after `_place`, none
+        # after `_end`.
         self._queue = deque[_AskedAhead]()
         self._end = 0
         self._range = FIRST_RANGE

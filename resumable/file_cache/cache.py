@@ -24,7 +24,7 @@ BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
 @with_our_words
 @dataclass(frozen=True)
 class FileCache:
-    """Keeps parts of remote files on a local disk, for all processes of a machine that name the folder.
+    """Keeps parts of remote files on a local disk, for all processes of a machine that use it.
 
     Parts of files that no living process reads are removed first. Next come parts with an unknown
     next use, the last used first: an epoch uses each item once, so every byte kept over the end of

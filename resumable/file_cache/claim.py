@@ -63,7 +63,7 @@ class Claim:
         return None if descriptor is None else cls(path, descriptor, size)
 
     def take_room(self) -> None:
-        """Give the unfinished file its final size, so that sums over the folder count the file in full.
+        """Give the unfinished file its final size, so that sums over the folder count it in full.
 
         Raises:
           OSError: if the disk is full.
@@ -93,7 +93,7 @@ class Claim:
             let_go(self._descriptor)
 
     def give_up(self) -> bool:
-        """Give the claim up, and remove the unfinished file; False if the claim had ended before."""
+        """Give the claim up, and remove the unfinished file; False if the claim had ended."""
         if not self._ends.acquire(blocking=False):
             return False
         with suppress(OSError):
@@ -103,7 +103,7 @@ class Claim:
 
 
 def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
-    """Lock a file, made if missing. Returns a descriptor for `let_go`; None if the file is locked already.
+    """Lock a file, made if missing; a descriptor for `let_go`, or None if it is locked already.
 
     Raises:
       ForeignFile: if ``check_own`` does.

@@ -70,7 +70,7 @@ def users(folder: str) -> int:
 
 
 def clear(folder: str) -> int:
-    """Remove all files that caches have written into ``folder``, and no others; returns the bytes of the parts.
+    """Remove exactly the files of caches from ``folder``; returns the bytes of the parts.
 
     Raises:
       OSError: if a file cannot be removed.

@@ -1,4 +1,4 @@
-"""Whole copies of remote files within the limit of a cache, for packages that read only local files."""
+"""Whole copies of remote files in the room of a cache, for packages that read only local files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Copies:
         return path
 
     def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:
-        """Make the copy in the locked unfinished file; False if there is no room, or ``path`` is taken."""
+        """Make the copy in the locked unfinished file; False without room, or if ``path`` is taken."""
         inode = os.fstat(descriptor).st_ino
         victims = self._eviction.look().needed_after(-1)
         try:
@@ -148,7 +148,7 @@ class Copies:
 
 
 def _is_stalled(path: str) -> bool:
-    """Whether the unfinished copy has not been written to for a while: its process seems to be stopped."""
+    """Whether the unfinished copy has not grown for a while: its process seems to be stopped."""
     try:
         return time.time() - os.stat(unfinished_copy(path)).st_mtime > STALLED
     except FileNotFoundError:

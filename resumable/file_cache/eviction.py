@@ -20,7 +20,7 @@ OFTEN: Final = 5.0
 """Seconds after which this process publishes its plan again."""
 
 PASSING: Final = 8
-"""The fraction of the room, one eighth, in which parts read in order by several processes stay for a while."""
+"""One eighth of the room lets parts stay for a while that several processes read in order."""
 
 
 @final
@@ -52,7 +52,7 @@ class Eviction:
         self._lock = threading.RLock()
 
     def publish(self, files: Iterable[Any]) -> None:
-        """Publish the plan of this process, which reads ``files``; at once for new files, else at intervals.
+        """Publish the plan of this process: at once for new ``files``, else at intervals.
 
         Raises:
           OSError: if the plan cannot be written.
@@ -141,7 +141,7 @@ class Ranking:
     def _ranked(
         self, parts: Sequence[KeptPart], at: float = math.inf
     ) -> tuple[list[KeptPart], list[KeptPart], list[KeptPart]]:
-        """Unused parts, parts of unknown next use, and parts needed after ``at``, each in the order of removal."""
+        """Unused parts, parts of unknown next use, and parts needed after ``at``, first to go first."""
         uses = self._uses
         needed_at = uses.of(np.array([part.name.code for part in parts], np.uint64))
         contents = np.array([part.name.content_code for part in parts], np.uint64)

@@ -20,7 +20,7 @@ from .plan import Codes, NextUses
 from .working_set import working_sets
 
 HORIZON: Final = 1 << 18
-"""Items or units of streams to look ahead, over all iterators; a look takes tens of milliseconds."""
+"""Items, or units of streams, to look ahead for all iterators; takes tens of milliseconds."""
 
 RENEWED: Final = 2
 """The future is looked at again after this fraction of the horizon: half of it."""
@@ -57,7 +57,7 @@ class _ObservedIterator(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Items that have come since the look; the whole horizon if the iterator is no longer in use."""
+        """Items that have come since the look; the whole horizon if the iterator is gone."""
         iterator = self.iterator()
         return self.horizon if iterator is None else int(iterator.position) - self.position
 

@@ -68,7 +68,7 @@ class ForeignFile(Exception):
 Content: TypeAlias = "bytes | memoryview"
 
 Identity: TypeAlias = "tuple[int, int, int]"
-"""Inode, time of the last change in nanoseconds, and size: changes when a file is replaced or rewritten."""
+"""Inode, time of the last change in nanoseconds, and size of a file."""
 
 
 def identity_of(status: os.stat_result) -> Identity:

@@ -55,7 +55,7 @@ class PartStore:
         self._checked_bytes = 0
 
     def read(self, part: PartName, size: int, start: int, end: int) -> memoryview | None:
-        """The bytes from ``start`` to ``end`` of a part of ``size`` bytes; None if missing or damaged.
+        """The bytes ``start`` to ``end`` of a part of ``size`` bytes; None if missing or damaged.
 
         Raises:
           DiskFailure: if the part cannot be read.

@@ -44,7 +44,7 @@ class NextUses(NamedTuple):
 
     @classmethod
     def first_of(cls, codes: Codes, at: Indices, contents: Codes) -> NextUses:
-        """The first of some uses of parts, columns of shape (n,) in any order, of contents of shape (m,)."""
+        """The first uses, from columns of shape (n,) in any order and contents of shape (m,)."""
         order = np.lexsort((at, codes))
         first, places = np.unique(codes[order], return_index=True)
         return cls(first, at[order][places], np.unique(contents))
@@ -56,7 +56,7 @@ class NextUses(NamedTuple):
         return cls.first_of(*(np.concatenate(column) for column in zip(*uses, strict=True)))
 
     def of(self, codes: Codes) -> Indices:
-        """When the parts ``codes``, shape (n,), are needed next; -1 where not known, of the same shape."""
+        """When the parts ``codes``, shape (n,), are needed next, of the same shape; -1 if unknown."""
         if not len(self.codes):
             return np.full(len(codes), -1, np.int64)
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -134,7 +134,7 @@ class PlanFile:
         return os.path.basename(self._path)
 
     def abandon(self) -> None:
-        """Close the file in a forked child, so that the lock ends with the process that writes it."""
+        """Close the file in a forked child, so that the lock ends with the writing process."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor, self._path = None, ""

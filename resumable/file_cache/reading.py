@@ -38,7 +38,7 @@ class UncachedReader(BackgroundReader, Protocol):
     """Reads remote files directly."""
 
     def read(self, wanted: Sequence[Span]) -> list[bytes]:
-        """The ``wanted`` bytes of files, read at the same time; passes on errors of the file system."""
+        """The ``wanted`` bytes of files, read at the same time; may raise errors of reading."""
 
 
 @final
@@ -85,7 +85,7 @@ class CacheReader:
         return [self._cutter.assembled(span, pieces, filled) for span in wanted]
 
     def copy_of(self, file: CachedFile, write: WriteContent) -> str | None:
-        """The path of a whole copy of ``file``, made by ``write`` if missing; None if there is no room.
+        """The path of a whole copy of ``file``, made by ``write`` if missing; None without room.
 
         Raises:
           ReadError: if the disk cannot be used, and the cache has ``on_full="error"``.
@@ -156,7 +156,7 @@ class CacheReader:
     def _pieces(
         self, wanted: Sequence[Span], reader: UncachedReader, whole: bool
     ) -> dict[PartName, Piece]:
-        """The pieces that are on the disk or are fetched now; the rest is to be read without the cache."""
+        """The pieces on the disk or fetched now; the rest is to be read without the cache."""
         pieces: dict[PartName, Piece] = {}
         missing: dict[PartName, WantedPart] = {}
         for part, needed in self._cutter.wanted_parts(wanted).items():
@@ -192,7 +192,7 @@ class CacheReader:
         reader: UncachedReader,
         patient: bool,
     ) -> dict[PartName, WantedPart]:
-        """Fetch ``missing`` parts into ``pieces``; returns parts that other processes are fetching."""
+        """Fetch ``missing`` parts into ``pieces``; returns the parts that others are fetching."""
         fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:

@@ -110,7 +110,10 @@ class ReadAhead:
     def _settle(
         self, runs: Sequence[NeighbouringParts], place: int, written: Sequence[Identity]
     ) -> None:
-        """Note the ``written`` parts of a run. A reader of a failed part fetches it again, and gets the error."""
+        """Note the ``written`` parts of a run.
+
+        A reader of a failed part fetches the part again, and gets the error.
+        """
         fetches = runs[place].fetches
         for fetch, identity in zip(fetches, written, strict=False):
             self._store.end(fetch.claim, identity)

@@ -13,7 +13,7 @@ from .part_file import HEADER
 
 
 def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
-    """For each cache, the most bytes of parts that are at one time between their first and last use.
+    """For each cache, the most bytes of parts that are between first and last use at a time.
 
     Args:
       all_uses: the uses of one epoch.
@@ -34,7 +34,7 @@ def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
 
 
 def advice_on(cache: FileCache, needed: int) -> str:
-    """Advice for a cache without room for the ``needed`` bytes in use at a time; empty if they fit."""
+    """Advice for a cache without room for the ``needed`` bytes in use; empty if they fit."""
     if needed <= cache.max_bytes:
         return ""
     parts = needed // cache.part_bytes + LEAST_PARTS

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 Reach: TypeAlias = Callable[[Indices, int], int]
-"""How many items to make at once: called with the indices from the next item on, and the count asked for."""
+"""How many items to make: called with the indices from the next item on, and the count asked for."""
 
 NO_PLACES: Final = range(0)
 
@@ -137,7 +137,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return next(self._items)
 
     def _prepare_items(self, place: int) -> int:
-        """Make items from ``place`` on, and return the number of ``place`` among the planned items."""
+        """Make items from ``place`` on; returns the number of ``place`` among the planned items."""
         if not self._turns.are_all:
             self._change(Turns(), place)
         elif place < self._from:

@@ -34,7 +34,7 @@ from .read_planner import FileLayout, ReadPlanner
 T = TypeVar("T")
 
 RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
-"""Byte ranges of items of a file: called with a file number and item numbers in this file, shape (n,).
+"""Byte ranges of items: called with a file number and item numbers in the file, shape (n,).
 
 It returns three arrays with one entry per range: the place of the item among the numbers, and the
 start and the end of the range.
@@ -172,7 +172,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         raise NotImplementedError
 
     def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
-        """The uses of cached parts by items at ``indices`` at the times ``at``, both of shape (n,)."""
+        """The uses of cached parts by items at ``indices``, at the times ``at``; both of shape (n,)."""
 
         def needed_of(place: int, chosen: Indices) -> FileRanges | None:
             file = self._data_files[place]

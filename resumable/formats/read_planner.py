@@ -39,10 +39,10 @@ GROWTH: Final = 4
 
 MADE_AT_ONCE: Final = 512
 BYTES_MADE_AT_ONCE: Final = 1 << 17
-"""Most items, and most bytes of items, made at once from held ranges; so many fit in the processor's cache."""
+"""Most items, and most bytes, made at once from held ranges; so many stay near the processor."""
 
 RangesOfItems: TypeAlias = Callable[[Sequence[tuple[int, Indices]]], Sequence[Ranges]]
-"""Byte ranges of items: called with pairs of a file number and item numbers in this file, shape (n,).
+"""Byte ranges of items: called with file numbers, each with item numbers in the file, shape (n,).
 
 The function may read an index to find the items.
 """
@@ -67,7 +67,7 @@ class FileLayout(NamedTuple):
 
     @classmethod
     def of(cls, files: Sequence[AnyFile], ends: Indices, begins: Indices) -> FileLayout:
-        """The layout of ``files`` whose items end at ``ends`` and begin at ``begins``, both of shape (files,)."""
+        """The layout of ``files`` with items from ``begins`` to ``ends``, both of shape (files,)."""
         sizes = np.array([file.size for file in files], np.int64)
         are_remote = np.array([isinstance(file, RemoteFile) for file in files])
         means = np.maximum(sizes // np.maximum(ends - begins, 1), 1)
@@ -91,11 +91,11 @@ class ReadPlanner:
         self.requests = 0  # made the last time
 
     def plan(self, indices: Indices) -> Reach:
-        """How many items to make at once when some of the items at ``indices``, shape (n,), are asked for."""
+        """A `Reach` for the items at ``indices``, shape (n,), some of which are asked for at a time."""
         return _RunPlan(self, indices)
 
     def run_parts(self, files: Indices, numbers: Indices) -> Indices:
-        """The part of its file in which each item begins, shape (n,); -1 unless a cache fetches ahead.
+        """The part of its file where each item begins, shape (n,); -1 unless a cache fetches ahead.
 
         Args:
           files: file number of each item, shape (n,); the items of a file are adjacent.
@@ -182,9 +182,9 @@ class _RunPlan:
             self._runs = self._cut(order, files, indices[order] - layout.begins[files], lacking)
 
     def _cut(self, places: Indices, files: Indices, numbers: Indices, lacking: Flags) -> _Runs:
-        """The runs with the items ``lacking``. All arguments have the shape (n,), in the order of the items.
+        """The runs with the items ``lacking``.
 
-        Args:
+        Args, all of shape (n,), in the order of the items:
           places: at which the items are needed.
           files: numbers of their files.
           numbers: of the items within their files.

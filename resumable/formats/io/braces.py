@@ -51,7 +51,7 @@ def _expanded(text: str) -> Iterator[str]:
 
 
 def _inside(text: str, opening: int) -> tuple[list[int], int | None]:
-    """The places of the commas, and of the closing brace, for the brace at ``opening``; None if not closed."""
+    """The commas and the closing brace for the brace at ``opening``; None if it is not closed."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(text)):
         character = text[at]
@@ -64,7 +64,7 @@ def _inside(text: str, opening: int) -> tuple[list[int], int | None]:
 
 
 def _choices(text: str, bounds: list[int]) -> Iterable[str] | None:
-    """The expansions of braces, with places of braces and commas in ``bounds``; None if unchanged."""
+    """The expansions of the braces and commas at ``bounds``; None if they stay unchanged."""
     parts = [text[start + 1 : stop] for start, stop in pairwise(bounds)]
     if len(parts) > 1:
         return (choice for part in parts for choice in _expanded(part))
@@ -72,7 +72,7 @@ def _choices(text: str, bounds: list[int]) -> Iterable[str] | None:
 
 
 def _sequence(text: str) -> Iterable[str] | None:
-    """The members of a sequence ``3..5`` or ``a..e``, optionally with a step; None for other text."""
+    """The members of ``3..5`` or ``a..e``, optionally with a step; None for other text."""
     if found := _NUMBERS.fullmatch(text):
         first, last, step = found.groups()
         if max(map(len, filter(None, found.groups()))) > MOST_DIGITS:

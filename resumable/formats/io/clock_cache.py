@@ -52,7 +52,7 @@ class ClockCache(Generic[V]):
         return len(self._weights)
 
     def put(self, owner: Shelved[V], value: V, weight: int = 1) -> None:
-        """Keep the ``value`` of ``owner``; drops values that were not used recently if necessary."""
+        """Keep the ``value`` of ``owner``; may drop values that were not used recently."""
         with _lock:
             self.drop(owner)
             if weight <= self.most:

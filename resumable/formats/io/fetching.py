@@ -40,7 +40,7 @@ MOST_AT_ONCE: Final = 100
 
 
 class Patience(NamedTuple):
-    """How long to wait for a remote file system, how often to retry, and how much to read at a time.
+    """How long to wait for a remote file system, how often to retry, and how much to read at once.
 
     Attributes:
       attempts: how often a request is made in all.
@@ -172,7 +172,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
 def _try_missing(
     requests: Sequence[Request], found: dict[int, Any], patience: Patience
 ) -> _FailedRequest | None:
-    """Make the requests that are not ``found`` yet, once; returns a failure, preferably a permanent one."""
+    """Make the requests not ``found`` yet, once; returns a failure, preferably a permanent one."""
     missing = [number for number in range(len(requests)) if number not in found]
     failed: _FailedRequest | None = None
     calls = [requests[number].call for number in missing]
@@ -191,7 +191,7 @@ def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
 
 
 def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
-    """The error of ``failed``, or the server's own from an answer with a body; may raise a better error."""
+    """The error of ``failed``, or the server's own from a body; may raise a better error."""
     request, error = failed
     # A server that is down or overloaded explains nothing.
     if not failed.is_transient or (type(error) is OSError and not statuses(error)):
@@ -270,7 +270,7 @@ def begin(
     done: Callable[[int, Any], None],
     gate: asyncio.Semaphore | None = None,
 ) -> Callable[[], None]:
-    """Begin to make ``requests``, once each. Returns a function that cancels the unfinished requests.
+    """Begin to make ``requests``, once each; returns a function that cancels the unfinished ones.
 
     Args:
       requests: several are made at once.

@@ -93,7 +93,7 @@ class FetchingProcess:
         self._connection.send(sys.path)
 
     def begin(self, job: FetchJob, written: Written) -> bool:
-        """Send ``job``; False if the process cannot take it. `collect` and `wait` call ``written``."""
+        """Send ``job``; False if it cannot be sent. `collect` and `wait` call ``written``."""
         if not self.answered or self.has_ended or not self._sends.acquire(timeout=GRACE):
             return False
         try:
@@ -136,7 +136,7 @@ class FetchingProcess:
             self._receives.release()
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Wait up to ``seconds`` for ``event``, which a function ``written`` or another thread sets."""
+        """Wait up to ``seconds`` for ``event``, set by a function ``written`` or another thread."""
         deadline = time.monotonic() + seconds
         while not event.is_set() and (left := deadline - time.monotonic()) > 0:
             if self._written and not self.has_ended:
@@ -188,7 +188,7 @@ _starts = threading.RLock()
 
 
 def fetching_process(size: int) -> FetchingProcess | None:
-    """The fetching process, to fetch ``size`` more bytes; None if it is not worth it, not ready or ended."""
+    """The process to fetch ``size`` more bytes; None if not worth its start, or ended."""
     global _process, _bytes_begun
     with _starts:
         _bytes_begun += size

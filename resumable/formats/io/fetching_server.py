@@ -1,4 +1,4 @@
-"""The main loop of the process that `fetching_process` starts: fetch parts of remote files, and write them."""
+"""Fetch and write parts of remote files, in the process that `fetching_process` starts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Final, final
 from weakref import WeakSet
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds after which a fork no longer waits for a call, such as a call that waits for a network."""
+"""Seconds after which a fork no longer waits for a call, for example a slow network call."""
 
 PAUSE: Final = 0.0005
 

@@ -28,7 +28,7 @@ UNDERSTOOD_BY_CLIENT: Final = frozenset({"endpoint_url", "region_name"})
 UNDERSTOOD_BY_CONFIG: Final = frozenset({"max_pool_connections", "retries"})
 
 MOST_FAILURES: Final = 3
-"""Failed GETs in a row after which a bucket is read by s3fs alone: obstore may not reach the bucket."""
+"""Failed GETs in a row after which a bucket, perhaps out of obstore's reach, is left to s3fs."""
 
 KEPT_FOR: Final = timedelta(minutes=5)
 """How long credentials are used before s3fs is asked again, and renews them."""

@@ -104,7 +104,7 @@ class DataFile(NamedTuple):
 
 
 def unreadable(path: str, error: OSError) -> ReadError:
-    """The error for a file that the system cannot read; an error of a signal handler is raised unchanged."""
+    """The error for a file that cannot be read; an error of a signal handler is raised unchanged."""
     if error.errno is None:
         raise error
     kind = MissingFile if isinstance(error, FileNotFoundError) else ReadError
@@ -146,7 +146,7 @@ class ReadingAhead:
 
 
 class FileContent(Shelved[FileData]):
-    """The bytes of ``file``, which stay in memory or mapped as long as a cache has room for them."""
+    """The bytes of ``file``, in memory or mapped as long as a cache has room."""
 
     def __init__(self, file: DataFile) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Find the files that paths and patterns name: braces first, as in shells, then ``*`` and other wildcards."""
+"""Find the files that paths and patterns name: braces first, as in shells, then wildcards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
 
 
 def no_match(path: str) -> InvalidArgument:
-    """The error for a ``path`` without files; explains a range of records at the end, as in TFDS."""
+    """The error for a ``path`` without files; explains a final range of records, as in TFDS."""
     message = f"paths must match at least one file, got {path!r}"
     if records := RANGE_OF_RECORDS.search(path):
         first, stop = map(int, records.groups())

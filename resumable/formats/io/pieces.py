@@ -206,7 +206,7 @@ class Decompressed:
         return True
 
     def _refill(self) -> bool:
-        """Add the stored bytes up to the next multiple of `INPUT` to the input; False at the end."""
+        """Add the stored bytes up to a multiple of `INPUT` to the input; False at the end."""
         begin = self._position
         end = begin - begin % INPUT + INPUT
         # A remote file may give less at a time.

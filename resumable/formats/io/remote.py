@@ -158,7 +158,7 @@ class RemoteSystem:
 
 
 def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
-    """``options`` with our defaults for s3fs: the endpoint, one attempt, and a connection per request.
+    """``options`` with defaults for s3fs: the endpoint, one attempt, a connection per request.
 
     Explicit options win. By default botocore makes at most ten connections, and five attempts of
     its own in up to a minute before it reports an error, so five for each of our attempts.
@@ -247,7 +247,7 @@ class RemoteFile(NamedTuple):
 
     @property
     def content_name(self) -> str:
-        """32 hexadecimal digits for the file, its version, and the size of its parts in the cache."""
+        """32 hexadecimal digits for the file, its version, and the size of parts in the cache."""
         cache = self.system.cache
         assert cache is not None
         return _content_name(self.path, self.tag, self.size, cache.part_bytes)

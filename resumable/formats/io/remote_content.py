@@ -30,7 +30,7 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = Fal
 def read_pieces(
     spans: Sequence[Span], *, checked: bool = True, whole: bool = False
 ) -> list[list[Content]]:
-    """The bytes of each of ``spans`` in some pieces, from the cache of the files if any, or read at the same time.
+    """The bytes of each span in some pieces, from a cache if any, or else read at the same time.
 
     Args:
       spans: of files of one file system.

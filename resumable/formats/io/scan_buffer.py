@@ -58,7 +58,7 @@ class ScanBuffer:
         return taken
 
     def start_before(self, offset: int) -> Start:
-        """The start for reading the content at ``offset`` again; the offset never decreases between calls."""
+        """The start for reading the content at ``offset`` again; calls never decrease ``offset``."""
         return self._pieces.start_before(offset)
 
     def check_rest(self) -> None:

@@ -38,7 +38,7 @@ RANGES: Final = 4
 """Ranges that are requested ahead, unless each would be smaller than `SMALL_RANGE`."""
 
 SMALL_RANGE: Final = 1 << 20
-"""Bytes. A stream with a smaller share of read-ahead reads nothing ahead, and reads the largest ranges."""
+"""Bytes; a stream with a smaller share of read-ahead reads nothing ahead, in the largest ranges."""
 
 UNIT: Final = 1 << 10
 """Bytes that a cache counts as one item when it plans."""
@@ -133,7 +133,7 @@ class StoredFiles:
         return RemotePieces(self._remote(number), start, partial(self.read, number))
 
     def read(self, number: int, start: int) -> bytes:
-        """Some bytes, at least one, of the remote file with this number from ``start``, an offset within the file.
+        """At least one byte of the remote file with this number, from the offset ``start`` on.
 
         Raises:
           MalformedItem: if the file has changed.
@@ -184,7 +184,7 @@ class StoredFiles:
         return max(most * cache.part_bytes // UNIT, 1)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """The uses of cached parts from ``start`` to ``stop`` in units, up to the end of the next epoch."""
+        """The uses of cached parts from ``start`` to ``stop`` in units, up to the next epoch's end."""
         kept = np.flatnonzero([has_cached_parts(file) for file in self._files])
         files = [file for file in self._files if has_cached_parts(file)]
         starts = np.array(self._starts, np.int64)
@@ -247,12 +247,12 @@ class StoredFiles:
 
     @property
     def _share(self) -> int:
-        """Bytes that this stream may request ahead next to other streams; 0 if the share is too small."""
+        """Bytes that this stream may request ahead next to other streams; 0 if too few."""
         share = self._patience.ahead // max(len(members(_reading)), 1)
         return share if share >= SMALL_RANGE else 0
 
     def _next_span(self) -> Span | None:
-        """The range after all requested bytes; None unless it is in a remote file without a cache."""
+        """The range after all requested bytes; None unless in a remote file without a cache."""
         number = bisect_right(self._starts, self._end) - 1
         file = self._files[number] if number < len(self._files) else None
         if not isinstance(file, RemoteFile) or file.is_cached:

@@ -67,7 +67,7 @@ class FileLayout(NamedTuple):
 
     @classmethod
     def of(cls, files: Sequence[AnyFile], ends: Indices, begins: Indices) -> FileLayout:
-        """The layout of ``files`` with items from ``begins`` to ``ends``, both of shape (files,)."""
+        """The layout of ``files`` with items ``begins`` to ``ends``, both of shape (files,)."""
         sizes = np.array([file.size for file in files], np.int64)
         are_remote = np.array([isinstance(file, RemoteFile) for file in files])
         means = np.maximum(sizes // np.maximum(ends - begins, 1), 1)
@@ -91,7 +91,7 @@ class ReadPlanner:
         self.requests = 0  # made the last time
 
     def plan(self, indices: Indices) -> Reach:
-        """A `Reach` for the items at ``indices``, shape (n,), some of which are asked for at a time."""
+        """A `Reach` for the items at ``indices``, shape (n,), asked for some at a time."""
         return _RunPlan(self, indices)
 
     def run_parts(self, files: Indices, numbers: Indices) -> Indices:
@@ -184,11 +184,11 @@ class _RunPlan:
     def _cut(self, places: Indices, files: Indices, numbers: Indices, lacking: Flags) -> _Runs:
         """The runs with the items ``lacking``.
 
-        Args, all of shape (n,), in the order of the items:
-          places: at which the items are needed.
-          files: numbers of their files.
-          numbers: of the items within their files.
-          lacking: whether each item is to be read.
+        Args:
+          places: at which the items are needed, in the order of the items, shape (n,).
+          files: numbers of the items' files, shape (n,).
+          numbers: of the items within their files, shape (n,).
+          lacking: whether each item is to be read, shape (n,).
         """
         means, most = self._planner.layout.means[files], self._planner.held.most
         parts = self._planner.run_parts(files, numbers)

@@ -1,4 +1,4 @@
-"""The records of files that are read in order: compressed files, and remote files without an index."""
+"""The records of files read in order: compressed files, and remote files without an index."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class PackFile:
         return still_found(open_cache(self.path), self.header)
 
     def discard(self) -> None:
-        """Delete the pack after damage was found; the next process to look for it writes it again."""
+        """Delete the damaged pack; the next process to look for it writes it again."""
         with suppress(OSError):
             file = self.open()
             if file is not None:

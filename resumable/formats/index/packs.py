@@ -1,4 +1,4 @@
-"""Look up record indexes in the pack of their folder, and write the pack again if many are missing."""
+"""Look up record indexes in the pack of their folder, and rewrite the pack if many are missing."""
 
 # A pack is only a cache, like the cache of a single file. A damaged pack is deleted, and written
 # again when its files are opened next. A pack that another process replaced is read again.

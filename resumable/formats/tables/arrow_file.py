@@ -84,7 +84,7 @@ class ArrowFile:
         return GroupReads(np.arange(len(self._batches)), decoded, numbers, starts, ends)
 
     def _needed_with(self, batch: Message) -> list[Message]:
-        """The dictionaries to read with a batch: all in the file format, earlier ones in a stream."""
+        """The dictionaries to read with a batch: all of a file, only earlier ones of a stream."""
         return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
@@ -116,7 +116,7 @@ class ArrowFile:
         return arrays, map_begin
 
     def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
-        """A record batch with only ``fields``, and the address of the map of the file; 0 without a map."""
+        """A record batch with only ``fields``, and the address of the file's map; 0 without a map."""
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -176,7 +176,7 @@ class _Source:
 
 
 def _ranges_of(batch: Message, chosen: list[bool] | None) -> list[tuple[int, int]]:
-    """The metadata and the ``chosen`` buffers of ``batch``; the whole batch if they are not known."""
+    """The metadata and ``chosen`` buffers of ``batch``; the whole batch if not known."""
     buffers = batch.buffers.tolist()
     body = min((start for start, _ in buffers), default=batch.start)
     is_known = chosen is not None and len(chosen) == len(buffers)
@@ -247,7 +247,7 @@ class _JoinedBuffers:
 
 
 def _check(array: Any, rows: int) -> None:
-    """Check that ``array`` has ``rows`` rows, and that all offsets and indices lie within the array.
+    """Check that ``array`` has ``rows`` rows, and all offsets and indices lie within the array.
 
     Text is checked when it is read.
 

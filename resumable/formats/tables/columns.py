@@ -35,7 +35,7 @@ def checked_columns(columns: Any) -> tuple[str, ...] | None:
 
 
 def check_names(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
-    """Check that the table at ``path`` with columns ``names`` has each of the ``wanted`` columns once.
+    """Check that ``names``, the columns at ``path``, contain each of the ``wanted`` columns once.
 
     Raises:
       InvalidArgument: if a column is missing or repeated, or ``wanted`` is empty.

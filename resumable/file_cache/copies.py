@@ -89,7 +89,7 @@ class Copies:
         return path
 
     def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:
-        """Make the copy in the locked unfinished file; False without room, or if ``path`` is taken."""
+        """Make the copy in the locked unfinished file; False without room, or if it exists."""
         inode = os.fstat(descriptor).st_ino
         victims = self._eviction.look().needed_after(-1)
         try:

@@ -141,7 +141,7 @@ class Ranking:
     def _ranked(
         self, parts: Sequence[KeptPart], at: float = math.inf
     ) -> tuple[list[KeptPart], list[KeptPart], list[KeptPart]]:
-        """Unused parts, parts of unknown next use, and parts needed after ``at``, first to go first."""
+        """Unused parts, parts of unknown next use, and parts needed after ``at``, in this order."""
         uses = self._uses
         needed_at = uses.of(np.array([part.name.code for part in parts], np.uint64))
         contents = np.array([part.name.content_code for part in parts], np.uint64)

@@ -109,7 +109,7 @@ class PartCutter:
     def assembled(
         self, span: Span, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
     ) -> list[Content]:
-        """The bytes of ``span``, at least one piece, from ``pieces`` of parts and the next ``gaps``."""
+        """The bytes of ``span``, at least one piece, from ``pieces`` and the next ``gaps``."""
         size, found, at = self.part_bytes, list[Content](), span.start
         for number in self._numbers(span):
             end = min((number + 1) * size, span.end)

@@ -56,7 +56,7 @@ class NextUses(NamedTuple):
         return cls.first_of(*(np.concatenate(column) for column in zip(*uses, strict=True)))
 
     def of(self, codes: Codes) -> Indices:
-        """When the parts ``codes``, shape (n,), are needed next, of the same shape; -1 if unknown."""
+        """When parts ``codes``, shape (n,), are needed next, of the same shape; -1 if unknown."""
         if not len(self.codes):
             return np.full(len(codes), -1, np.int64)
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)

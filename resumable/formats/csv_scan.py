@@ -29,7 +29,7 @@ from .record import ByteReader, FoundRecords
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 SPACE: Final = 32
 LARGEST_DAMAGED: Final = 1 << 12
-"""Most bytes of a record with an unclosed quote, which could otherwise take the rest of the file."""
+"""Most bytes of a record with an unclosed quote, which might otherwise take the whole file."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class _Quotes:
         return np.array(turns, np.int64)
 
     def _comment_end(self, newlines: Indices, place: int, last: int) -> int:
-        """The newline that ends the comment around ``place``, or the place after the ``last`` byte."""
+        """The newline that ends the comment at ``place``, or the place after the ``last`` byte."""
         following = newlines[np.searchsorted(newlines, place) :][:1].tolist()
         self.comments += following
         self.in_comment = not following

@@ -125,7 +125,7 @@ class RecordFiles(FoundInFiles[T]):
         )
 
     def _item_by_index(self) -> Callable[[int], T]:
-        """A function that returns the item at an index, perhaps the same object when asked again."""
+        """A function from index to item, which may return the same object when asked again."""
         return _PagedItems(self).__getitem__
 
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
@@ -138,7 +138,7 @@ class RecordFiles(FoundInFiles[T]):
         return self._items(file.read(numbers), repeat(0), numbers)
 
     def _among_all(self, place: int, items: Indices) -> Indices:
-        """The numbers of ``items`` among all records of the file at ``place``, both of shape (n,)."""
+        """The numbers of ``items`` among all records of their file, both of shape (n,)."""
         return self._files[place].positions.among_all(items) if self._passes_over else items
 
     def _gather_from_many(self, indices: Indices, held: HeldRanges) -> list[T]:

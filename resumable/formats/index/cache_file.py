@@ -141,7 +141,7 @@ class NumberWriter:
         self._rest = EMPTY
 
     def write(self, parts: Iterable[FoundRecords]) -> tuple[int, int]:
-        """Write the numbers of one file; returns the counts of records and of records passed over."""
+        """Write the numbers of a file; returns the counts of records and of records passed over."""
         records = 0
         kept_before = [EMPTY]
         for found in parts:

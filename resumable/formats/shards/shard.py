@@ -44,7 +44,7 @@ class ShardDirectory(ABC):
     holds_content = False
 
     def ranges(self, numbers: Indices) -> Ranges:
-        """The bytes of the file to read for each record of ``numbers``, shape (n,); by default none."""
+        """The bytes of the file to read for the records ``numbers``, shape (n,); by default none."""
         return Ranges(np.zeros_like(numbers), np.zeros_like(numbers))
 
     @abstractmethod
@@ -142,7 +142,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         """
 
     def likely_ranges(self, numbers: Indices) -> Ranges:
-        """The ranges of the records ``numbers``, shape (n,), estimated unless the table is in memory."""
+        """The ranges of the records ``numbers``, shape (n,), estimated without a table in memory."""
         directory = self.kept
         if isinstance(directory, RecordsInFile):
             return directory.positions.ranges(numbers)
@@ -152,7 +152,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
 
     @final
     def locating(self, numbers: Indices) -> Reading[Ranges]:
-        """Reads the ranges of the records ``numbers``, shape (n,); raises the errors of `reading`."""
+        """Reads the ranges of the records ``numbers``, shape (n,); raises errors like `reading`."""
         directory = yield from self._directory()
         return directory.ranges(numbers)
 
@@ -193,7 +193,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
 
 
 DAMAGED: Final = (ValueError, EOFError, OSError)
-"""Exact classes that decoders raise for damaged data; a signal handler may raise a derived class."""
+"""Exact error classes of decoders for damaged data; a signal handler may raise a derived class."""
 
 
 def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) -> Offsets:

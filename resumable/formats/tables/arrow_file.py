@@ -116,7 +116,7 @@ class ArrowFile:
         return arrays, map_begin
 
     def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
-        """A record batch with only ``fields``, and the address of the file's map; 0 without a map."""
+        """A record batch with only ``fields``, and the address of the map; 0 without a map."""
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)

@@ -24,7 +24,7 @@ FOOTER_BUDGET: Final = 1 << 26
 DECODED_FOOTER: Final = 4
 """A decoded footer takes about so many times the bytes of the encoded footer."""
 MOST_READERS: Final = 16
-"""Most row groups that are decoded a part at a time, and wait with an open file for the next part."""
+"""Most row groups that are decoded in parts, and wait with an open file for the next part."""
 
 MOST_DECODED: Final = 1 << 40
 """Upper limit on the estimated bytes of a decoded column chunk."""

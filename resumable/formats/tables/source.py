@@ -181,7 +181,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _reads(self) -> tuple[Indices, Indices]:
         """The number of each group's unit among all files, and the decoded bytes of each unit.
 
-        See `GroupReads`; both arrays have one axis.
+        The shapes are (groups,) and (units,); see `GroupReads`.
         """
         numbers, sizes, count = list[Indices](), list[Indices](), 0
         for file in self._files:

@@ -20,7 +20,7 @@ from .plan import Codes, NextUses
 from .working_set import working_sets
 
 HORIZON: Final = 1 << 18
-"""Items, or units of streams, to look ahead for all iterators; takes tens of milliseconds."""
+"""Items, or parts of files, to look ahead for all iterators; takes tens of milliseconds."""
 
 RENEWED: Final = 2
 """The future is looked at again after this fraction of the horizon: half of it."""

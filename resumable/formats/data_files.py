@@ -23,7 +23,7 @@ def location(file: AnyFile) -> str:
 
 
 def path_of_found(file: AnyFile) -> str:
-    """`location`, by which `found_data_files` finds this ``file`` alone, also in another process."""
+    """`location`, by which `found_data_files` finds only ``file``, also in another process."""
     return FoundUrl(file.url) if isinstance(file, RemoteFile) else file.path
 
 

@@ -110,7 +110,7 @@ def image(
     apply_exif_orientation: bool = True,
     frame: int | None = None,
 ) -> npt.NDArray[Any]:
-    """The pixels of the image in ``data``, in any format that Pillow reads. Needs the extra ``images``.
+    """The pixels of the image in ``data``, in any format of Pillow. Needs the extra ``images``.
 
     By default the pixels are RGB in 8 bits. An image with transparent pixels, more than 8 bits a
     channel, or several frames is refused, unless arguments say how to treat it. To pass arguments

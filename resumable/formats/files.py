@@ -44,7 +44,7 @@ class WholeFiles(FoundInFiles[T]):
 
     @abstractmethod
     def _items(self, indices: list[int], held: HeldRanges) -> list[T]:
-        """The items of the files with these numbers, from the ranges ``held`` as far as possible."""
+        """The items of the files with these numbers, from ``held`` ranges as far as possible."""
 
     @property
     def _data_files(self) -> Sequence[AnyFile]:

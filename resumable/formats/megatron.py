@@ -33,7 +33,7 @@ TOKENS: Final = ".bin"
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Megatron(RecordFiles[Tokens]):
-    """The tokens of Megatron-LM, an item a document: an array of one axis, in the dtype of the files.
+    """The tokens of Megatron-LM, an item a document: arrays of one axis, in the dtype of the files.
 
     ``tools/preprocess_data.py`` and the ``IndexedDatasetBuilder`` of Megatron write the files:
     ``PREFIX.bin`` with the tokens, and ``PREFIX.idx`` with the places of the tokens. A *sequence*
@@ -116,7 +116,7 @@ class Megatron(RecordFiles[Tokens]):
 
 
 def _of_prefix(path: str, ending: str) -> str:
-    """The file with this ``ending`` of the prefix ``path``, which may be the path of one of its files."""
+    """The file with this ``ending`` for ``path``, a prefix or the path of one of its files."""
     named, *query = path.split("?", 1) if path.startswith(("http://", "https://")) else [path]
     found = "?".join([ENDING.sub("", named) + ending, *query])
     return FoundUrl(found) if isinstance(path, FoundUrl) else found

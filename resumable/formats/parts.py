@@ -172,7 +172,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         raise NotImplementedError
 
     def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
-        """The uses of cached parts by items at ``indices``, at the times ``at``; both of shape (n,)."""
+        """The uses of cached parts by items at ``indices`` at times ``at``, both of shape (n,)."""
 
         def needed_of(place: int, chosen: Indices) -> FileRanges | None:
             file = self._data_files[place]

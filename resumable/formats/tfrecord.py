@@ -123,7 +123,7 @@ def _masked_checksums(lengths: npt.NDArray[np.uint64]) -> Checksums:
 
 @cache
 def _tables() -> list[Checksums]:
-    """The contribution to a CRC-32C of a byte with 0 to 7 bytes after it: arrays of shape (256,)."""
+    """The effect on a CRC-32C of a byte with 0 to 7 bytes after it: arrays of shape (256,)."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = (first >> np.uint32(1)) ^ (first & np.uint32(1)) * np.uint32(POLYNOMIAL)

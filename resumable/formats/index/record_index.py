@@ -60,7 +60,7 @@ class RecordIndex(ABC):
 
     @abstractmethod
     def kept_before(self) -> Indices:
-        """For each record passed over, the number of earlier kept records: shape (passed_over,), int64.
+        """Earlier kept records, for each record passed over: shape (passed_over,), int64.
 
         Raises:
           MalformedItem: if the data have changed since the pipeline was built.

@@ -46,7 +46,7 @@ class _Content(NamedTuple):
 _Asking: TypeAlias = "Callable[[Any, RemoteFile, int, int], Awaitable[_Content]]"
 
 servers_without_tags: Final = set[str]()
-"""Servers whose answers had no ETag, as the beginnings of their URLs."""
+"""Servers whose answers have proved nothing, as the beginnings of their URLs."""
 
 
 def proves_content(file: RemoteFile) -> bool:

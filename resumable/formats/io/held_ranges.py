@@ -179,7 +179,7 @@ NOTHING_HELD: Final = HeldRanges()
 
 
 def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
-    """The bytes of a file from ``start`` to ``stop``; None unless one ``held`` range has them all."""
+    """The bytes of a file from ``start`` to ``stop``; None unless a ``held`` range has them all."""
     place = bisect_right(held, start, key=_START) - 1
     if place < 0 or held[place].span.end < stop:
         return None

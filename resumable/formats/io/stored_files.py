@@ -184,7 +184,7 @@ class StoredFiles:
         return max(most * cache.part_bytes // UNIT, 1)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """The uses of cached parts from ``start`` to ``stop`` in units, up to the next epoch's end."""
+        """The uses of cached parts from unit ``start`` to ``stop``, up to the next epoch's end."""
         kept = np.flatnonzero([has_cached_parts(file) for file in self._files])
         files = [file for file in self._files if has_cached_parts(file)]
         starts = np.array(self._starts, np.int64)

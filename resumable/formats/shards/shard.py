@@ -44,7 +44,7 @@ class ShardDirectory(ABC):
     holds_content = False
 
     def ranges(self, numbers: Indices) -> Ranges:
-        """The bytes of the file to read for the records ``numbers``, shape (n,); by default none."""
+        """The bytes of the file to read for records ``numbers``, shape (n,); by default none."""
         return Ranges(np.zeros_like(numbers), np.zeros_like(numbers))
 
     @abstractmethod
@@ -142,7 +142,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         """
 
     def likely_ranges(self, numbers: Indices) -> Ranges:
-        """The ranges of the records ``numbers``, shape (n,), estimated without a table in memory."""
+        """The ranges of the records ``numbers``, shape (n,), estimated if no table is in memory."""
         directory = self.kept
         if isinstance(directory, RecordsInFile):
             return directory.positions.ranges(numbers)
@@ -197,7 +197,7 @@ DAMAGED: Final = (ValueError, EOFError, OSError)
 
 
 def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) -> Offsets:
-    """The offsets of ``items`` records in a ``head``, from ``place`` on: shape (items + 1,), uint32.
+    """The offsets of ``items`` records in ``head``, from ``place`` on: shape (items + 1,), uint32.
 
     Args:
       head: the first bytes of a shard.

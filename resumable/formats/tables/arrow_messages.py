@@ -139,7 +139,7 @@ def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) 
 
 
 def _check_no_message_in(read: Callable[[int, int], bytes], begin: int, data: bytes) -> None:
-    """Refuse metadata ``data`` from ``begin`` on that cover another message, since their length is damaged."""
+    """Refuse metadata ``data`` at ``begin`` that cover another message: their length is damaged."""
     marks, lengths = np.frombuffer(data, "<i4", len(data) // 8 * 2).reshape(-1, 2).T
     (places,) = np.nonzero((marks == -1) & (lengths > 0))
     for place in places[:MOST_MARKS].tolist():
@@ -217,7 +217,7 @@ class _Table:
         return _Table(self._data, position + _offset(self._data, position))
 
     def vector(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The structs in the vector that a field refers to, shape (structs, ...); none if it is left out."""
+        """The structs in the vector of a field, shape (structs, ...); none if the field is left out."""
         position = self._field(field)
         if not position:
             return np.empty(0, kind)
@@ -237,7 +237,7 @@ def _offset(data: bytes, position: int) -> int:
 
 
 def _within(data: bytes, position: int) -> int:
-    """``position``, if it lies in ``data``: Python takes negative ones for positions before the end."""
+    """``position``, if it lies in ``data``: Python counts negative positions from the end."""
     if not 0 <= position < len(data):
         raise ValueError(f"it refers to byte {position} of {len(data)}")
     return position

@@ -1,1 +1,1 @@
-"""Parts of remote files on a local disk: those needed soonest, shared by the processes of a machine."""
+"""Parts of remote files on a local disk, shared by the processes of a machine."""

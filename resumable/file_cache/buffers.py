@@ -1,8 +1,8 @@
-"""Memory that parts are read into again and again."""
+"""Reuse memory for reading parts."""
 
-# To get a megabyte of fresh memory from the system takes several times as long as to read a part into
-# memory that is in use already. A bytearray cannot change its size while a view of it is in use, which
-# tells whether anybody may still look at what was read into it.
+# Getting a megabyte of fresh memory from the system takes several times as long as reading a part
+# into memory that is already mapped. A bytearray cannot change its size while views of it exist: a
+# failed resize shows that a buffer is still in use.
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MOST: Final = 8
 
 SMALLEST: Final = 1 << 16
 LARGEST: Final = 1 << 22
-"""Bytes that are worth a kept buffer, and not too many for one."""
+"""Sizes in bytes from `SMALLEST` to `LARGEST` use kept buffers."""
 
 _buffers: Final = deque[bytearray]()
 
 
 def buffer_of(size: int) -> memoryview:
-    """``size`` bytes to read into; nobody else has them before the view and all parts of it are gone."""
+    """``size`` bytes to read into, exclusive until the view and all slices of the view are gone."""
     if not SMALLEST <= size <= LARGEST:
         return memoryview(bytearray(size))
     for _ in range(len(_buffers)):
         try:
-            buffer = _buffers.popleft()  # so no other thread finds it
+            buffer = _buffers.popleft()  # so no other thread finds the buffer
         except IndexError:
             break
         view = memoryview(buffer)[:size] if len(buffer) >= size and _is_free(buffer) else None

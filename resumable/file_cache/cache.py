@@ -1,4 +1,4 @@
-"""Parts of remote files on a local disk: what a user says about it."""
+"""The user's description of a cache: parts of remote files on a local disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors.foreign_words import with_our_words
 from .part_file import HEADER
 
 LEAST_PARTS: Final = 4
-"""Parts that a cache must have room for."""
+"""Least number of parts that a cache must have room for."""
 SMALLEST_PART: Final = 1 << 16
 
 FOLDER_VARIABLE: Final = "RESUMABLE_CACHE_DIR"
@@ -24,30 +24,31 @@ BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
 @with_our_words
 @dataclass(frozen=True)
 class FileCache:
-    """Keeps parts of remote files on a local disk, for all processes of a machine that name the folder.
+    """Keeps parts of remote files on a local disk, for all processes of a machine that use it.
 
-    What is needed last by the orders of the pipelines in use is removed first, and the next parts of these
-    orders are fetched ahead. Of parts that nobody knows the next use of, those used last go first: an
-    epoch uses each item once, so whatever is kept over its end saves its own size in the next. Parts of
-    files that no living process reads go before all others.
+    Parts of files that no living process reads are removed first. Next come parts with an unknown
+    next use, the last used first: an epoch uses each item once, so every byte kept over the end of
+    an epoch saves a byte in the next. Then come the parts that are needed last by the orders of the
+    pipelines in use. The next parts of these orders are fetched ahead.
 
-    A part is fetched once, by one of the processes, and believed only if its checksum is right. Nothing is
-    removed that a cache has not written, and a process that is killed leaves nothing that another one
-    waits for. Files without an ETag or another version, and without a time of their last change, are
-    read without the cache.
+    Each part is fetched once, by one of the processes, and used only if its checksum is right. The
+    cache removes only files that a cache has written, and no process waits for a killed process.
+    Files without an ETag or another version, and without a time of their last change, are read
+    without the cache.
 
     Args:
-      folder: on a local disk; made if it is not there.
-      max_bytes: that all parts and whole copies may take, room for 4 parts at least.
+      folder: on a local disk; made if missing.
+      max_bytes: limit for all parts and whole copies, with room for at least 4 parts.
       part_bytes: size of a part, from 64 KiB to 64 MiB.
-      read_ahead: bytes to fetch ahead of what is read, at most a quarter of ``max_bytes``; 0 for none.
-      on_full: what to do when the disk is full or cannot be written to: ``"warn"`` once and read on
+      read_ahead: bytes to fetch ahead, at most a quarter of ``max_bytes``; 0 for none.
+      on_full: reaction to a disk that is full or cannot be written to: ``"warn"`` once and continue
         without the cache, or ``"error"``.
 
     Raises:
       InvalidArgument: if a number is out of range.
       InvalidType: if an argument has the wrong type.
-      ReadError: while reading, if the disk is full or cannot be written to, and ``on_full`` is ``"error"``.
+      ReadError: while reading, if the disk is full or cannot be written to, and ``on_full`` is
+        ``"error"``.
 
     >>> cache = rs.FileCache("/tmp/parts", max_bytes=2**30)
     >>> cache.read_ahead
@@ -86,10 +87,10 @@ class FileCache:
 
 
 def cache_of_environment(environ: Mapping[str, str]) -> FileCache | None:
-    """The cache that the environment names, if it does.
+    """The cache from the variables of the environment; None if both are unset.
 
     Raises:
-      InvalidArgument: if one of the two variables is missing or wrong.
+      InvalidArgument: if only one of the two variables is set, or a variable is wrong.
     """
     folder, most = environ.get(FOLDER_VARIABLE), environ.get(BYTES_VARIABLE)
     if not folder and not most:
@@ -104,10 +105,10 @@ def cache_of_environment(environ: Mapping[str, str]) -> FileCache | None:
 
 
 def check_cache(cache: Any) -> FileCache | None:
-    """``cache``, if it is one or None.
+    """``cache``, checked.
 
     Raises:
-      InvalidType: if it is something else.
+      InvalidType: if ``cache`` is neither a `FileCache` nor None.
     """
     if cache is not None and not isinstance(cache, FileCache):
         raise InvalidType(f"cache must be a rs.FileCache or None, got {shorten(cache)}")

@@ -1,8 +1,8 @@
-"""The right to fetch a part: one process at a time has it, and it ends with the process."""
+"""The right to fetch a part, held by one process at a time; a claim ends with its process."""
 
-# The content is written to a file that is locked meanwhile, and given its name when it is whole. Who
-# waits for the lock opens that same file; when the lock is free, the part is there under its name, or
-# whoever had the lock failed or died, and the next one fetches.
+# The content is written to a locked unfinished file, and the file is renamed when it is whole.
+# Waiting processes open the same unfinished file. When the lock is free, either the part is
+# finished, or the process with the lock failed or died, and the next process fetches.
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from .part_file import (
 OPEN: Final = os.O_RDWR | os.O_CREAT | STRICT
 
 CheckOwn: TypeAlias = Callable[[int, str], None]
-"""Refuses an open file at a path that no cache has begun to write, by `ForeignFile`."""
+"""Takes a descriptor and its path; raises `ForeignFile` if no cache has begun to write the file."""
 
 _open: Final[set[int]] = set()
-"""Descriptors of the claims of this process. A forked child closes its copies, which leaves the locks."""
+"""Descriptors of the claims of this process. A forked child closes its copies; the locks stay."""
 
 
 @final
 class Claim:
     """A part that this process fetches; ends with the first of `commit`, `end` and `give_up`.
 
-    One thread may give it up while another one says that the part is there.
+    A thread may give the claim up while another thread ends it.
 
     Args:
       path: of the part.
-      descriptor: of the locked file that its content is written to.
+      descriptor: of the locked unfinished file.
       size: of the part, in bytes.
     """
 
@@ -49,21 +49,21 @@ class Claim:
         self.size = size
         self.path = path
         self._descriptor = descriptor
-        self._ends = Lock()  # taken by the one that ends it, and never released
+        self._ends = Lock()  # taken by the thread that ends the claim, and never released
 
     @classmethod
     def of(cls, path: str, size: int) -> Claim | None:
-        """Claim the part at ``path``, of ``size`` bytes; None if another one has claimed it.
+        """Claim the part at ``path``, of ``size`` bytes; None if it is claimed already.
 
         Raises:
-          ForeignFile: if something else lies where its content would be written.
+          ForeignFile: if a foreign file lies at the path of the unfinished file.
           OSError: if the file cannot be made or locked.
         """
         descriptor = lock_unfinished(unfinished_path(path), _check_own)
         return None if descriptor is None else cls(path, descriptor, size)
 
     def take_room(self) -> None:
-        """Let the file have its size, so that whoever adds up what is in the folder counts it in full.
+        """Give the unfinished file its final size, so that sums over the folder count it in full.
 
         Raises:
           OSError: if the disk is full.
@@ -71,11 +71,13 @@ class Claim:
         os.ftruncate(self._descriptor, HEADER.size + self.size)
 
     def commit(self, content: Content) -> Identity:
-        """Write the content, and give the file its name; returns its identity.
+        """Write the content, and finish the file; returns its identity.
+
+        After an error, the claim is given up.
 
         Raises:
-          ForeignFile: if somebody has put something else there meanwhile; then nothing is left of the part.
-          OSError: if that fails; the same.
+          ForeignFile: if a foreign file has appeared at the path.
+          OSError: if writing fails.
         """
         try:
             identity = finish_part(self.path, content, self._descriptor)
@@ -86,12 +88,12 @@ class Claim:
         return identity
 
     def end(self) -> None:
-        """Let go of the part, which `finish_part` has given its name."""
+        """End the claim of a part that `finish_part` has finished."""
         if self._ends.acquire(blocking=False):
             let_go(self._descriptor)
 
     def give_up(self) -> bool:
-        """Let another one fetch the part; whether it was not ended before."""
+        """Give the claim up, and remove the unfinished file; False if the claim had ended."""
         if not self._ends.acquire(blocking=False):
             return False
         with suppress(OSError):
@@ -101,7 +103,7 @@ class Claim:
 
 
 def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
-    """Lock a file that is made if it is not there; a descriptor for `let_go`, or None if another one has it.
+    """Lock a file, made if missing; a descriptor for `let_go`, or None if it is locked already.
 
     Raises:
       ForeignFile: if ``check_own`` does.
@@ -119,7 +121,7 @@ def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
                 check_own(descriptor, unfinished)
                 _open.add(descriptor)
                 return descriptor
-            os.close(descriptor)  # it was removed or given its name before it was locked
+            os.close(descriptor)  # the file was removed or renamed before it was locked
         except BlockingIOError:
             os.close(descriptor)
             return None
@@ -129,13 +131,13 @@ def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
 
 
 def let_go(descriptor: int) -> None:
-    """Unlock what `lock_unfinished` has locked."""
+    """Unlock a file that `lock_unfinished` has locked."""
     _open.discard(descriptor)
     os.close(descriptor)
 
 
 def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
-    """Remove what a process that has ended left of a part; whether it has."""
+    """Remove an unfinished file if its process has ended; whether it was removed."""
     try:
         descriptor = os.open(unfinished, os.O_RDWR | STRICT)
     except OSError:
@@ -154,14 +156,14 @@ def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
 
 
 def _check_own(descriptor: int, path: str) -> None:
-    """Refuse a file that no cache has begun to write: it has another beginning."""
+    """Refuse a file that no cache has begun to write, by its first bytes."""
     begin = os.read(descriptor, len(MAGIC))
     if begin.strip(b"\0") and begin != MAGIC:
         raise ForeignFile(path)
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the open file is still the one at ``path``."""
+    """Whether the open file is still at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:

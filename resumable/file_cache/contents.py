@@ -1,4 +1,4 @@
-"""What is in the folder of a cache, and how to empty it."""
+"""List the contents of a cache's folder, and empty the folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAME: Final = re.compile(r"[0-9a-f]{32}\.(file|copy)\.json")
 
 
 class KeptFile(NamedTuple):
-    """A remote file of which some parts are kept.
+    """A remote file with parts in a cache.
 
     Attributes:
       url: without user, password and query.
       size: of the whole file, in bytes.
-      parts: how many are kept.
-      kept: bytes of these.
-      used: when one of them was used last, in seconds since the epoch of Unix.
+      parts: number of kept parts.
+      kept: bytes of the kept parts.
+      used: time of the last use of a part, in seconds since the epoch of Unix.
     """
 
     url: str
@@ -38,10 +38,10 @@ class KeptFile(NamedTuple):
 
 
 def note_file(folder: str, file: CachedFile) -> None:
-    """Write down which file the parts with a content name are of.
+    """Write a note with the URL and the size of ``file``, under its content name.
 
     Raises:
-      OSError: if that cannot be written.
+      OSError: if the note cannot be written.
     """
     path = os.path.join(folder, file.content_name[:2], file.content_name + ENDING)
     if os.path.exists(path):
@@ -52,7 +52,7 @@ def note_file(folder: str, file: CachedFile) -> None:
 
 
 def kept_files(folder: str) -> list[KeptFile]:
-    """The files of which parts are in ``folder``, by their URLs.
+    """The files with parts in ``folder``, sorted by URL.
 
     Raises:
       OSError: if the folder cannot be read.
@@ -70,10 +70,10 @@ def users(folder: str) -> int:
 
 
 def clear(folder: str) -> int:
-    """Remove all that caches have written into ``folder``, and nothing else; returns the bytes of the parts.
+    """Remove exactly the files of caches from ``folder``; returns the bytes of the parts.
 
     Raises:
-      OSError: if something cannot be removed.
+      OSError: if a file cannot be removed.
     """
     parts, _ = kept_parts(folder)
     removed = 0
@@ -84,7 +84,7 @@ def clear(folder: str) -> int:
         for name in os.listdir(path):
             if NAME.fullmatch(name):
                 os.unlink(os.path.join(path, name))
-        with suppress(OSError):  # something else is in it, or a part that is being fetched
+        with suppress(OSError):  # not empty: a foreign file, or a part in flight
             os.rmdir(path)
     if not users(folder):
         with suppress(FileNotFoundError):
@@ -107,6 +107,6 @@ def _kept_file(folder: str, content: str, parts: list[KeptPart]) -> KeptFile:
 
 
 def _shown_url(url: str) -> str:
-    """``url`` without what may be a secret in it."""
+    """``url`` without user, password, query and fragment, which may be secret."""
     split = urlsplit(url)
     return split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -1,4 +1,4 @@
-"""Whole copies of remote files within the limit of a cache, for packages that read only what has a path."""
+"""Whole copies of remote files in the room of a cache, for packages that read only local files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAUSE: Final = 0.02
 """Seconds between two looks at a copy that another process makes."""
 
 STALLED: Final = 60.0
-"""Seconds without a new byte after which nobody waits for the process that makes a copy."""
+"""Seconds without a new byte after which the process that makes a copy is no longer waited for."""
 
 DISK_IS_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -41,11 +41,11 @@ WriteContent: TypeAlias = Callable[[BinaryIO], None]
 class Copies:
     """The copies in ``folder``, which take room as parts do.
 
-    A copy of a file that a living process reads stays; others are removed as a whole.
+    A copy of a file that a living process reads stays; other copies are removed as a whole.
 
     Args:
       folder: of the cache.
-      most: bytes that all parts and copies may take.
+      most: limit on the bytes of all parts and copies.
       eviction: of this process.
     """
 
@@ -53,17 +53,17 @@ class Copies:
         self._folder = folder
         self._room = Room(folder, most)
         self._eviction = eviction
-        # What is known to be whole, by path.
+        # The identities of copies known to be whole, by path.
         self._checked: dict[str, Identity] = {}
 
     def path_of(self, file: CachedFile, write: WriteContent) -> str | None:
-        """The path of a copy of ``file``, which ``write`` makes if there is none; None if there is no room for it.
+        """The path of a copy of ``file``, made by ``write`` if missing; None if there is no room.
 
-        The process must have said that it reads the file.
+        The process must have published that it reads the file.
 
         Raises:
           DiskFailure: if the copy cannot be written.
-          Exception: whatever ``write`` raises.
+          Exception: any error of ``write``.
         """
         name = file.content_name
         path = os.path.join(self._folder, name[:2], name + COPY)
@@ -79,7 +79,7 @@ class Copies:
                 time.sleep(PAUSE)
                 continue
             try:
-                if self._is_whole(path, file.size):  # another one has finished it meanwhile
+                if self._is_whole(path, file.size):  # another process has just finished the copy
                     self._give_up(path)
                 elif os.path.lexists(path) or not self._made(path, file, descriptor, write):
                     self._give_up(path)
@@ -89,7 +89,7 @@ class Copies:
         return path
 
     def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:
-        """Make the copy whose unfinished file is locked; whether there is room for it, and nothing in its place."""
+        """Make the copy in the locked unfinished file; False without room, or if it exists."""
         inode = os.fstat(descriptor).st_ino
         victims = self._eviction.look().needed_after(-1)
         try:
@@ -117,14 +117,14 @@ class Copies:
         except BaseException as error:
             self._give_up(path)
             self._room.release(file.size)
-            if isinstance(error, ForeignFile):  # somebody has put it there meanwhile
+            if isinstance(error, ForeignFile):  # the file appeared in the meantime
                 return False
             raise
         self._checked[path] = (inode, status.st_mtime_ns, status.st_size)
         return True
 
     def _is_whole(self, path: str, size: int) -> bool:
-        """Whether the copy is there; one that is damaged is removed."""
+        """Whether a whole copy exists; a damaged copy is removed."""
         note = whole_copy(path)
         if note is None or note.size != size:
             return False
@@ -134,10 +134,10 @@ class Copies:
                     if checksum_of(file) != note.checksum:
                         remove_copy(path)
                         return False
-            except OSError:  # it has been removed meanwhile, or cannot be read
+            except OSError:  # the copy has just been removed, or cannot be read
                 return False
             self._checked[path] = note.identity
-        with suppress(OSError):  # it may be another user's
+        with suppress(OSError):  # the copy may belong to another user
             os.utime(path, ns=(time.time_ns(), note.mtime_ns))
         return True
 
@@ -148,7 +148,7 @@ class Copies:
 
 
 def _is_stalled(path: str) -> bool:
-    """Whether nothing has been written to the unfinished copy for a while, so that its process seems to be stopped."""
+    """Whether the unfinished copy has not grown for a while: its process seems to be stopped."""
     try:
         return time.time() - os.stat(unfinished_copy(path)).st_mtime > STALLED
     except FileNotFoundError:

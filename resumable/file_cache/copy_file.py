@@ -1,8 +1,8 @@
-"""A whole copy of a remote file, as it lies in the folder of a cache, and the note that says that it is one."""
+"""A whole copy of a remote file in the folder of a cache, and the note that identifies the copy."""
 
-# Whoever reads a copy wants a path to the content and nothing else, so nothing in the file says that a cache
-# has written it. A note beside it does: it has the identity of the file from before the first byte is
-# written, and a checksum once it is whole.
+# A reader needs a file with the plain content, so nothing in the file can say that a cache has
+# written it. A note next to the copy says so: it has the inode of the file before the first byte is
+# written, and the checksum once the copy is whole.
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PIECE: Final = 1 << 20
 
 
 class CopyNote(NamedTuple):
-    """What is known of a copy.
+    """The note of a copy.
 
     Attributes:
-      inode: of its file.
-      mtime_ns: when it was written, in nanoseconds since the epoch of Unix; 0 before it is whole.
+      inode: of the file.
+      mtime_ns: time of writing, in nanoseconds since the epoch of Unix; 0 before the copy is whole.
       size: in bytes.
       checksum: CRC-32 of the content.
     """
@@ -38,21 +38,21 @@ class CopyNote(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """That of the whole copy."""
+        """The identity of the whole copy."""
         return self.inode, self.mtime_ns, self.size
 
     def write(self, path: str) -> None:
-        """Write it for the copy at ``path``.
+        """Write the note of the copy at ``path``.
 
         Raises:
-          OSError: if that fails.
+          OSError: if writing fails.
         """
         with replacing(_note_path(path), ".tmp") as file:
             file.write(json.dumps(self).encode())
 
 
 def note_of(path: str) -> CopyNote | None:
-    """The note of the copy at ``path``, if there is one."""
+    """The note of the copy at ``path``; None if missing or damaged."""
     try:
         with open(_note_path(path), encoding="utf-8") as file:
             return CopyNote(*map(int, json.load(file)))
@@ -61,7 +61,7 @@ def note_of(path: str) -> CopyNote | None:
 
 
 def whole_copy(path: str) -> CopyNote | None:
-    """The note of the file at ``path``, if it is a copy that a cache has finished."""
+    """The note of the file at ``path``; None unless the file is a finished copy of a cache."""
     note = note_of(path)
     try:
         status = os.stat(path, follow_symlinks=False)
@@ -71,7 +71,7 @@ def whole_copy(path: str) -> CopyNote | None:
 
 
 def checksum_of(file: BinaryIO) -> int:
-    """CRC-32 of what is in ``file`` from where it stands."""
+    """CRC-32 of the rest of ``file``, from its position."""
     found = 0
     while piece := file.read(PIECE):
         found = crc32(piece, found)
@@ -79,7 +79,10 @@ def checksum_of(file: BinaryIO) -> int:
 
 
 def remove_copy(path: str) -> bool:
-    """Remove the copy at ``path``; whether a cache has written it. Its note stays, as another one may begin to write it anew."""
+    """Remove the copy at ``path`` if a cache has written it; returns whether.
+
+    The note stays, as another process may begin to write the copy again.
+    """
     if whole_copy(path) is None:
         return False
     with suppress(FileNotFoundError):
@@ -88,12 +91,12 @@ def remove_copy(path: str) -> bool:
 
 
 def unfinished_copy(path: str) -> str:
-    """Where the copy whose place is ``path`` lies until it is whole."""
+    """The path of the copy at ``path`` while it is being written."""
     return path.removesuffix(COPY) + UNFINISHED_COPY
 
 
 def check_own_copy(descriptor: int, unfinished: str) -> None:
-    """Refuse an unfinished copy that no cache has begun; in an empty file is nothing to lose."""
+    """Refuse an unfinished copy that no cache has begun; an empty file has nothing to lose."""
     status, note = os.fstat(descriptor), note_of(unfinished.removesuffix(UNFINISHED_COPY) + COPY)
     if status.st_size and (note is None or note.inode != status.st_ino):
         raise ForeignFile(unfinished)

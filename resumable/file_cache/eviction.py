@@ -1,4 +1,4 @@
-"""Which parts go first when there is no room."""
+"""Choose the parts to remove when there is no room."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from .plan import NextUses, PlanFile, plans_of_others
 from .room import KeptPart, Victims
 
 OFTEN: Final = 5.0
-"""Seconds after which this process says again what it needs."""
+"""Seconds after which this process publishes its plan again."""
 
 PASSING: Final = 8
-"""The share of the room in which parts that several processes read in order stay for a while."""
+"""One eighth of the room lets parts stay for a while that several processes read in order."""
 
 
 @final
 class Eviction:
-    """Chooses what to remove, by what this process and the other living ones need.
+    """Chooses the parts to remove, by the plans of all living processes.
 
     Attributes:
-      has_unused: whether there were parts of files that no living process reads.
-      passing: bytes in which parts of an unknown next use stay for a while.
+      has_unused: whether the folder had parts of files that no living process reads, at the last
+        ranking.
+      passing: bytes in which parts with an unknown next use stay for a while.
 
     Args:
       folder: of the cache.
-      room: bytes that all parts may take.
+      room: limit on the bytes of all parts.
       foresight: of this process.
     """
 
@@ -44,17 +45,17 @@ class Eviction:
         self._foresight = foresight
         self._plan_file = PlanFile(folder)
         self._contents: dict[str, int] = {}
-        self._published_contents = 0  # how many of them there were at the last publication
-        self._said = set[int]()  # the codes of the contents that others know to be in use
+        self._published_contents = 0  # number of contents at the last publication
+        self._said = set[int]()  # the codes of the published contents
         self._published = -OFTEN
         # Reentrant, since a signal handler may read.
         self._lock = threading.RLock()
 
     def publish(self, files: Iterable[Any]) -> None:
-        """Say what this process needs, which reads ``files`` now; not each time.
+        """Publish the plan of this process: at once for new ``files``, else at intervals.
 
         Raises:
-          OSError: if that cannot be written.
+          OSError: if the plan cannot be written.
         """
         with self._lock:  # all threads write one plan
             self._publish(files)
@@ -69,49 +70,49 @@ class Eviction:
             self._published_contents = len(self._contents)
 
     def look(self) -> Ranking:
-        """What is needed when, as far as it is known now."""
+        """A ranking by the plans as they are at its first use."""
         return Ranking(self)
 
     def close(self) -> None:
-        """Need nothing any longer."""
+        """Remove the plan of this process."""
         self._plan_file.close()
 
     def abandon(self) -> None:
-        """Let go of what a fork has inherited."""
+        """Release the plan file in a forked child."""
         self._plan_file.abandon()
 
     @property
     def _new_contents(self) -> Iterable[int]:
-        """The codes of the contents that have come since the last publication, the last one first."""
+        """The codes of the contents added since the last publication, the latest first."""
         count = len(self._contents) - self._published_contents
         return islice(reversed(self._contents.values()), count)
 
     @property
     def own_uses(self) -> NextUses:
-        """What this process needs."""
+        """The plan of this process."""
         uses = self._foresight.next_uses()
         contents = np.array(list(self._contents.values()), np.uint64)
         return uses._replace(contents=np.union1d(uses.contents, contents))
 
     @property
     def uses_of_others(self) -> list[NextUses]:
-        """What the other living processes need."""
+        """The plans of the other living processes."""
         return plans_of_others(self._folder, self._plan_file.name)
 
 
 @final
 class Ranking:
-    """Ranks parts by when they are needed, as far as it was known at the first question."""
+    """Ranks parts by their next use, as known at the first call."""
 
     def __init__(self, eviction: Eviction) -> None:
         self._eviction = eviction
 
     def only_unused(self, parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
-        """Of ``parts``, those of files that no living process reads; see `Victims`."""
+        """The ``parts`` of files that no living process reads; see `Victims`."""
         return self._ranked(parts)[0]
 
     def needed_after(self, at: float) -> Victims:
-        """Parts that are needed later than in ``at`` items, those needed last first."""
+        """`Victims` that are unused, of unknown next use, or needed later than in ``at`` items."""
 
         def victims(parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
             unused, last_used, later = self._ranked(parts, at)
@@ -120,9 +121,9 @@ class Ranking:
         return victims
 
     def next_use(self, code: int) -> float:
-        """In how many items the part with this code is needed, apart from now; infinite if nobody knows.
+        """In how many items the part with this code is needed next; infinite if not known.
 
-        If other processes use the cache, one of them may need it at any time.
+        The result is 0 if other processes use the cache, since they may need the part at any time.
         """
         if self._others:
             return 0
@@ -140,7 +141,7 @@ class Ranking:
     def _ranked(
         self, parts: Sequence[KeptPart], at: float = math.inf
     ) -> tuple[list[KeptPart], list[KeptPart], list[KeptPart]]:
-        """Parts that nobody uses, those of an unknown next use, and those needed after ``at``; the first go first."""
+        """Unused parts, parts of unknown next use, and parts needed after ``at``, in this order."""
         uses = self._uses
         needed_at = uses.of(np.array([part.name.code for part in parts], np.uint64))
         contents = np.array([part.name.content_code for part in parts], np.uint64)
@@ -148,9 +149,9 @@ class Ranking:
         used = np.array([part.used_ns for part in parts], np.int64)
         unused = [parts[place] for place in _sorted_by(used, ~read)]
         self._eviction.has_unused = bool(unused)
-        # Of an unknown next use: the last used first. If others read the same files in order, they may
-        # come to the very last ones in a moment.
-        # Whoever reads a file that has a copy goes on reading that.
+        # Parts of unknown next use: the last used first. If other processes read the same files in
+        # order, they may soon reach the very last used parts, so these parts go last. Whole copies
+        # are left out: a process that reads a copy continues to read it.
         whole = np.array([part.is_whole for part in parts], np.bool_)
         last_used = [parts[place] for place in _sorted_by(-used, read & ~whole & (needed_at < 0))]
         if self._others:

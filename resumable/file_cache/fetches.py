@@ -10,7 +10,7 @@ from .part_file import ForeignFile, Identity, PartName, finish_part
 from .parts import CachedFile, Span
 
 LARGEST_REQUEST: Final = 1 << 23
-"""Bytes of neighbouring parts that are asked for at once."""
+"""Most bytes of neighbouring parts in one request."""
 
 
 class Fetch(NamedTuple):
@@ -25,7 +25,7 @@ class NeighbouringParts(NamedTuple):
     """Neighbouring parts of a file.
 
     Attributes:
-      wanted: all of their bytes.
+      wanted: the bytes of all parts.
       fetches: the parts, in order.
     """
 
@@ -38,7 +38,7 @@ class NeighbouringParts(NamedTuple):
 
     @property
     def job(self) -> FetchJob:
-        """The same for another process."""
+        """The job of fetching the parts, for another process."""
         claims = [fetch.claim for fetch in self.fetches]
         return FetchJob(
             *self.wanted, [claim.path for claim in claims], [claim.size for claim in claims]
@@ -46,10 +46,10 @@ class NeighbouringParts(NamedTuple):
 
 
 class FetchJob(NamedTuple):
-    """Bytes of a file, and the parts that they are written to, which the process that asks has claimed.
+    """Bytes of a file, and the parts to write them to, claimed by the asking process.
 
     Attributes:
-      file: which.
+      file: a remote file.
       start: of the bytes.
       end: of the bytes.
       paths: of the parts, in order.
@@ -63,18 +63,21 @@ class FetchJob(NamedTuple):
     sizes: list[int]
 
     def write(self, content: bytes) -> list[Identity]:
-        """Write the parts; returns the identities of those that could be, the first ones."""
+        """Write the parts in order until an error; returns the identities of the written parts."""
         written: list[Identity] = []
         try:
             for path, part in zip(self.paths, _split(content, self.sizes), strict=True):
                 written.append(finish_part(path, part))
-        except (OSError, ForeignFile):  # whoever needs the others fetches them, and gets the error
+        except (
+            OSError,
+            ForeignFile,
+        ):  # a reader of the other parts fetches them, and gets the error
             pass
         return written
 
 
 def runs_of(fetches: Sequence[Fetch], part_bytes: int) -> list[NeighbouringParts]:
-    """Requests for parts, in their order; neighbours are asked for together."""
+    """Requests for ``fetches``, in order; neighbouring parts share a request."""
     runs: list[NeighbouringParts] = []
     for fetch in fetches:
         start = fetch.part.number * part_bytes

@@ -1,4 +1,4 @@
-"""What this process needs of a cache, and when, from the orders of its iterators."""
+"""When this process needs which parts of a cache, from the orders of its iterators."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .plan import Codes, NextUses
 from .working_set import working_sets
 
 HORIZON: Final = 1 << 18
-"""Items of sources, or parts of files, that are looked ahead, which takes tens of milliseconds for all of them."""
+"""Items, or parts of files, to look ahead for all iterators; takes tens of milliseconds."""
 
 RENEWED: Final = 2
-"""The share of the horizon after which it is looked at anew."""
+"""The future is looked at again after this fraction of the horizon: half of it."""
 
 
 class NeededPart(NamedTuple):
     """A part that is needed.
 
     Attributes:
-      file: which it is of.
+      file: of the part.
       number: of the part.
       at: how many items come before.
-      bytes: how many bytes of it are needed soon.
+      bytes: how many bytes of the part are needed soon.
     """
 
     file: CachedFile
@@ -43,12 +43,12 @@ class NeededPart(NamedTuple):
 
 
 class _ObservedIterator(NamedTuple):
-    """An iterator, and where it was when it was asked what it needs.
+    """An iterator, and its position when its future was looked at.
 
     Attributes:
-      iterator: as long as it is in use.
-      position: items of its epoch that were behind it.
-      horizon: items that it was asked for.
+      iterator: a weak reference.
+      position: items of the epoch before the iterator.
+      horizon: items that were looked ahead.
     """
 
     iterator: ref[Any]
@@ -57,13 +57,13 @@ class _ObservedIterator(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """How many items it has gone since; all that it was asked for if it is no longer in use."""
+        """Items that have come since the look; the whole horizon if the iterator is gone."""
         iterator = self.iterator()
         return self.horizon if iterator is None else int(iterator.position) - self.position
 
     @property
     def is_old(self) -> bool:
-        """Whether it has gone back, or a good part of the horizon is reached."""
+        """Whether the iterator has gone back, or has used half of the horizon."""
         return not 0 <= self.moved <= self.horizon // RENEWED
 
 
@@ -71,9 +71,9 @@ class _Uses(NamedTuple):
     """Uses of parts in the order of time; columns of shape (n,).
 
     Attributes:
-      files: which `file_of` names.
-      contents: the code of each of them, shape (files,).
-      iterator_of: the place among the observed iterators of the one that will make each use.
+      files: the files that `file_of` counts.
+      contents: the code of each file, shape (files,).
+      iterator_of: for each use, the place of its iterator among the observed iterators.
     """
 
     files: Sequence[CachedFile]
@@ -87,7 +87,7 @@ class _Uses(NamedTuple):
 
     @property
     def total(self) -> Indices:
-        """How many bytes of its part each use and those before it need, shape (n,)."""
+        """How many bytes of the same part each use and all earlier uses need, shape (n,)."""
         order = np.argsort(self.codes, kind="stable")
         codes, sums = self.codes[order], np.cumsum(self.sizes[order])
         firsts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
@@ -99,12 +99,12 @@ class _Uses(NamedTuple):
 
 @final
 class _Outlook:
-    """What is known of the future at one look, and how much of it has come since.
+    """The future as known at one look, and how much of this future has come since.
 
     Args:
-      observed: the iterators that were asked.
-      uses: of parts.
-      of_epoch: those of them that belong to the epochs that the iterators are in.
+      observed: the iterators that were looked at.
+      uses: uses of parts.
+      of_epoch: the uses within the current epochs of the iterators.
     """
 
     def __init__(
@@ -113,34 +113,36 @@ class _Outlook:
         self.uses = uses
         self._of_epoch = of_epoch
         self._observed = observed
-        # The codes of the parts that are used, shape (parts,); which of them each use is of, shape (n,).
+        # The codes of the used parts, shape (parts,), and the place among these codes of each use,
+        # shape (n,).
         self._codes, self._part_of = np.unique(uses.codes, return_inverse=True)
         self._total = uses.total if len(uses.at) else uses.at
-        # Bytes of each part that were read since, shape (parts,).
+        # Bytes of each part that were read since the look, shape (parts,).
         self._read = np.zeros(len(self._codes), np.int64)
 
     def working_set(self, cache: FileCache) -> int:
-        """The most bytes of parts that an epoch has in use at a time; 0 if there is room in ``cache`` for all."""
+        """The most bytes of parts in use at a time in an epoch; 0 if all parts fit in ``cache``."""
         if len(self._codes) * cache.part_bytes <= cache.max_bytes:
             return 0
         return working_sets(self._of_epoch).get(cache, 0)
 
     @property
     def is_old(self) -> bool:
-        """Whether other iterators are in use, or one has gone too far."""
+        """Whether the iterators in use have changed, or an iterator is old."""
         known = {each.iterator() for each in self._observed}
         return known != set(members(foreseeing)) or any(each.is_old for each in self._observed)
 
     def note_read(self, code: int, size: int) -> None:
-        """So many bytes of the part with this code were read, by those who use them first."""
+        """Note that ``size`` bytes of the part with this code were read."""
         place = int(np.searchsorted(self._codes, np.uint64(code)))
         if place < len(self._codes) and self._codes[place] == code:
             self._read[place] += size
 
     def coming(self) -> tuple[Indices, Indices]:
-        """The places of the uses still to come, and in how many items of its iterator each comes, the next first.
+        """The places of the coming uses, and in how many items of its iterator each use comes.
 
-        Whatever was read serves the first uses. Both of shape (coming,).
+        The next use is first. Bytes that were read serve the earliest uses. Both arrays have the
+        shape (coming,).
         """
         moved = np.array([each.moved for each in self._observed], np.int64)
         at = self.uses.at - moved[self.uses.iterator_of]
@@ -152,15 +154,15 @@ class _Outlook:
 
 @final
 class Foresight:
-    """The uses that the iterators of this process will make of ``cache``, as far as they are known.
+    """The known future uses of ``cache`` by the iterators of this process.
 
     Args:
-      cache: as it stands in `PartUses`.
+      cache: as in `PartUses`.
     """
 
     def __init__(self, cache: object) -> None:
         self._cache = cache
-        # Several threads read through a cache. Each goes on with the outlook that it has found.
+        # Several threads read through a cache. Each continues with the outlook it has found.
         self._outlook: _Outlook | None = None
 
     def next_uses(self) -> NextUses:
@@ -170,12 +172,12 @@ class Foresight:
         return NextUses.first_of(outlook.uses.codes[places], at, outlook.uses.contents)
 
     def note_read(self, code: int, size: int) -> None:
-        """So many bytes of the part with this code were read, by those who use them first."""
+        """Note that ``size`` bytes of the part with this code were read."""
         if self._outlook is not None:
             self._outlook.note_read(code, size)
 
     def upcoming(self, most: int) -> Iterator[NeededPart]:
-        """The parts that the next ``most`` bytes are in, each once, in the order of time."""
+        """The parts with the next ``most`` needed bytes, each once, in the order of time."""
         outlook = self.look()
         uses, (coming, at) = outlook.uses, outlook.coming()
         soon = coming[: int(np.searchsorted(np.cumsum(uses.sizes[coming]), most, side="right"))]
@@ -188,7 +190,7 @@ class Foresight:
             yield NeededPart(file, int(uses.parts[use]), int(at[place]), size)
 
     def look(self) -> _Outlook:
-        """What is known; another object when it was looked at anew."""
+        """The current outlook; a new object after each new look."""
         outlook = self._outlook
         if outlook is None or outlook.is_old:
             iterators, observed = members(foreseeing), list[_ObservedIterator]()
@@ -196,7 +198,8 @@ class Foresight:
             for number, iterator in enumerate(iterators):
                 horizon = iterator.horizon(HORIZON // len(iterators))
                 observed.append(_ObservedIterator(ref(iterator), iterator.position, horizon))
-                # An error of a later item, such as a damaged index, is raised when the item is asked for.
+                # An error of a later item, such as a damaged index, is raised when the item is
+                # asked for.
                 with suppress(OSError, ResumableError):
                     left = iterator.left
                     for uses in iterator.foreseen(0, horizon):
@@ -208,12 +211,12 @@ class Foresight:
 
 
 def code_of(file: CachedFile) -> int:
-    """The code of the file's first part; that of another part is `MIX` times its number more."""
+    """The code of the file's first part; the code of part ``n`` is ``n * MIX`` more."""
     return int(file.content_name[:16], 16)
 
 
 def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
-    """All uses that were ``found``, each with the place of its iterator."""
+    """The uses ``found`` by iterator, all in the order of time."""
     files: list[CachedFile] = []
     contents: list[Codes] = [np.empty(0, np.uint64)]
     columns: list[tuple[Indices, Indices, Codes, Indices, Indices, Indices]] = []

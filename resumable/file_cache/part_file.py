@@ -1,4 +1,4 @@
-"""A part of a remote file, kept in a file of its own: its name, its header, and whether it is whole."""
+"""The file of a part: its name, its header, and the check that it is whole."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ UNFINISHED: Final = ".part.tmp"
 WRITE: Final = os.O_WRONLY | STRICT
 NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{1,12})(\.part|\.part\.tmp)")
 WHOLE: Final = -1
-"""The number of a copy of a whole file in the place of that of a part."""
+"""The number that stands for a copy of a whole file instead of a part."""
 
 MIX: Final = 0x9E3779B97F4A7C15
 """Odd, so that the parts of a file have different codes."""
 
 
 class PartName(NamedTuple):
-    """Which part of which content a file holds.
+    """The name of a part.
 
     Attributes:
-      content: 32 hexadecimal digits for the file, its version and how it is cut.
+      content: 32 hexadecimal digits for the file, its version and the size of its parts.
       number: of the part, from 0; `WHOLE` for a copy of the file.
     """
 
@@ -54,7 +54,7 @@ class PartName(NamedTuple):
 
 
 def found_name(file_name: str) -> tuple[PartName, bool] | None:
-    """The part that a file of this name holds, and whether it is finished; None if it holds none."""
+    """The part in a file with this name, and whether the part is finished; None for other names."""
     match = NAME.fullmatch(file_name)
     if match is None:
         return None
@@ -62,13 +62,13 @@ def found_name(file_name: str) -> tuple[PartName, bool] | None:
 
 
 class ForeignFile(Exception):
-    """Something else lies where a part would be."""
+    """A file that no cache has written lies at the path of a part."""
 
 
 Content: TypeAlias = "bytes | memoryview"
 
 Identity: TypeAlias = "tuple[int, int, int]"
-"""What tells a file from another one at its place, and from itself with another content."""
+"""Inode, time of the last change in nanoseconds, and size of a file."""
 
 
 def identity_of(status: os.stat_result) -> Identity:
@@ -77,21 +77,21 @@ def identity_of(status: os.stat_result) -> Identity:
 
 
 def header_of(content: Content) -> bytes:
-    """What stands before the ``content`` of a part."""
+    """The header of a part with this ``content``."""
     # Against faults of a disk, not of people: whoever can write a part can write its checksum too.
     return HEADER.pack(MAGIC, crc32(content), len(content))
 
 
 def unfinished_path(path: str) -> str:
-    """Where the part whose place is ``path`` lies until it is whole."""
+    """The path of the part at ``path`` while it is being written."""
     return path.removesuffix(ENDING) + UNFINISHED
 
 
 def write_all(descriptor: int, content: Content) -> None:
-    """Write all of ``content``, where the system takes less of it at a time too.
+    """Write all of ``content``, even if the system writes less at a time.
 
     Raises:
-      OSError: if that fails; then a part of it may have been written.
+      OSError: if writing fails; then a part of ``content`` may have been written.
     """
     rest = memoryview(content)
     while rest:
@@ -99,16 +99,17 @@ def write_all(descriptor: int, content: Content) -> None:
 
 
 def finish_part(path: str, content: Content, descriptor: int | None = None) -> Identity:
-    """Write the ``content`` of a part to its unfinished file, and give that its name.
+    """Write the ``content`` of a part to its unfinished file, and rename the file to ``path``.
 
     Args:
       path: of the part.
       content: of the part.
-      descriptor: of the unfinished file, if it is open; else another one has claimed the part.
+      descriptor: of the unfinished file; None if another process has claimed the part and holds it
+        open.
 
     Raises:
-      ForeignFile: if somebody has put something else there since the part was claimed.
-      OSError: if that fails, or the file is no longer there.
+      ForeignFile: if a foreign file has appeared at ``path`` since the part was claimed.
+      OSError: if writing fails, or the unfinished file no longer exists.
     """
     unfinished = unfinished_path(path)
     opened = os.open(unfinished, WRITE) if descriptor is None else descriptor
@@ -122,7 +123,8 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
         try:
             os.replace(unfinished, path)
         except FileNotFoundError:
-            # The one that fetched for a process that died may have finished it just now, with the same content.
+            # The fetching process of a dead process may have finished the part just now, with equal
+            # content.
             if not os.path.exists(path):
                 raise
     finally:
@@ -133,10 +135,10 @@ def finish_part(path: str, content: Content, descriptor: int | None = None) -> I
 
 @final
 class PartFile:
-    """A part that is open for reading; nothing is known of its content before it is read whole.
+    """A part that is open for reading; its content is not verified before it is read whole.
 
     Attributes:
-      identity: tells whether another file, or another content, is there the next time.
+      identity: of the open file, to notice later changes.
     """
 
     def __init__(self, path: str, file: FileIO, status: os.stat_result) -> None:
@@ -147,11 +149,11 @@ class PartFile:
 
     @classmethod
     def opened(cls, path: str) -> PartFile | None:
-        """The file at ``path``; None if there is none.
+        """The file at ``path``, opened; None if no file exists.
 
         Raises:
-          ForeignFile: if it is no regular file, or not of a cache.
-          OSError: if it cannot be opened.
+          ForeignFile: if the file is not regular, or was not written by a cache.
+          OSError: if the file cannot be opened.
         """
         try:
             opened = open_regular(path, READ | NO_FOLLOW)
@@ -161,7 +163,7 @@ class PartFile:
             raise ForeignFile(path)
         file, status = opened
         try:
-            # An empty file may be what is left of a part; there is nothing in it to lose.
+            # An empty file may be left of a part, and has nothing to lose.
             if status.st_size and file.read(len(MAGIC)) != MAGIC:
                 raise ForeignFile(path)
         except BaseException:
@@ -171,13 +173,13 @@ class PartFile:
 
     @classmethod
     def check_own(cls, path: str) -> None:
-        """Refuse something at ``path`` that no cache has written; raises what `opened` raises."""
+        """Refuse a file at ``path`` that no cache has written; raises the errors of `opened`."""
         opened = cls.opened(path)
         if opened is not None:
             opened.close()
 
     def read_whole(self, length: int) -> memoryview | None:
-        """The content, of ``length`` bytes; None if it is damaged, or cut short."""
+        """The content, of ``length`` bytes; None if the file is damaged or cut short."""
         header, content = self._read(0, HEADER.size), self._read(HEADER.size, length + 1)
         return content if len(content) == length and header == header_of(content) else None
 
@@ -194,10 +196,10 @@ class PartFile:
         return buffer[:count]
 
     def note_use(self) -> None:
-        """Let the file say that it was used now, unless it says so of the last second."""
+        """Set the access time of the file to now, at most once a second."""
         now = time.time_ns()
         if now - self._used_ns > 10**9:
-            with suppress(OSError):  # it may have been removed, or be another user's
+            with suppress(OSError):  # the file may be removed, or belong to another user
                 os.utime(self._path, ns=(now, self.identity[1]))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The parts that are on the disk, and the right to add one."""
+"""The parts on the disk, and claims to add parts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .room import NoRoom, Room, Victims
 
 
 class DiskFailure(Exception):
-    """The disk of the cache refused something; the cause says what."""
+    """The disk of the cache refused an operation; the cause is the error."""
 
 
 class Refusal(enum.Enum):
     """Why a part cannot be claimed."""
 
     ELSEWHERE = enum.auto()
-    """Another one fetches it, or just has."""
+    """Another thread or process fetches the part, or has just fetched it."""
 
     NO_ROOM = enum.auto()
-    """There is no room for it, or something else lies where it would be."""
+    """There is no room for the part, or a foreign file lies at its path."""
 
 
 @contextmanager
@@ -42,22 +42,23 @@ class PartStore:
 
     Args:
       folder: of the cache.
-      most: bytes that all parts may take.
+      most: limit on the bytes of all parts.
     """
 
     def __init__(self, folder: str, most: int) -> None:
         self._folder: Final = folder
         self._room = Room(folder, most)
         self._most: Final = most
-        # What is known to be whole, by path, and how many bytes were found to be since this was empty.
+        # The identities of files known to be whole, by path, and the bytes added since this was
+        # empty.
         self._checked: dict[str, Identity] = {}
         self._checked_bytes = 0
 
     def read(self, part: PartName, size: int, start: int, end: int) -> memoryview | None:
-        """The bytes of a part of ``size`` bytes from ``start`` to ``end``; None if it is not there, or damaged.
+        """The bytes ``start`` to ``end`` of a part of ``size`` bytes; None if missing or damaged.
 
         Raises:
-          DiskFailure: if it cannot be read.
+          DiskFailure: if the part cannot be read.
         """
         path = part.path(self._folder)
         with on_disk():
@@ -83,7 +84,7 @@ class PartStore:
         return data
 
     def has(self, part: PartName) -> bool:
-        """Whether a file is where ``part`` would be."""
+        """Whether a file exists at the path of ``part``."""
         return os.path.exists(part.path(self._folder))
 
     def has_room(self, size: int) -> bool:
@@ -91,10 +92,10 @@ class PartStore:
         return self._room.has_room(size)
 
     def claim(self, part: PartName, size: int, victims: Victims) -> Claim | Refusal:
-        """Claim a part that was not there; ``victims`` are removed if there is no room.
+        """Claim a missing part; ``victims`` are removed if there is no room.
 
         Raises:
-          DiskFailure: if its file cannot be made.
+          DiskFailure: if the unfinished file cannot be made.
         """
         path = part.path(self._folder)
         with on_disk():
@@ -107,7 +108,7 @@ class PartStore:
             try:
                 if os.path.lexists(path):
                     PartFile.check_own(path)
-                    if self.read(part, size, 0, 0) is not None:  # it has come meanwhile
+                    if self.read(part, size, 0, 0) is not None:  # the part has come in the meantime
                         claim.give_up()
                         return Refusal.ELSEWHERE
                 self._room.reserve(size, victims, claim.take_room)
@@ -120,15 +121,15 @@ class PartStore:
         return claim
 
     def commit(self, claim: Claim, content: Content) -> None:
-        """Add the part that was claimed, unless somebody has put something else there meanwhile.
+        """Add the claimed part, unless a foreign file has appeared at its path.
 
         Raises:
-          DiskFailure: if it cannot be written; then it is given up.
+          DiskFailure: if the part cannot be written; then the claim is given up.
         """
         try:
             with on_disk():
                 identity = claim.commit(content)
-            # What this process has written itself it need not compare.
+            # This process need not verify a part that it has written itself.
             self._note_whole(claim.path, identity)
         except ForeignFile:
             self._room.release(claim.size)
@@ -137,22 +138,22 @@ class PartStore:
             raise
 
     def end(self, claim: Claim, identity: Identity) -> None:
-        """The part that was claimed has been written for this process, which has the ``identity``."""
+        """End the claim of a part that another process has written, with this ``identity``."""
         claim.end()
         self._note_whole(claim.path, identity)
 
     def give_up(self, claim: Claim) -> None:
-        """Let another one fetch the part; may be called again, or after `commit`."""
+        """Give the claim up; may be called again, or after `commit`."""
         if claim.give_up():
             self._room.release(claim.size)
 
     def _note_whole(self, path: str, identity: Identity) -> None:
-        """What is at ``path`` is whole as long as it has this ``identity``."""
+        """Note that the file at ``path`` is whole as long as it has this ``identity``."""
         if self._checked.get(path) != identity:
             size = identity[2]
             self._checked_bytes += size
             if self._checked_bytes > self._most:
-                # There is no room for all of them, so some are gone; the others are compared once more.
+                # Not all of the files fit, so some are gone; the others are verified once more.
                 self._checked.clear()
                 self._checked_bytes = size
             self._checked[path] = identity

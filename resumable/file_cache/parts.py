@@ -1,4 +1,4 @@
-"""Which parts of files some wanted bytes are in, and the bytes put together of them again."""
+"""Find the parts of files that hold wanted bytes, and put the bytes together from the parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CachedFile(Protocol):
 
 
 class Span(NamedTuple):
-    """Some bytes of a remote file, from ``start`` to ``end``, which lie within it."""
+    """The bytes of a remote file from ``start`` to ``end``, offsets within the file."""
 
     file: Any
     start: int
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
     """Some bytes of a part.
 
     Attributes:
-      start: where they begin in the part.
+      start: offset of the first byte in the part.
       data: the bytes.
     """
 
@@ -45,13 +45,13 @@ class Piece(NamedTuple):
 
 
 class WantedPart(NamedTuple):
-    """What is wanted of a part.
+    """A part with wanted bytes.
 
     Attributes:
-      file: which the part is of.
+      file: of the part.
       size: of the part, in bytes.
-      start: where the first wanted byte is in it.
-      end: where the last one ends.
+      start: offset of the first wanted byte in the part.
+      end: offset after the last wanted byte.
       total: how many bytes are wanted.
     """
 
@@ -64,7 +64,7 @@ class WantedPart(NamedTuple):
 
 @final
 class PartCutter:
-    """Cuts files into parts of ``part_bytes``; the last part of each is shorter."""
+    """Cuts files into parts of ``part_bytes``; the last part of a file may be shorter."""
 
     def __init__(self, part_bytes: int) -> None:
         self.part_bytes = part_bytes
@@ -74,7 +74,7 @@ class PartCutter:
         return min(self.part_bytes, file.size - number * self.part_bytes)
 
     def wanted_parts(self, wanted: Sequence[Span]) -> dict[PartName, WantedPart]:
-        """The parts that ``wanted`` bytes are in."""
+        """The parts that hold the ``wanted`` bytes."""
         size, found = self.part_bytes, dict[PartName, WantedPart]()
         for span in wanted:
             for number in self._numbers(span):
@@ -93,7 +93,7 @@ class PartCutter:
         return found
 
     def gaps(self, span: Span, pieces: Mapping[PartName, Piece]) -> list[Span]:
-        """The bytes of ``span`` that are in parts of which there is no piece; neighbours as one."""
+        """The bytes of ``span`` in parts without a piece; neighbours are joined."""
         found: list[Span] = []
         for number in self._numbers(span):
             if PartName(span.file.content_name, number) in pieces:
@@ -109,7 +109,7 @@ class PartCutter:
     def assembled(
         self, span: Span, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
     ) -> list[Content]:
-        """The bytes of ``span``, at least one piece, out of pieces of its parts; `gaps` come from the iterator."""
+        """The bytes of ``span``, at least one piece, from ``pieces`` and the next ``gaps``."""
         size, found, at = self.part_bytes, list[Content](), span.start
         for number in self._numbers(span):
             end = min((number + 1) * size, span.end)
@@ -127,6 +127,6 @@ class PartCutter:
         return found or [b""]
 
     def _numbers(self, span: Span) -> range:
-        if span.end <= span.start:  # such as an empty document, which is in no part
+        if span.end <= span.start:  # for example an empty document, in no part
             return range(0)
         return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))

@@ -1,8 +1,8 @@
-"""When the parts of a cache are needed next, by the orders of the processes that use it."""
+"""When the parts of a cache are needed next, by the orders of all processes that use the cache."""
 
-# Each process writes what it knows of the future into a file that it keeps locked, so that whoever must
-# make room, in any process, removes what is needed last by all of them. The file of a process that has
-# ended is not locked; it counts no longer, and is removed.
+# Each process writes its known future uses into a locked file. A process that must make room reads
+# the files of all processes, and removes the parts that are needed last. The file of an ended
+# process is not locked: it is ignored and removed.
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NextUses(NamedTuple):
     Attributes:
       codes: of the parts, ascending, shape (n,), uint64.
       at: how many items come before, shape (n,), int64.
-      contents: codes of the contents in use, whether they are needed soon or not, ascending, shape (m,), uint64.
+      contents: codes of all contents in use, needed soon or not, ascending, shape (m,), uint64.
     """
 
     codes: Codes
@@ -44,7 +44,7 @@ class NextUses(NamedTuple):
 
     @classmethod
     def first_of(cls, codes: Codes, at: Indices, contents: Codes) -> NextUses:
-        """The first of some uses of parts, columns of shape (n,) in any order, of contents of shape (m,)."""
+        """The first uses, from columns of shape (n,) in any order and contents of shape (m,)."""
         order = np.lexsort((at, codes))
         first, places = np.unique(codes[order], return_index=True)
         return cls(first, at[order][places], np.unique(contents))
@@ -56,7 +56,7 @@ class NextUses(NamedTuple):
         return cls.first_of(*(np.concatenate(column) for column in zip(*uses, strict=True)))
 
     def of(self, codes: Codes) -> Indices:
-        """When ``codes`` are needed next; -1 where it is not known, shape (n,)."""
+        """When parts ``codes``, shape (n,), are needed next, of the same shape; -1 if unknown."""
         if not len(self.codes):
             return np.full(len(codes), -1, np.int64)
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -71,7 +71,7 @@ class NextUses(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> NextUses | None:
-        """What `to_bytes` wrote; None if it is not that, or not whole."""
+        """The uses in bytes from `to_bytes`; None if ``data`` is something else or incomplete."""
         if not data.startswith(MAGIC) or (len(data) - len(MAGIC)) % 8:
             return None
         numbers = np.frombuffer(data, _DTYPE, offset=len(MAGIC)).astype(np.uint64)
@@ -89,7 +89,7 @@ NO_USES: Final = NextUses(np.empty(0, np.uint64), np.empty(0, np.int64), np.empt
 
 @final
 class PlanFile:
-    """The file in which this process says what it needs; it is locked until the process ends."""
+    """The file with the future uses of this process; locked until the process ends."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, PLANS)
@@ -97,7 +97,7 @@ class PlanFile:
         self._descriptor: int | None = None
 
     def write(self, uses: NextUses) -> None:
-        """Say that ``uses`` come next, in place of what it said before.
+        """Replace the content of the file by ``uses``.
 
         Raises:
           OSError: if the file cannot be written.
@@ -106,7 +106,8 @@ class PlanFile:
             self._open()
         assert self._descriptor is not None
         data = uses.to_bytes()
-        # Whoever reads it meanwhile finds that it is not whole, and takes it for empty.
+        # A process that reads the file during the write finds it incomplete, and takes the plan for
+        # empty.
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         write_all(self._descriptor, data)
         os.ftruncate(self._descriptor, len(data))
@@ -117,7 +118,8 @@ class PlanFile:
             path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
             descriptor = os.open(path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
             try:
-                # Before it is locked, another process may take it for that of a dead one, and remove it.
+                # Before the lock, another process may take the file for a dead process's, and
+                # remove it.
                 with suppress(BlockingIOError):
                     lock(descriptor)
                     if os.path.exists(path):
@@ -128,17 +130,17 @@ class PlanFile:
 
     @property
     def name(self) -> str:
-        """Of the file; empty before the first `write`."""
+        """The name of the file; empty before the first `write`."""
         return os.path.basename(self._path)
 
     def abandon(self) -> None:
-        """Let go of what a fork has inherited, so that the file ends with the process that writes it."""
+        """Close the file in a forked child, so that the lock ends with the writing process."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor, self._path = None, ""
 
     def close(self) -> None:
-        """Need nothing any longer; may be called again."""
+        """Remove the file; may be called again."""
         if self._descriptor is not None:
             with suppress(OSError):
                 os.unlink(self._path)
@@ -146,11 +148,11 @@ class PlanFile:
 
 
 def plans_of_others(folder: str, own: str) -> list[NextUses]:
-    """What the other living processes need; files of dead ones are removed.
+    """The plans of the other living processes; files of dead processes are removed.
 
     Args:
       folder: of the cache.
-      own: the name of this process's file.
+      own: file name of this process's plan.
     """
     found: list[NextUses] = []
     with suppress(OSError), os.scandir(os.path.join(folder, PLANS)) as entries:
@@ -163,7 +165,7 @@ def plans_of_others(folder: str, own: str) -> list[NextUses]:
 
 
 def _plan_at(path: str) -> NextUses | None:
-    """The plan of a living process, which is empty while that writes it."""
+    """The plan of a living process, empty during a write; None if the process has ended."""
     try:
         descriptor = os.open(path, FLAGS)
     except OSError:

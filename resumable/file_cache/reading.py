@@ -1,8 +1,8 @@
 """Read remote files through a cache."""
 
-# A part that is not there is fetched whole if much of it is wanted now, or if there is room for it
-# anyway; else just the wanted bytes are read, and nothing is kept. So whatever the order, no more is
-# fetched than without a cache once it is full.
+# A missing part is fetched whole if at least half of it is wanted now, or if there is free room.
+# Otherwise only the wanted bytes are read, and nothing is kept. So once the cache is full, sparse
+# reads fetch no more than without a cache, in any order.
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PAUSE: Final = 0.005
 """Seconds between two looks at a part that another process fetches."""
 
 FULL_FOR: Final = 5.0
-"""Seconds for which a cache that had no room is taken to have none."""
+"""Seconds for which a full cache is taken to stay full."""
 
 
 class UncachedReader(BackgroundReader, Protocol):
-    """The way to the remote files."""
+    """Reads remote files directly."""
 
     def read(self, wanted: Sequence[Span]) -> list[bytes]:
-        """``wanted`` bytes of files, read at the same time; raises what reading raises."""
+        """The ``wanted`` bytes of files, read at the same time; may raise errors of reading."""
 
 
 @final
@@ -61,15 +61,15 @@ class CacheReader:
     def read(
         self, wanted: Sequence[Span], reader: UncachedReader, *, whole: bool = False
     ) -> list[list[Content]]:
-        """``wanted`` bytes of files, each in some pieces, from the disk or by ``reader``.
+        """The ``wanted`` bytes of files, each span in some pieces, from the disk or by ``reader``.
 
         Args:
-          wanted: bytes of files that have a content name.
-          reader: reads what is not on the disk.
+          wanted: bytes of files with a content name.
+          reader: reads bytes that are not on the disk.
           whole: whether the rest of each part will be wanted too.
 
         Raises:
-          ReadError: if the disk cannot be used, and that is to be an error.
+          ReadError: if the disk cannot be used, and the cache has ``on_full="error"``.
         """
         pieces: dict[PartName, Piece] = {}
         if not self._is_off:
@@ -85,11 +85,11 @@ class CacheReader:
         return [self._cutter.assembled(span, pieces, filled) for span in wanted]
 
     def copy_of(self, file: CachedFile, write: WriteContent) -> str | None:
-        """The path of a copy of the whole ``file``, which ``write`` makes if there is none; None if there is no room.
+        """The path of a whole copy of ``file``, made by ``write`` if missing; None without room.
 
         Raises:
-          ReadError: if the disk cannot be used, and that is to be an error.
-          Exception: whatever ``write`` raises.
+          ReadError: if the disk cannot be used, and the cache has ``on_full="error"``.
+          Exception: any error of ``write``.
         """
         if self._is_off:
             return None
@@ -101,16 +101,16 @@ class CacheReader:
             return None
 
     def fetches_ahead(self, size: int) -> bool:
-        """Whether parts of which so many bytes are needed are fetched before they are asked for."""
+        """Whether a part with ``size`` needed bytes is fetched ahead."""
         part = self._cache.part_bytes
         return self._cache.read_ahead > 0 and (2 * size >= part or self._store.has_room(part))
 
     def close(self) -> None:
-        """Need nothing any longer."""
+        """Remove the plan of this process."""
         self._eviction.close()
 
     def abandon(self) -> None:
-        """Let go of what a fork has inherited."""
+        """Release the plan file in a forked child."""
         self._eviction.abandon()
 
     def _prepare(self, wanted: Sequence[Span]) -> None:
@@ -118,7 +118,7 @@ class CacheReader:
         self._warn_if_small()
 
     def _prepare_files(self, files: dict[str, CachedFile]) -> None:
-        """Note the ``files`` by their content names, and say that this process reads them."""
+        """Note the ``files``, keyed by content name, and publish that this process reads them."""
         new = files.keys() - self._noted
         with on_disk():
             os.makedirs(self._cache.path, exist_ok=True)
@@ -128,7 +128,7 @@ class CacheReader:
             self._eviction.publish(files[name] for name in new)
 
     def _warn_if_small(self) -> None:
-        """Warn once if the orders in use need more of the files at a time than there is room for."""
+        """Warn once if the orders in use need more bytes at a time than the cache has room for."""
         if self._has_warned or (outlook := self._foresight.look()) is self._compared:
             return
         self._compared, needed = outlook, outlook.working_set(self._cache)
@@ -143,7 +143,7 @@ class CacheReader:
             )
 
     def _refuse(self, error: BaseException | None) -> None:
-        """Raise that the disk cannot be used, or go on without it after one warning."""
+        """Raise that the disk cannot be used, or continue without the cache after one warning."""
         message = (
             f"the cache in {self._cache.path} cannot be used: {error}; it needs a folder that may be "
             f"written to, with {self._cache.max_bytes} bytes of room"
@@ -156,7 +156,7 @@ class CacheReader:
     def _pieces(
         self, wanted: Sequence[Span], reader: UncachedReader, whole: bool
     ) -> dict[PartName, Piece]:
-        """What is on the disk, or is fetched now; the rest is to be read without the cache."""
+        """The pieces on the disk or fetched now; the rest is to be read without the cache."""
         pieces: dict[PartName, Piece] = {}
         missing: dict[PartName, WantedPart] = {}
         for part, needed in self._cutter.wanted_parts(wanted).items():
@@ -177,7 +177,7 @@ class CacheReader:
         return pieces
 
     def _has_room_for(self, part: WantedPart) -> bool:
-        """Whether there is room for a part of which little is wanted now."""
+        """Whether there is room for a part with few wanted bytes."""
         if time.monotonic() < self._full_until:
             return False
         if self._store.has_room(part.size) or self._eviction.has_unused:
@@ -192,7 +192,7 @@ class CacheReader:
         reader: UncachedReader,
         patient: bool,
     ) -> dict[PartName, WantedPart]:
-        """Fetch what is ``missing`` into ``pieces``; returns what others fetch meanwhile."""
+        """Fetch ``missing`` parts into ``pieces``; returns the parts that others are fetching."""
         fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:
@@ -219,7 +219,7 @@ class CacheReader:
     def _still_missing(
         self, elsewhere: dict[PartName, WantedPart], pieces: dict[PartName, Piece], waits: bool
     ) -> dict[PartName, WantedPart]:
-        """Look for the parts that others fetch; returns those that are not there yet."""
+        """Read the parts that other processes fetch; returns the parts that have not arrived."""
         missing: dict[PartName, WantedPart] = {}
         for part, needed in elsewhere.items():
             data = self._store.read(part, needed.size, needed.start, needed.end)

@@ -1,4 +1,4 @@
-"""Fetch the parts that are needed next before they are asked for."""
+"""Fetch the next parts ahead of their use."""
 
 from __future__ import annotations
 
@@ -17,60 +17,61 @@ from .part_store import PartStore, Refusal
 from .parts import PartCutter
 
 WAIT: Final = 30.0
-"""Seconds until a part that is being fetched is fetched once more."""
+"""Seconds to wait for a part in flight before it is fetched once more."""
 
 LOOKS: Final = 8
-"""How often it is looked what comes next, while as much is read as may be fetched ahead."""
+"""Looks at the next parts per amount read, where the amount is the limit of read-ahead."""
 
 Settled: TypeAlias = Callable[[int, Sequence[Identity]], None]
 
 
 class BackgroundReader(Protocol):
-    """Fetches parts of remote files while its caller goes on."""
+    """Fetches parts of remote files in the background."""
 
     def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
-        """Begin to fetch and write what ``jobs`` say.
+        """Begin to fetch and write the parts of ``jobs``.
 
-        For each of them ``settled`` is called once, in any thread, with its place and the identities of the
-        parts that were written: all, or the first ones.
+        ``settled`` is called once per job, in any thread, with the place of the job and the
+        identities of the written parts: of all parts, or of the first few.
         """
 
     def collect(self) -> None:
-        """Let ``settled`` be called for what has been fetched until now."""
+        """Call ``settled`` for all jobs that are done."""
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Wait until a call of ``settled`` has set ``event``, but no longer than that."""
+        """Wait until a call of ``settled`` has set ``event``, for at most ``seconds``."""
 
 
 @final
 class ReadAhead:
-    """Fetches what `Foresight` says is needed next, as far as there is room for it."""
+    """Fetches the next parts by `Foresight`, as far as there is room."""
 
     def __init__(
         self, cache: FileCache, store: PartStore, foresight: Foresight, eviction: Eviction
     ) -> None:
-        # What is fetched ahead takes the place of what would be kept.
+        # Parts fetched ahead take room from kept parts.
         self._most = min(cache.read_ahead, cache.max_bytes // 4)
         self._cutter = PartCutter(cache.part_bytes)
         self._store = store
         self._foresight = foresight
         self._eviction = eviction
         self._in_flight: dict[PartName, Event] = {}
-        # Bytes that were read since all that is needed next, by this outlook, was there or on its way.
+        # Bytes read since the last look, and its outlook; another object if there was more to
+        # fetch.
         self._read_since, self._outlook = 0, object()
 
     def note_read(self, size: int) -> None:
-        """So many bytes were read, for those who need them first."""
+        """Note that ``size`` bytes were read."""
         self._read_since += size
 
     def wait_for(self, part: PartName, reader: BackgroundReader) -> None:
-        """Wait for ``part``, if it is being fetched."""
+        """Wait for ``part`` if this process is fetching it ahead."""
         event = self._in_flight.get(part)
         if event is not None:
             reader.wait(event, WAIT)
 
     def begin(self, reader: BackgroundReader) -> None:
-        """Begin to fetch the parts that are needed next and are not there."""
+        """Begin to fetch the next missing parts."""
         left = self._most - len(self._in_flight) * self._cutter.part_bytes
         if 2 * left < self._most or not left:
             return
@@ -109,14 +110,17 @@ class ReadAhead:
     def _settle(
         self, runs: Sequence[NeighbouringParts], place: int, written: Sequence[Identity]
     ) -> None:
-        """Note what was fetched. Whoever wants a part that failed fetches it again, and gets the error."""
+        """Note the ``written`` parts of a run.
+
+        A reader of a failed part fetches the part again, and gets the error.
+        """
         fetches = runs[place].fetches
         for fetch, identity in zip(fetches, written, strict=False):
             self._store.end(fetch.claim, identity)
         self._give_up(fetches)
 
     def _give_up(self, fetches: Sequence[Fetch]) -> None:
-        """Nothing of ``fetches`` is in flight any longer."""
+        """Remove ``fetches`` from the parts in flight."""
         for fetch in fetches:
             self._store.give_up(fetch.claim)
             event = self._in_flight.pop(fetch.part, None)

@@ -1,8 +1,8 @@
-"""What the parts in a folder may take in all, for all processes that use it."""
+"""The limit on the bytes of all parts in a folder, for all processes that use the folder."""
 
-# The number of bytes in use stands in a file, which is changed under a lock. It is raised before a part
-# is written and lowered after one was removed, so a process that is killed leaves it too large, never
-# too small. Whoever finds no room looks at all files, and sets it right.
+# A file has the number of bytes in use, and is changed under a lock. The number is raised before a
+# part is written and lowered after a part was removed, so a killed process leaves the number too
+# large, never too small. A process that finds no room looks at all files, and corrects the number.
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ COPY_NAME: Final = re.compile(r"([0-9a-f]{32})(\.copy|\.copy\.tmp)")
 DIGITS: Final = 20
 
 SPARE: Final = 64
-"""The share of the room that is emptied at once."""
+"""At least this fraction of the room, one 64th, is emptied at once."""
 
 PATIENCE: Final = 10.0
-"""Seconds to wait for a process that holds the lock, and seems to be stopped."""
+"""Seconds to wait for the lock before its process is taken to be stopped."""
 
 
 class KeptPart(NamedTuple):
     """A part in the folder, or a copy of a whole file.
 
     Attributes:
-      name: which.
-      path: its file.
+      name: of the part.
+      path: of the file.
       size: of the file, in bytes.
-      used_ns: when it was used last, in nanoseconds since the epoch of Unix.
+      used_ns: time of the last use, in nanoseconds since the epoch of Unix.
     """
 
     name: PartName
@@ -49,14 +49,15 @@ class KeptPart(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a copy of a whole file."""
+        """Whether this is a copy of a whole file."""
         return self.name.number == WHOLE
 
     def remove(self) -> bool:
-        """Remove it, unless it is something else that has only the name; whether it is removed."""
+        """Remove the file, unless no cache has written it; whether it is removed."""
         if self.is_whole:
             return remove_copy(self.path)
-        # The system cannot compare and remove in one call, so nothing stands between the two.
+        # The system cannot check and remove in one call, so the two calls follow each other
+        # directly.
         try:
             PartFile.check_own(self.path)
         except (ForeignFile, OSError):
@@ -67,11 +68,11 @@ class KeptPart(NamedTuple):
 
 
 Victims: TypeAlias = Callable[[Sequence[KeptPart]], Sequence[KeptPart]]
-"""Chooses parts that may be removed; the first ones first."""
+"""Returns the parts that may be removed, in the order of removal."""
 
 
 class NoRoom(Exception):
-    """There is no room for a part, and nothing that may be removed for it."""
+    """There is no room for a part, even if all permitted parts were removed."""
 
 
 @final
@@ -80,7 +81,7 @@ class Room:
 
     Args:
       folder: of the cache; it exists.
-      most: bytes that all parts may take, with their headers.
+      most: limit on the bytes of all parts, with their headers.
     """
 
     def __init__(self, folder: str, most: int) -> None:
@@ -88,15 +89,15 @@ class Room:
         self._most = most
 
     def reserve(self, size: int, victims: Victims, take: Callable[[], None]) -> None:
-        """Take room for a part of ``size`` bytes; removes ``victims`` as far as they are needed.
+        """Reserve room for a part of ``size`` bytes; removes as many ``victims`` as necessary.
 
         Args:
           size: of the part.
-          victims: chooses what may be removed.
-          take: called when there is room; lets the unfinished file of the part have its size.
+          victims: chooses the parts that may be removed.
+          take: called when there is room; gives the unfinished file of the part its size.
 
         Raises:
-          NoRoom: if these are not enough, or another process does not let go of the lock.
+          NoRoom: if the victims are not enough, or another process does not release the lock.
           OSError: if the folder cannot be written to.
         """
         needed = HEADER.size + size
@@ -117,7 +118,7 @@ class Room:
             take()
 
     def release(self, size: int) -> None:
-        """Give back what was reserved for a part that was not written."""
+        """Return the room of a part that was not written."""
         with suppress(NoRoom, OSError), self._in_use() as (used, write):
             write(max(used - HEADER.size - size, 0))
 
@@ -146,7 +147,7 @@ class Room:
             _wait_for(descriptor)
             try:
                 digits = os.read(descriptor, DIGITS)
-                # What is no number was not written here, or not to its end.
+                # Text that is no number comes from elsewhere, or from an interrupted write.
                 used = int(digits) if digits.isdigit() else self._most
 
                 def write(number: int) -> None:
@@ -161,7 +162,7 @@ class Room:
 
 
 def _found_copy(file_name: str) -> tuple[PartName, bool] | None:
-    """The copy that a file of this name is, and whether it is finished; None if it is none."""
+    """The copy in a file with this name, and whether the copy is finished; None for other names."""
     match = COPY_NAME.fullmatch(file_name)
     return None if match is None else (PartName(match[1], WHOLE), match[2] == COPY)
 
@@ -179,15 +180,15 @@ def _wait_for(descriptor: int) -> None:
 
 
 def part_folders(folder: str) -> list[str]:
-    """The folders in which parts lie."""
+    """The folders with parts."""
     with os.scandir(folder) as entries:
         return [entry.path for entry in entries if FOLDER.fullmatch(entry.name) and entry.is_dir()]
 
 
 def kept_parts(folder: str) -> tuple[list[KeptPart], int]:
-    """The parts in ``folder``, and the bytes of those that are being fetched.
+    """The finished parts in ``folder``, and the bytes of unfinished parts.
 
-    What processes that have ended left unfinished is removed.
+    Unfinished files of ended processes are removed.
     """
     parts, unfinished = list[KeptPart](), 0
     for path in part_folders(folder):

@@ -1,4 +1,4 @@
-"""How much of a cache an order has in use at a time."""
+"""Measure how many bytes of a cache an order has in use at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .part_file import HEADER
 
 
 def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
-    """For each cache the most bytes of parts that are needed again at some time, having been needed before.
+    """For each cache, the most bytes of parts that are between first and last use at a time.
 
     Args:
       all_uses: the uses of one epoch.
@@ -34,7 +34,7 @@ def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
 
 
 def advice_on(cache: FileCache, needed: int) -> str:
-    """What to do about a cache that has no room for the ``needed`` bytes in use at a time; empty if it has."""
+    """Advice for a cache without room for the ``needed`` bytes in use; empty if they fit."""
     if needed <= cache.max_bytes:
         return ""
     parts = needed // cache.part_bytes + LEAST_PARTS
@@ -54,6 +54,6 @@ def _most_in_use(file_of: Indices, parts: Indices, sizes: Indices, at: Indices) 
     lasts = np.concatenate([firsts[1:], [len(at)]]) - 1
     times = np.concatenate([at[firsts], at[lasts] + 1])
     steps = np.concatenate([sizes[firsts], -sizes[firsts]])
-    # What ends at a time ends before what begins then.
+    # At equal times, parts end before parts begin.
     in_time = np.lexsort((steps, times))
     return int(np.cumsum(steps[in_time]).max())

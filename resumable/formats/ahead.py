@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 Reach: TypeAlias = Callable[[Indices, int], int]
-"""How many items to make at once: called with the indices from the next item on, and how many are asked for."""
+"""How many items to make: called with the indices from the next item on, and the count asked for."""
 
 NO_PLACES: Final = range(0)
 
 GROWTH: Final = 4
-"""Each time, so many times as many items as before are made at once."""
+"""Factor by which the number of items made at once grows each time."""
 
 
 def growing(most: int) -> Callable[[Indices], Reach]:
@@ -42,16 +42,16 @@ def growing(most: int) -> Callable[[Indices], Reach]:
 
 
 MOST_CHANGES: Final = 4
-"""Times that a pattern of turns may turn out to be another one before there is none."""
+"""Changes of turns after which skipped items are no longer taken for a pattern."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Which items are asked for, where others are skipped again and again, as a worker of several does.
+    """A pattern of items taken and skipped in turns, as by one of several workers.
 
     Attributes:
-      taken: how many are taken at each turn.
-      every: from how many; the same as `taken` if none are skipped.
+      taken: items taken at each turn.
+      every: items per turn, taken and skipped; equal to `taken` if none are skipped.
     """
 
     taken: int = 1
@@ -65,13 +65,14 @@ class Turns:
 
 @dataclass
 class TurnsSeen:
-    """What the windows of an iterator have seen of its turns.
+    """The turns that the windows of an iterator have seen.
 
-    Several may be alive at a time, so each plans by turns of its own, and only begins with those that were seen last.
+    Several windows may be alive at a time, so each window plans by its own turns, and only begins
+    with the turns that were seen last.
 
     Attributes:
       last: the turns that were seen last.
-      changes: how often they have changed.
+      changes: how often the turns have changed.
     """
 
     last: Turns = Turns()
@@ -80,15 +81,16 @@ class TurnsSeen:
 
 @final
 class ReadAheadItems(PreparedItems[T], Generic[T]):
-    """Items of files at many indices, of which some are made ahead, and handed out once each.
+    """Items of files at many indices, some made ahead, each handed out once.
 
-    Reading files has no effects, so no user can tell. The error of a later item is not raised.
+    Reading files has no side effects, so reading ahead is not observable. Errors of later items are
+    not raised early.
 
     Args:
       gather: makes a block of the items at some indices.
       indices: of the items, shape (places,), int64.
       plan: returns a `Reach` for the indices of the items that are asked for, shape (n,), int64.
-      seen: which these are, as far as it is known from other windows of the iterator.
+      seen: the turns known from other windows of the iterator.
     """
 
     def __init__(
@@ -103,9 +105,10 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         self._plan = plan
         self._seen = seen
         self._turns = seen.last
-        # The places that were asked for last; the first place that is planned for.
+        # The places that were asked for last; the first planned place.
         self._taken, self._from = NO_PLACES, 0
-        # Of the places from `_first` to `_stop`, among those planned for; those before `_next` are gone.
+        # The block of the planned places from `_first` to `_stop`; items before `_next` were handed
+        # out.
         self._block: Block = []
         self._first = self._next = self._stop = 0
         self._items: Iterator[T] = iter(())
@@ -134,7 +137,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return next(self._items)
 
     def _prepare_items(self, place: int) -> int:
-        """Make items from ``place`` on, and return its place among those that are planned."""
+        """Make items from ``place`` on; returns the number of ``place`` among the planned items."""
         if not self._turns.are_all:
             self._change(Turns(), place)
         elif place < self._from:
@@ -146,7 +149,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return own
 
     def _watch(self, places: range) -> None:
-        """See which items are skipped, and plan anew for the others if these have changed."""
+        """Notice skipped items, and plan again if the turns have changed."""
         last, turns = self._taken, self._turns
         self._taken = places
         skips = len(last) == len(places) and last.stop < places.start
@@ -167,7 +170,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         self._begin(place)
 
     def _among_own(self, places: range) -> range:
-        """The places among the items that are planned."""
+        """The numbers of ``places`` among the planned items."""
         first = places.start - self._from
         if not self._turns.are_all:
             turn, within = divmod(first, self._turns.every)
@@ -175,7 +178,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return range(first, first + len(places))
 
     def _begin(self, place: int) -> None:
-        """Plan for the items from ``place`` on that will be asked for."""
+        """Plan for the items from ``place`` on, without skipped items."""
         self._from = place
         self._indices = self._all[place:]
         if not self._turns.are_all:
@@ -187,7 +190,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         self._items_next = self._items_stop = 0
 
     def _made(self, places: range) -> tuple[Block, int]:
-        """A block of ``places`` and of more behind them, and where it ends."""
+        """A block of ``places`` and of more places after them, and the end of the block."""
         count = self._reach(self._indices[places.start :], len(places))
         if count > len(places):
             stop = min(places.start + count, len(self._indices))

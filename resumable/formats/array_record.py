@@ -29,36 +29,37 @@ from .parts import ItemsInParts
 class ArrayRecord(ItemsInParts[bytes]):
     """The records of ArrayRecord files, as bytes, in the order of the files.
 
-    The package ``array_record`` reads them, as it does for Grain. Records are read many at a time: those of
-    a batch, and those that are asked for one by one up to 256 ahead, or those in 1 MiB of files. Files that
-    were written with ``group_size:1`` suit a global `shuffle`; with larger groups, each record is read with
-    its group.
+    The package ``array_record`` reads the records, as it does for Grain. Records are read many at a
+    time: all records of a batch, and for single items up to 256 records, or 1 MiB of files, ahead.
+    Files written with ``group_size:1`` suit a global `shuffle`; with larger groups, each record is
+    read with its group.
 
-    Opening reads the list of records of each file. Up to 64 files of a process are open at a time. The
-    package's readers keep 8 bytes a group for each of them. A process that is forked, or gets the pipeline
-    pickled, opens the files anew. The package starts threads, so a process with another start method than fork
-    is the safer one.
+    Opening reads the list of records of each file. A process has up to 64 files open at a time. The
+    package's readers keep 8 bytes a group for each open file. A process that is forked, or
+    unpickles the pipeline, opens the files again. The package starts threads, so start methods
+    other than fork are safer.
 
-    The package reads only files that have a path. So a remote file is copied as a whole when the pipeline is
-    built. With a cache, the copies lie in it, once for all processes, and count against its limit. Those that have
-    no room there, as a `RuntimeWarning` says, or all without a cache, lie in the folder of temporary files. Every
-    process that builds or unpickles the pipeline makes its own there, while forks of it share them. They are
-    removed when it ends; if it is killed, they stay.
+    The package reads only local files. So a remote file is copied as a whole when the pipeline is
+    built. With a cache, the copies lie in the cache, once for all processes, and count against its
+    limit. Copies without room in the cache, reported by a `RuntimeWarning`, and all copies without
+    a cache lie in the folder of temporary files. Every process that builds or unpickles the
+    pipeline makes separate temporary copies, which its forks share. The copies are removed when
+    this process ends; if it is killed, they stay.
 
-    State: O(1), the position. Random access. A resume reads the list of records, and the first and last
-    4 KiB of each file (of at most 10,000).
+    State: O(1), the position. Random access. A resume reads the list of records, and the first and
+    last 4 KiB of each file (of at most 10,000).
 
     Args:
-      paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as ``"s3://bucket/*.array_record"``, or
-        several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as
+        ``"s3://bucket/*.array_record"``, or several; matches of a pattern are sorted.
       storage_options: of the file system of a URL.
 
     Raises:
       MissingDependency: if array_record, or for a URL fsspec or its backend, is not installed.
-      InvalidArgument: if no file matches, or one is not a regular file.
+      InvalidArgument: if no file matches, or a match is not a regular file.
       InvalidType: if an argument has the wrong type.
-      MalformedItem: if a file is not an ArrayRecord file; while iterating, with file and number of the
-        record, if it is damaged, or if a file has changed since the pipeline was built.
+      MalformedItem: if a file is not an ArrayRecord file; while iterating, if a record is damaged,
+        with file and number of the record, or if a file has changed since the pipeline was built.
       OSError: if a file cannot be read.
 
     >>> import os, tempfile

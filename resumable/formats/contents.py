@@ -1,9 +1,10 @@
 """Digests by which a state recognises the contents of files, beyond their names and sizes."""
 
-# The time of the last change and the path do not count, since a copy of the data is as good as
-# the data. An index has a digest, so that opening reads no more than its header. Other files are
-# known by their ends, where formats have headers, names and checksums. Remote files may have a
-# version, such as an ETag. Servers differ in making them, so they are compared for equal URLs only.
+# The time of the last change and the path do not count, since a copy of the data is as good as the
+# data. An index has a digest, so that opening reads no more than its header. Other files are
+# identified by their ends, where formats have headers, names and checksums. Remote files may have a
+# version, such as an ETag. Servers make versions differently, so versions are compared for equal
+# URLs only.
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ MOST_READ: Final = 10_000
 DIGEST: Final = 16
 
 ENDS: Final = "ends"
-"""The kind of evidence that the ends of files are."""
+"""The kind of evidence for ends of files."""
 
 FILES: Final = IdentityField(
     ALWAYS,
@@ -39,10 +40,10 @@ FILES: Final = IdentityField(
 
 
 def evidence_of(files: Sequence[AnyFile]) -> Evidence:
-    """What is known of the contents of ``files``, at least one, without an index of records.
+    """Evidence of the contents of ``files``, at least one, without an index of records.
 
-    The ends of files are read, unless all files have a version. If one cannot be read, nothing is
-    known; the error is raised when the file itself is read.
+    The ends of files are read, unless all files have a version. If a file cannot be read, the
+    evidence is empty; the error is raised when the file itself is read.
     """
     versions = [file.version_tag for file in files if isinstance(file, RemoteFile)]
     names = {None if tag is None else tag[0] for tag in versions}
@@ -63,9 +64,9 @@ def digests_of_ends(files: Sequence[AnyFile]) -> list[bytes]:
     """For each of ``files`` a digest of its first and its last bytes.
 
     Raises:
-      MalformedItem: if one has changed since it was found.
-      ReadError: if a remote one cannot be read.
-      OSError: if one cannot be read.
+      MalformedItem: if a file has changed since the pipeline was built.
+      ReadError: if a remote file cannot be read.
+      OSError: if a file cannot be read.
     """
     remote = [file for file in files if isinstance(file, RemoteFile)]
     spans = [[Span(file, *end) for end in _ends(file.size)] for file in remote]
@@ -75,16 +76,16 @@ def digests_of_ends(files: Sequence[AnyFile]) -> list[bytes]:
 
 
 def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
-    """A digest of what an index says about ``file``, and of the first and last bytes of the file.
+    """A digest of the index of ``file``, and of the first and last bytes of the file.
 
     Args:
       pages: digests of the pages of the index.
-      file: the file that is indexed.
+      file: the indexed file.
 
     Raises:
-      MalformedItem: if it has changed since it was found.
-      ReadError: if it is remote and cannot be read.
-      OSError: if it cannot be read.
+      MalformedItem: if the file has changed since the pipeline was built.
+      ReadError: if a remote file cannot be read.
+      OSError: if the file cannot be read.
     """
     return _digest([*pages, *digests_of_ends([file])])
 
@@ -96,7 +97,7 @@ def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
 
 
 def _ends(size: int) -> list[tuple[int, int]]:
-    """Where the compared parts of a file of ``size`` bytes begin and end."""
+    """The starts and ends of the compared parts of a file of ``size`` bytes."""
     if size <= 2 * END:
         return [(0, size)] if size else []
     return [(0, END), (size - END, size)]

@@ -27,7 +27,7 @@ LARGEST_HEADER: Final = 1 << 20
 USUAL: Final = CsvScan(ord(","), ord('"'), True)
 
 WITH_STATE: Final = ("iso2022", "hz", "utf-7")
-"""How the names of codecs begin in which a quote's byte may be part of a letter."""
+"""Starts of the names of codecs in which the byte of a quote may be part of a letter."""
 
 
 class Dialect(NamedTuple):
@@ -35,11 +35,11 @@ class Dialect(NamedTuple):
 
     Attributes:
       delimiter: between fields.
-      quotechar: around fields that hold a delimiter, a quote or a newline; None: around none.
+      quotechar: around fields that hold a delimiter, a quote or a newline; None without quotes.
       encoding: of the text.
       header: whether the first record names the columns.
-      escapechar: makes text of the next character; None: there is none.
-      comment: what a line begins with that is a comment; None: none is.
+      escapechar: makes text of the next character; None without escapes.
+      comment: the first character of a comment line; None without comments.
       skipinitialspace: whether spaces at the start of a field are left out.
     """
 
@@ -81,8 +81,8 @@ class Dialect(NamedTuple):
             raise record.malformed(f"{place}: {error.reason}") from None
         if "\0" in text:  # versions of Python read it differently
             raise record.malformed("it has a NUL")
-        # The reader goes on to the second line after a quote that is not closed, or after an escape
-        # of the newline that is added.
+        # The reader continues to the second line after an unclosed quote, or after an escape of the
+        # added newline.
         rows = csv.reader(
             (text + "\n", ""),
             delimiter=self.delimiter,
@@ -154,8 +154,8 @@ def open_csv(
     """The records of CSV files, and what makes items of them.
 
     Raises:
-      InvalidArgument: if ``columns`` are not in the header, the headers differ, or there is none and
-        no ``columns``; and what `records` raises.
+      InvalidArgument: if ``columns`` are not in the header, the headers differ, or there is none
+        and no ``columns``; and what `records` raises.
       MalformedItem: if a file begins with no header.
       InvalidType: if ``columns`` are not strings.
     """

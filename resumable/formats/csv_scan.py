@@ -1,17 +1,18 @@
 """Find the ends of the records of CSV files, a chunk at a time."""
 
 # A newline ends a record outside quotes, as in Python's `csv.reader`. A quote opens a quoted field
-# only where a field begins; elsewhere in an unquoted field it is text. A quote in a quoted field
-# closes it; if another follows at once, that one opens it again, which is the same for newlines as
-# a doubled quote.
+# only at the start of a field; elsewhere in an unquoted field a quote is text. A quote in a quoted
+# field closes the field; a second quote directly after it opens the field again, with the same
+# effect on newlines as a doubled quote.
 #
-# So if each second quote stands where a field begins, or follows one that closes, then quotes
-# open and close by turns, and array operations find where. A chunk in which a quote is text is
-# read quote by quote.
+# So if every other quote is at the start of a field, or follows a closing quote, then quotes open
+# and close in turns, and array operations find the places. A chunk with a quote as text is read
+# quote by quote.
 #
-# So is every chunk if there are escapes, comments, or spaces before quotes, since what one of these
-# means depends on all before it. An escape makes text of the next byte, except directly after a quote
-# that closes, where the escape itself is text. A comment lasts to the end of its line.
+# With escapes, comments, or spaces before quotes, every chunk is read quote by quote, since the
+# meaning of a byte depends on all earlier bytes. An escape makes text of the next byte, except
+# directly after a closing quote, where the escape itself is text. A comment lasts to the end of its
+# line.
 
 from __future__ import annotations
 
@@ -28,19 +29,19 @@ from .record import ByteReader, FoundRecords
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 SPACE: Final = 32
 LARGEST_DAMAGED: Final = 1 << 12
-"""Most bytes of a record with an unclosed quote, which might else take the rest of the file."""
+"""Most bytes of a record with an unclosed quote, which might otherwise take the whole file."""
 
 
 @dataclass(frozen=True)
 class CsvScan:
-    """Finds the records of a CSV file; blank ones, comments and a header are passed over.
+    """Finds the records of a CSV file; blank records, comments and a header are passed over.
 
     Attributes:
       delimiter: the byte between fields.
       quote: the byte around fields, or None.
       header: whether the first record that is neither blank nor a comment is a header.
-      escape: the byte that makes text of the next one, or None.
-      comment: the byte that a line begins with if it is a comment, or None.
+      escape: the byte that makes text of the next byte, or None.
+      comment: the first byte of a comment line, or None.
       skips_spaces: whether spaces at the start of a field are left out, also before a quote.
     """
 
@@ -53,7 +54,7 @@ class CsvScan:
 
     def __call__(self, reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
         left = CHUNK if reader.size is None else reader.size - offset
-        # It holds a byte that stands for the one before a chunk, then the chunk.
+        # The buffer has a byte that stands for the last byte before the chunk, then the chunk.
         buffer = bytearray(1 + max(min(CHUNK, left), len(BYTE_ORDER_MARK)))
         chunk = memoryview(buffer)[1:]
         buffer[0] = NEWLINE
@@ -83,15 +84,15 @@ class CsvScan:
 
 
 class _Quotes:
-    """Which bytes are in quotes, escaped or in comments, chunk by chunk.
+    """Finds the bytes that are in quotes, escaped or in comments, chunk by chunk.
 
     Attributes:
-      opened: where the quote is that was opened and is not closed yet; None outside quotes.
-      closed: whether the last byte is a quote that closes.
-      comments: which newlines of the last chunk end a comment, ascending places.
+      opened: offset of the quote that is still open; None outside quotes.
+      closed: whether the last byte is a closing quote.
+      comments: numbers of the newlines of the last chunk that end a comment, ascending.
       in_comment: whether the last byte is in a comment.
-      before: what stands for the last byte before the next chunk: a delimiter or a newline only where a
-        field begins after it, a quote only if it closes.
+      before: the byte that stands for the last byte before the next chunk: a delimiter or a newline
+        only if a field begins after it, a quote only if it closes.
     """
 
     def __init__(self, scan: CsvScan) -> None:
@@ -99,7 +100,7 @@ class _Quotes:
         marks = scan.quote, scan.escape, scan.comment
         self._marks = [byte for byte in marks if byte is not None]
         self._takes_turns = scan.escape is scan.comment is None and not scan.skips_spaces
-        # How many bytes from the one before the next chunk on are escaped or in a comment.
+        # Bytes that are escaped or in a comment, from the last byte before the next chunk on.
         self._taken = 0
         self.opened: int | None = None
         self.closed = False
@@ -108,7 +109,7 @@ class _Quotes:
         self.before = NEWLINE
 
     def outside(self, text: Bytes, newlines: Indices, offset: int) -> Indices:
-        """Those of ``newlines`` that are neither in quotes nor escaped.
+        """The ``newlines`` that are neither in quotes nor escaped.
 
         Args:
           text: the byte before a chunk, and the chunk.
@@ -130,7 +131,7 @@ class _Quotes:
         return outside
 
     def _by_turns(self, text: Bytes) -> Indices | None:
-        """Where quotes are, if each of them opens or closes; else None."""
+        """The places of quotes, if every quote opens or closes; else None."""
         quote, inside = self._scan.quote, self.opened is not None
         places = np.flatnonzero(text[1:] == quote) + 1
         before = text[places[int(inside) :: 2] - 1]
@@ -141,7 +142,7 @@ class _Quotes:
         return places
 
     def _one_by_one(self, text: Bytes, newlines: Indices) -> Indices:
-        """Where quotes open or close, and the first and last bytes of escapes and comments outside quotes."""
+        """The places where quotes, and escapes and comments outside quotes, open or close."""
         scan, last, inside = self._scan, len(text) - 1, self.opened is not None
         closed = 0 if self.closed else -1
         marks = np.flatnonzero(np.isin(text[1:], self._marks)) + 1
@@ -179,7 +180,7 @@ class _Quotes:
         return np.array(turns, np.int64)
 
     def _comment_end(self, newlines: Indices, place: int, last: int) -> int:
-        """The newline that ends the comment around ``place``, or the place after the ``last`` byte."""
+        """The newline that ends the comment at ``place``, or the place after the ``last`` byte."""
         following = newlines[np.searchsorted(newlines, place) :][:1].tolist()
         self.comments += following
         self.in_comment = not following
@@ -187,7 +188,7 @@ class _Quotes:
 
 
 class _RecordCount:
-    """Counts records and those passed over.
+    """Counts records and records passed over.
 
     Args:
       header: whether the next record that is not blank is a header.
@@ -199,13 +200,13 @@ class _RecordCount:
         self._passed_over = 0
 
     def found(self, ends: Indices, blank: Indices) -> FoundRecords:
-        """The records that end at ``ends``; those with the numbers ``blank`` are blank.
+        """The records that end at ``ends``; the records with the numbers ``blank`` are blank.
 
         Both have shape (n,), int64.
         """
         passed = blank
         if self._header and len(blank) < len(ends):
-            # The first number that no blank record has.
+            # The number of the first record that is not blank.
             first = int(np.flatnonzero(np.append(blank, -1) != np.arange(len(blank) + 1))[0])
             passed = np.insert(blank, first, first)
             self._header = False

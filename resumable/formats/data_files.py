@@ -1,4 +1,4 @@
-"""Find the files that paths name: on disks, and behind URLs."""
+"""Find the files that paths and URLs name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ AnyFile: TypeAlias = DataFile | RemoteFile
 
 
 def location(file: AnyFile) -> str:
-    """Where ``file`` is: its path or, with whatever secret it holds, its URL."""
+    """The path of ``file``, or its URL, which may hold a secret."""
     return file.url if isinstance(file, RemoteFile) else file.path
 
 
 def path_of_found(file: AnyFile) -> str:
-    """`location`, by which `found_data_files` finds this ``file`` alone, also in another process."""
+    """`location`, by which `found_data_files` finds only ``file``, also in another process."""
     return FoundUrl(file.url) if isinstance(file, RemoteFile) else file.path
 
 
@@ -33,17 +33,17 @@ def found_data_files(
     format: Format | None = None,
     look: Callable[[str], DataFile] = found_file,
 ) -> list[AnyFile]:
-    """The files that ``paths`` name, as they are now; the matches of a pattern are sorted.
+    """The current files that ``paths`` name; the matches of a pattern are sorted.
 
     Args:
       paths: a path, a URL, a pattern, or several of them.
       storage_options: of remote files.
-      format: of their records; its caches are never data, whatever pattern they match.
+      format: of the records; caches of the format are never data, even if they match a pattern.
       look: finds the file at a path on a disk.
 
     Raises:
-      InvalidArgument: if no file matches, one is no regular file, or there are ``storage_options``
-        without a URL.
+      InvalidArgument: if no file matches, a match is no regular file, or ``storage_options`` are
+        given without a URL.
       InvalidType: if an argument has the wrong type.
       OSError: if a file cannot be found.
       MissingDependency: if a URL needs a package that is not installed.
@@ -70,7 +70,7 @@ def found_data_files(
 def with_cache(
     storage_options: Mapping[str, Any] | None, cache: FileCache | None
 ) -> Mapping[str, Any] | None:
-    """``storage_options`` of files that have ``cache``, if there is one.
+    """``storage_options`` with ``cache``, if any.
 
     Raises:
       InvalidArgument: if both name a cache.

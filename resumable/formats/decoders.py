@@ -22,7 +22,7 @@ def text(data: bytes) -> str:
       data: of a file or a member.
 
     Raises:
-      MalformedItem: if it is not.
+      MalformedItem: if ``data`` are not UTF-8.
 
     >>> rs.decoders.text(b"caf\xc3\xa9")
     'café'
@@ -40,7 +40,7 @@ def json(data: bytes) -> Any:
       data: of a file or a member.
 
     Raises:
-      MalformedItem: if it is not one JSON value.
+      MalformedItem: if ``data`` are not one JSON value.
 
     >>> rs.decoders.json(b'{"label": 3}')
     {'label': 3}
@@ -60,16 +60,17 @@ def json(data: bytes) -> Any:
 
 
 def npy(data: bytes) -> npt.NDArray[Any]:
-    """The array in ``data``, which `numpy.save` wrote. Nothing is ever unpickled.
+    """The array in ``data`` written by `numpy.save`. Nothing is ever unpickled.
 
     Args:
       data: of a file or a member.
 
     Returns:
-      an array of its own memory, with the shape, dtype and order that were saved.
+      an array in separate memory, with the saved shape, dtype and order.
 
     Raises:
-      MalformedItem: if it is damaged, holds Python objects, or has fields with names beyond Latin-1.
+      MalformedItem: if ``data`` are damaged, hold Python objects, or have field names beyond
+        Latin-1.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -88,7 +89,7 @@ def npy(data: bytes) -> npt.NDArray[Any]:
             raise MalformedItem(f"not an array: version {version} of the format is not supported")
         if dtype.hasobject:
             raise MalformedItem("not an array of numbers: it holds Python objects")
-        # The data are measured before an array of that shape is made.
+        # The data are measured before an array of this shape is made.
         begin, size = file.tell(), math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or not dtype.itemsize or len(data) - begin != size:
             raise MalformedItem(f"not an array: {len(data) - begin} bytes, shape {shape}, {dtype}")
@@ -109,36 +110,37 @@ def image(
     apply_exif_orientation: bool = True,
     frame: int | None = None,
 ) -> npt.NDArray[Any]:
-    """The pixels of the image in ``data``, in any format that Pillow reads. Needs the extra ``images``.
+    """The pixels of the image in ``data``, in any format of Pillow. Needs the extra ``images``.
 
-    By default they are RGB in 8 bits. An image that holds more is refused: one with transparent pixels,
-    with more than 8 bits a channel, or with several frames. Arguments say what to do with it. To give
-    some where a function of the bytes is asked for, pass ``partial(rs.decoders.image, mode="L")``.
+    By default the pixels are RGB in 8 bits. An image with transparent pixels, more than 8 bits a
+    channel, or several frames is refused, unless arguments say how to treat it. To pass arguments
+    where a function of the bytes is expected, pass ``partial(rs.decoders.image, mode="L")``.
 
     Args:
       data: of a file or a member.
-      mode: of the pixels, as Pillow names it: ``"L"`` is gray, ``"A"`` behind it or behind ``"RGB"`` adds
-        alpha. None keeps the image's own mode and depth; of a palette these are the indices.
-      dtype: ``"uint8"`` or ``"uint16"``, for the modes L, LA, RGB and RGBA. Of 16 bits, the first takes the
-        upper 8; to 8 bits, the second adds as many, so that white is 65,535. By default 8 bits stay so
-        and 16 are refused.
+      mode: of the pixels, by Pillow's name: ``"L"`` is gray, ``"A"`` after ``"L"`` or ``"RGB"``
+        adds alpha. None keeps the image's own mode and depth; a palette image gives indices.
+      dtype: ``"uint8"`` or ``"uint16"``, for the modes L, LA, RGB and RGBA. Of 16 bits, the first
+        takes the upper 8; to 8 bits, the second adds as many, so that white is 65,535. By default 8
+        bits stay so and 16 are refused.
       drop_alpha: whether a mode without alpha takes the colours of transparent pixels as they are.
-      apply_exif_orientation: whether to turn and mirror the image as its EXIF data say. Data that cannot
-        be read say nothing. TIFF files are always turned.
-      frame: number of the frame to take from a file of several, such as an animation or the pages of a TIFF.
-        None refuses such a file, but takes the first picture of those in a JPEG file of a phone.
+      apply_exif_orientation: whether to turn and mirror the image by its EXIF data. Unreadable EXIF
+        data are ignored. TIFF files are always turned.
+      frame: number of the frame to take from a file of several, for example an animation or a TIFF
+        of pages. None refuses a file of several frames, but takes the first picture in a JPEG file
+        of a phone.
 
     Returns:
       an array of shape (height, width, channels), or (height, width) for a mode of one channel, of
-      dtype uint8 or as ``dtype`` says. With other modes, or with None, also bool (mode ``"1"``), int32 (``"I"``),
-      float32 (``"F"``), or uint16 if the image has 16 bits.
+      dtype uint8 or as ``dtype`` says. With other modes, or with None, also bool (mode ``"1"``),
+      int32 (``"I"``), float32 (``"F"``), or uint16 if the image has 16 bits.
 
     Raises:
-      MalformedItem: if it is no image, is damaged, has more pixels than Pillow allows, or holds more than the
-        arguments ask for. Of colours in 16 bits, Pillow can read all bits in PNG files alone; those of
-        JPEG 2000 and AVIF it cuts to 8 without saying so.
-      InvalidArgument: if Pillow has no such ``mode``, ``dtype`` is another word or does not go with
-        ``mode``, or ``frame`` is negative.
+      MalformedItem: if ``data`` are no image, are damaged, have more pixels than Pillow allows, or
+        hold more than the arguments ask for. Pillow reads all bits of colours in 16 bits only from
+        PNG files; it cuts JPEG 2000 and AVIF to 8 bits silently.
+      InvalidArgument: if Pillow does not have ``mode``, ``dtype`` is another word or does not go
+        with ``mode``, or ``frame`` is negative.
       InvalidType: if an argument has the wrong type.
       MissingDependency: if Pillow is not installed.
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WholeFiles(FoundInFiles[T]):
-    """What sources of whole files share: the list of files, and its identity."""
+    """The base of sources of whole files: the list of files, and its identity."""
 
     identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
 
@@ -44,7 +44,7 @@ class WholeFiles(FoundInFiles[T]):
 
     @abstractmethod
     def _items(self, indices: list[int], held: HeldRanges) -> list[T]:
-        """What is delivered of the files with these numbers, from what is ``held`` as far as possible."""
+        """The items of the files with these numbers, from ``held`` ranges as far as possible."""
 
     @property
     def _data_files(self) -> Sequence[AnyFile]:
@@ -82,7 +82,7 @@ class WholeFiles(FoundInFiles[T]):
     def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
         lacking = ~held.holds_items(indices)
         indices, at = indices[lacking], at[lacking]
-        # There may be millions of files, so only those that are needed are looked at.
+        # A folder may have millions of files, so only the needed files are looked at.
         numbers, file_of = np.unique(indices, return_inverse=True)
         found = [self._files[number] for number in numbers.tolist()]
         files = [file for file in found if has_cached_parts(file)]
@@ -102,11 +102,11 @@ class WholeFiles(FoundInFiles[T]):
         return self._items(indices.tolist(), held)
 
     def _read(self, indices: list[int], held: HeldRanges) -> list[bytes]:
-        """The bytes of the files with these numbers; remote ones that are not ``held`` are read at the same time.
+        """The bytes of the files with these numbers; remote files not ``held`` are read together.
 
         Raises:
-          MalformedItem: if one has changed since the pipeline was built.
-          OSError: if one cannot be read.
+          MalformedItem: if a file has changed since the pipeline was built.
+          OSError: if a file cannot be read.
         """
         files = [self._files[index] for index in indices]
         remote = {file.path: file for file in files if isinstance(file, RemoteFile)}
@@ -124,18 +124,20 @@ class Files(WholeFiles[Any]):
 
     State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
     of at most 10,000, and nothing if all are remote and have an ETag. A file is open only while it
-    is read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are held.
+    is read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are
+    held.
 
-    The names of the files below their common folder, their sizes and these contents must be the same at
-    save and resume; the folder may be another one.
+    The names of the files below their common folder, their sizes and the contents that are read
+    must be the same at save and resume; the folder may differ.
 
     Args:
-      paths: a path, a URL of `fsspec`, a pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a URL of `fsspec`, a pattern, or several of them; matches of a pattern are
+        sorted.
       read: deliver the bytes of each file instead of its absolute path or URL.
       storage_options: of remote files.
 
     Raises:
-      InvalidArgument: if no file matches, or one is not a regular file.
+      InvalidArgument: if no file matches, or a match is not a regular file.
       MissingDependency: if a URL needs a package that is not installed.
       OSError: if a file cannot be found or read.
       MalformedItem: while reading, if a file has changed since the pipeline was built.
@@ -173,11 +175,11 @@ class Files(WholeFiles[Any]):
 
 
 def located(argument: str, path: str) -> DataFile:
-    """The file at ``path``, which is not opened; an error calls it by ``argument``.
+    """The file at ``path``, without opening it; errors name ``argument``.
 
     Raises:
-      InvalidArgument: if it is not a regular file.
-      ReadError: if it is not there.
+      InvalidArgument: if ``path`` is not a regular file.
+      ReadError: if the file does not exist.
     """
     try:
         status = os.stat(path)

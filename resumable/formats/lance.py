@@ -28,42 +28,46 @@ from .tables.lance_version import LanceVersion
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Lance(ItemsInParts[dict[str, Any]]):
-    """The rows of a Lance dataset, as dicts, in the order in which a scan of it gives them.
+    """The rows of a Lance dataset, as dicts, in the order of a scan.
 
-    The package ``pylance`` reads them, by many row numbers at once, and only the columns that are asked for.
-    A global `shuffle` suits them. Values and blocks are as in `parquet`. Deleted rows are no items.
+    The package ``pylance`` reads the rows, by many row numbers at once, and only the chosen
+    columns. A global `shuffle` is efficient. Values and blocks are as in `parquet`. Deleted rows
+    are no items.
 
-    A pipeline reads one version of the dataset: the latest one when it was built, or the one that
-    ``dataset_version`` names. What is appended, deleted or changed meanwhile makes new versions, and is not seen. The number of
-    the version is part of the identity: a resume on another one is refused, and goes on if the pipeline
-    is built with the saved ``dataset_version``. Lance keeps a version until it is cleaned up; a tag keeps it for ever.
+    A pipeline reads one version of the dataset: ``dataset_version``, or by default the latest
+    version when the pipeline was built. Later appends, deletions and changes make new versions, and
+    are not seen. The number of the version is part of the identity: a resume on another version is
+    refused. To resume, build the pipeline with the saved ``dataset_version``. Lance keeps a version
+    until a cleanup; a tagged version stays for ever.
 
-    Lance has threads of its own, and warns when a process that has imported it forks. A child opens the dataset
-    anew, and a fork waits until no thread of the process is reading; start processes by ``spawn`` or
-    ``forkserver`` where you can. Pickled, a pipeline is its URI, version and options.
+    Lance has its own threads, and warns when a process that has imported it forks. A child opens
+    the dataset again, and a fork waits until no thread of the process is reading; start processes
+    by ``spawn`` or ``forkserver`` where you can. Pickled, a pipeline is its URI, version and
+    options.
 
-    Lance keeps no checksums of values. So a damaged dataset may give other values without an error, and
-    numbers in it that make no sense can end the process, since Lance aborts where memory is lacking. Files
-    that are cut short are refused.
+    Lance keeps no checksums of values. So a damaged dataset may give wrong values without an error,
+    and absurd numbers in the files can end the process, since Lance aborts when memory is lacking.
+    Files that are cut short are refused.
 
     State: O(1), the position. Random access. A resume reads the manifest of the version.
 
     Args:
-      uri: the folder of the dataset, or its URI as Lance knows it, such as ``"s3://bucket/train.lance"``.
-      columns: names of those to read, in the order of the keys of an item; all by default.
+      uri: the folder of the dataset, or its URI for Lance, such as ``"s3://bucket/train.lance"``.
+      columns: names of the columns to read, in the order of the keys of an item; all by default.
       dataset_version: number of the version, or a tag; the latest by default.
-      storage_options: strings for Lance's own object store, which is not fsspec: for S3 they are called
-        ``"endpoint"``, ``"region"``, ``"access_key_id"``, ``"secret_access_key"``, ``"allow_http"`` and so on.
+      storage_options: strings for Lance's own object store, which is not fsspec: for S3 they are
+        called ``"endpoint"``, ``"region"``, ``"access_key_id"``, ``"secret_access_key"``,
+        ``"allow_http"`` and so on.
 
     Raises:
       MissingDependency: if pylance is not installed.
-      InvalidArgument: if the dataset lacks a column, two columns have one name, or Lance does not know the
-        scheme of ``uri``.
+      InvalidArgument: if the dataset lacks a column, two columns have one name, or Lance does not
+        know the scheme of ``uri``.
       InvalidType: if an argument has the wrong type.
-      FileNotFoundError: if there is no such dataset or version, or, while iterating, if one of its files is
-        no longer there.
+      FileNotFoundError: if the dataset or the version does not exist; while iterating, if a file of
+        the dataset no longer exists.
       MalformedItem: if the dataset is damaged, as far as Lance notices.
-      ReadError: if a remote one cannot be read.
+      ReadError: if a remote dataset cannot be read.
       OSError: if a file cannot be read.
 
     >>> import os, tempfile, lance, pyarrow
@@ -142,7 +146,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
 
     @derived
     def contents(self) -> Evidence:
-        """What tells the fragments apart: the names of their files, which Lance gives at random."""
+        """Evidence by the fragments: the names of their files, which Lance chooses at random."""
         described = self._found.fragments
         digests = [hashlib.blake2b(one.encode(), digest_size=16).digest() for one in described]
         return Evidence("fragments", digests, described) if digests else Evidence()

@@ -1,4 +1,4 @@
-"""Which records of a stream of files are left out, from which item on."""
+"""The records of a stream of files to leave out, and the items from which on they are left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .named_files import records_of_files
 
 
 class _Excluded(NamedTuple):
-    """What is left out from some item on.
+    """The records to leave out from some item on.
 
     Attributes:
       items: by their numbers among the items of all files, ascending; shape (n,).
@@ -33,12 +33,12 @@ class _Excluded(NamedTuple):
         return cls(NO_INDICES, {file: one.below(math.inf, paths[file]) for file, one in found})
 
     def among(self, file: int, numbers: Sequence[int], first: int) -> Indices:
-        """The places of those of consecutive records that are left out, ascending; shape (n,).
+        """The places of the records to leave out among consecutive records, ascending; shape (n,).
 
         Args:
-          file: the number of their file.
-          numbers: theirs in the file, from 1.
-          first: the number of the first one among the items of all files.
+          file: the number of the records' file.
+          numbers: of the records in the file, from 1.
+          first: the number of the first record among the items of all files.
         """
         if file not in self.of_files:
             return _between(self.items, first, first + len(numbers)) - first
@@ -51,11 +51,11 @@ class LeftOutOfStream:
     """Records of a stream of files that are left out.
 
     Args:
-      records: that are left out, by the item from which on they are. The items are those that remain.
+      records: to leave out, by the item from which on; only remaining items count.
       paths: of the files, or URLs.
 
     Raises:
-      InvalidArgument: if a name is that of no file or of several.
+      InvalidArgument: if a name matches no file or several.
     """
 
     def __init__(self, records: Mapping[int, Records], paths: Sequence[str]) -> None:
@@ -65,13 +65,13 @@ class LeftOutOfStream:
     def remaining(
         self, file: int, numbers: Sequence[int], first: int, handed_out: int
     ) -> list[int] | None:
-        """The places of those of consecutive records that remain; None if all do.
+        """The places of the remaining records among consecutive records; None if all remain.
 
         Args:
-          file: the number of their file.
-          numbers: theirs in the file, from 1.
-          first: the number of the first one among the items of all files.
-          handed_out: how many items remain before these records.
+          file: the number of the records' file.
+          numbers: of the records in the file, from 1.
+          first: the number of the first record among the items of all files.
+          handed_out: how many items remain before the first record.
         """
         kept, start = list[int](), 0
         part = bisect_right(self._firsts, handed_out) - 1

@@ -33,33 +33,36 @@ TOKENS: Final = ".bin"
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Megatron(RecordFiles[Tokens]):
-    """The tokens of Megatron-LM, an item a document: an array of one axis, in the dtype of the files.
+    """The tokens of Megatron-LM, an item a document: arrays of one axis, in the dtype of the files.
 
-    The files are those that ``tools/preprocess_data.py`` and the ``IndexedDatasetBuilder`` of Megatron write:
-    ``PREFIX.bin`` with the tokens, and ``PREFIX.idx``, which says where they lie. A *sequence* is what the
-    builder was given by one ``add_item``, and what ``IndexedDataset`` has at an index. A *document* is the
-    sequences up to ``end_document``, here joined. Unless sentences were split, each document is one
-    sequence. The modes of multimodal files are not read. An item is a copy, which may be written to.
+    ``tools/preprocess_data.py`` and the ``IndexedDatasetBuilder`` of Megatron write the files:
+    ``PREFIX.bin`` with the tokens, and ``PREFIX.idx`` with the places of the tokens. A *sequence*
+    is the argument of one ``add_item`` of the builder, and the element of an ``IndexedDataset`` at
+    an index. A *document* is the sequences up to ``end_document``, here joined. Unless sentences
+    were split, each document is one sequence. The modes of multimodal files are not read. An item
+    is a copy, which may be written to.
 
-    Opening reads the ``.idx`` files, which are checked against the sizes of the ``.bin`` files. Where items
-    end stays in memory (8 bytes an item). Local ``.bin`` files are mapped, and those of up to 64 KiB read; of
-    remote ones, the ranges are read that are asked for.
+    Opening reads the ``.idx`` files, and checks them against the sizes of the ``.bin`` files. The
+    ends of items stay in memory (8 bytes an item). Local ``.bin`` files are mapped, or read if up
+    to 64 KiB large; of remote files, only the necessary ranges are read.
 
-    State: O(1), the position. Random access, so a global ``shuffle(seed)`` suits it. A resume reads nothing
-    but the ``.idx`` files, and the first and last 4 KiB of the ``.bin`` files.
+    State: O(1), the position. Random access, so a global ``shuffle(seed)`` is efficient. A resume
+    reads only the ``.idx`` files, and the first and last 4 KiB of the ``.bin`` files.
 
     Args:
-      paths: a prefix such as ``"data/wiki_text_document"``, the path of one of its two files, a pattern of
-        prefixes or of ``.idx`` files, a URL, or several of them; matches of a pattern are sorted.
+      paths: a prefix such as ``"data/wiki_text_document"``, the path of one of its two files, a
+        pattern of prefixes or of ``.idx`` files, a URL, or several; matches of a pattern are
+        sorted.
       items: ``"document"`` or ``"sequence"``.
       storage_options: of remote files.
 
     Raises:
-      InvalidArgument: if no file matches, one is not a regular file, or ``items`` is another word.
+      InvalidArgument: if no file matches, a match is not a regular file, or ``items`` is another
+        word.
       MissingDependency: if a URL needs a package that is not installed.
-      OSError: if one of the two files is not there, or cannot be read.
-      MalformedItem: if an ``.idx`` file is damaged or does not fit its ``.bin`` file; while iterating, if a
-        file has changed since the pipeline was built.
+      OSError: if one of the two files is missing, or cannot be read.
+      MalformedItem: if an ``.idx`` file is damaged or does not fit its ``.bin`` file; while
+        iterating, if a file has changed since the pipeline was built.
       InvalidType: if an argument has the wrong type.
 
     >>> import os, struct, tempfile
@@ -113,7 +116,7 @@ class Megatron(RecordFiles[Tokens]):
 
 
 def _of_prefix(path: str, ending: str) -> str:
-    """The file with this ``ending`` of the prefix ``path``, which may be the path of one of its files."""
+    """The file with this ``ending`` for ``path``, a prefix or the path of one of its files."""
     named, *query = path.split("?", 1) if path.startswith(("http://", "https://")) else [path]
     found = "?".join([ENDING.sub("", named) + ending, *query])
     return FoundUrl(found) if isinstance(path, FoundUrl) else found

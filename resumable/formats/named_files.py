@@ -1,4 +1,4 @@
-"""Records that are named by their file and their number there."""
+"""Records that are named by their file and their number in the file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .io.paths import file_name
 
 
 class Sized(Protocol):
-    """A file, as it was found.
+    """A file, as found when the pipeline was built.
 
     Attributes:
-      path: of it, or its URL.
+      path: of the file, or its URL.
       size: in bytes.
     """
 
@@ -33,13 +33,13 @@ class Sized(Protocol):
 
 
 def files_in_words(files: Sequence[Sized], counted: str) -> str:
-    """``files``, at least one, and what is ``counted`` in them: equal for the same names and sizes."""
+    """``files``, at least one, and ``counted`` in words: equal for the same names and sizes."""
     described = [f"{file_name(file.path)}:{file.size}" for file in files]
     return in_words(file_name(files[0].path), "\n".join(described), len(files), counted)
 
 
 def in_words(first: str, described: str, files: int, *counted: str) -> str:
-    """A number of ``files`` in a few words: the name of the ``first``, and a digest of what is ``described`` of all."""
+    """``files`` files in a few words: the name of the ``first``, and a digest of ``described``."""
     digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
     more = f" and {files - 1} more" if files > 1 else ""
     return ", ".join([f"{shorten(first, 24)}{more}", *counted, digest.hexdigest()])
@@ -51,16 +51,17 @@ def numbers_in_files(
     paths: Sequence[str],
     items_of: Callable[[int, Records], Indices],
 ) -> Indices:
-    """The numbers of the items made of some ``records`` of files, which are numbers among all items, or dicts by file.
+    """The numbers of the items made of ``records``: numbers among all items, or dicts by file.
 
     Args:
-      records: a file is named by its path, or by the end of it, such as its name; a whole path counts first.
+      records: a file is named by its path, or by an end of the path, such as the file name; a whole
+        path counts first.
       length: number of items.
       paths: of the files, or URLs.
-      items_of: returns the items of records of a file, by their numbers there; shape (n,).
+      items_of: returns the items of records of a file, by their numbers in the file; shape (n,).
 
     Raises:
-      InvalidArgument: if a name is that of no file or of several.
+      InvalidArgument: if a name matches no file or several.
     """
     if not records.named:
         return records.below(length)
@@ -69,10 +70,10 @@ def numbers_in_files(
 
 
 def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[int, Records]]:
-    """The number of each file that has ``records`` by its name, and these.
+    """The number of each file named in ``records``, and the records of this file.
 
     Raises:
-      InvalidArgument: as `numbers_in_files`.
+      InvalidArgument: like `numbers_in_files`.
     """
     # There may be many files and many names.
     by_last_part, found = defaultdict[str, list[int]](list), dict[int, Records]()
@@ -81,7 +82,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
     for name, part in records.named.items():
         ends = dict.fromkeys((_last_part(name), _last_part(public_name(name))))
         same_end = [number for end in ends for number in by_last_part.get(end, ())]
-        # A whole path may be the end of another one, as /data/a.txt is of /backup/data/a.txt.
+        # A whole path may be the end of another path, as /data/a.txt is of /backup/data/a.txt.
         whole = (name, public_name(name))
         named = [number for number in same_end if paths[number] in whole]
         named = named or [number for number in same_end if is_named(paths[number], name)]
@@ -101,7 +102,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
 
 
 def _told_apart(paths: list[str]) -> list[str]:
-    """The shortest ends of ``paths``, cut between folders, that tell them apart."""
+    """The shortest ends of ``paths``, cut between folders, that are all different."""
     folders = [path.split("/") for path in paths]
     for length in range(1, max(map(len, folders))):
         ends = ["/".join(each[-length:]) for each in folders]
@@ -115,6 +116,6 @@ def _last_part(path: str) -> str:
 
 
 def is_named(path: str, name: str) -> bool:
-    """Whether ``name`` is that of the file at ``path``: the path, or the end of it."""
+    """Whether ``name`` names the file at ``path``: as the whole path, or as an end of it."""
     named = (name, public_name(name))
     return path in named or any(path.endswith(f"/{one.lstrip('/')}") for one in named)

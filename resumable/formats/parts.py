@@ -1,4 +1,4 @@
-"""The sources of items that lie in files, or in parts of them, each of which has a known number of items."""
+"""The sources of items in files, or in parts of files, with a known number of items each."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ from .read_planner import FileLayout, ReadPlanner
 T = TypeVar("T")
 
 RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
-"""Which bytes some items of a file need: called with the number of the file and those of the items there, shape (n,).
+"""Byte ranges of items: called with a file number and item numbers in the file, shape (n,).
 
-It returns for each range of bytes the place of its item among these, where the range begins, and where it ends.
+It returns three arrays with one entry per range: the place of the item among the numbers, and the
+start and the end of the range.
 """
 
 
 def begins_of(ends: Indices) -> Indices:
-    """Where ranges begin that follow each other from 0 on and have these ``ends``; both of shape (n,)."""
+    """The starts of adjacent ranges from 0 on with the given ``ends``; both of shape (n,)."""
     return np.concatenate([np.zeros(1, np.int64), ends[:-1]])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoundInFiles(LookedUp[T], RecordSource[T]):
-    """What all sources of files share: which files there are, and which record of which file an item is.
+    """The base of all sources of files: knows the files, and the file and the record of each item.
 
-    A subclass finds the files when it is made, and keeps them in fields that are no arguments. Another
-    process finds them again.
+    A subclass finds the files when an instance is made, and keeps them in fields that are no
+    arguments. Another process finds the files again.
     """
 
     state_cost = "the position"
@@ -67,13 +68,13 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
 
     @property
     def _kind(self) -> str:
-        """What the format calls a record."""
+        """The format's word for a record."""
         return "record"
 
     def __getstate__(self) -> dict[str, Any]:
         found = {field.name for field in fields(self) if not field.init}
         state = {name: value for name, value in super().__getstate__().items() if name not in found}
-        if "paths" in state:  # by then, a pattern may match other files
+        if "paths" in state:  # a pattern may match more files later
             state["paths"] = list(map(path_of_found, self._data_files))
         return state
 
@@ -87,17 +88,17 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
 
     @derived
     def files(self) -> str:
-        """The files in a few words: equal for the same names, sizes and number of records."""
+        """The files in a few words: equal for equal names, sizes and numbers of records."""
         return files_in_words(self._data_files, f"{self.length} {self._kind}s")
 
     @derived
     def contents(self) -> Evidence:
-        """What is known of the contents of the files."""
+        """Evidence of the contents of the files."""
         return evidence_of(self._data_files)
 
     @derived
     def _paths(self) -> list[str]:
-        """The paths of the files, or their URLs as they may be shown."""
+        """The paths of the files, or their public URLs."""
         return [file.path for file in self._data_files]
 
     @derived
@@ -111,7 +112,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         return begins_of(self._ends)
 
     def _files_of(self, indices: Indices) -> Indices:
-        """The number of the file that each item is in, of the same shape."""
+        """The number of the file of each item, of the same shape."""
         places: Indices = np.searchsorted(self._ends, indices, side="right")
         return places
 
@@ -127,14 +128,14 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
 
     @abstractmethod
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
-        """The items at ``indices``, shape (n,), from what is ``held`` as far as possible."""
+        """The items at ``indices``, shape (n,), from the ranges ``held`` as far as possible."""
 
     def _gather_range(self, start: int, stop: int) -> Block:
         """The items from ``start`` to ``stop``."""
         return self._gather(np.arange(start, stop, dtype=np.int64))
 
     def _read_ahead(self) -> Indexed[T]:
-        """Random access where the bytes of remote items are read ahead."""
+        """Random access with the bytes of remote items read ahead."""
         held, seen = HeldRanges(), TurnsSeen()
         gather = partial(self._gather, held=held)
         plan = ReadPlanner(self._layout, held, self._byte_ranges).plan
@@ -152,20 +153,26 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         return FileLayout.of(self._data_files, self._ends, self._begins)
 
     def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
-        """A `RangesOfItems`; it is only called where items are read ahead."""
+        """A `RangesOfItems`; only called where items are read ahead."""
         raise NotImplementedError
 
     def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
-        """What the items at ``indices``, in the order of time, need of files in a cache, used at the times ``at``."""
+        """The uses of cached parts by items that are not ``held``.
+
+        Args:
+          held: ranges that were read ahead.
+          indices: of the items, in the order of time, shape (n,).
+          at: when the items are used, shape (n,).
+        """
         lacking = ~held.holds_items(indices)
         return self._needed(indices[lacking], at[lacking], self._ranges_of)
 
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-        """A `RangesOf`; it is only called for files of which a cache keeps parts."""
+        """A `RangesOf`; only called for files with parts in a cache."""
         raise NotImplementedError
 
     def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
-        """The same, of items of which none is held, and ``ranges_of`` tells the bytes."""
+        """The uses of cached parts by items at ``indices`` at times ``at``, both of shape (n,)."""
 
         def needed_of(place: int, chosen: Indices) -> FileRanges | None:
             file = self._data_files[place]
@@ -202,13 +209,13 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemsInParts(FoundInFiles[T]):
-    """A source whose parts are read by the numbers of items in them, many at once.
+    """A source of parts from which many items are read at once, by their numbers in the part.
 
-    A part is a file, or a section of one, such as a row group.
+    A part is a file, or a section of a file, such as a row group.
 
     Attributes:
-      most_ahead: how many items are read at once, at the most, if they are asked for one by one.
-      ahead_bytes: and how many bytes of the parts for them, about.
+      most_ahead: most items read at once if items are asked for one by one.
+      ahead_bytes: approximate bytes of the parts read at once for them.
     """
 
     most_ahead: ClassVar[int]
@@ -225,12 +232,12 @@ class ItemsInParts(FoundInFiles[T]):
         return begins_of(self._part_ends)
 
     def _parts_of(self, indices: Indices | int) -> Indices:
-        """The number of the part that each item is in, of the same shape."""
+        """The number of the part of each item, of the same shape."""
         places: Indices = np.searchsorted(self._part_ends, indices, side="right")
         return places
 
     def _check_counts(self, claim: str) -> None:
-        """Check how many items there are.
+        """Check the number of items.
 
         Raises:
           MalformedItem: if ``claim``, such as ``"a.x: it claims more than 2**62 items"``, is true.
@@ -243,13 +250,14 @@ class ItemsInParts(FoundInFiles[T]):
         """Items of several parts.
 
         Args:
-          wanted: the number of each part, and the numbers of items in it, shape (n,), at least one.
+          wanted: the number of each part, and the numbers of items in this part, shape (n,), at
+            least one.
           held: bytes that were read ahead, for sources that `_read_ahead`.
         """
 
     @property
     def _size(self) -> int:
-        """Bytes of all parts, about."""
+        """Approximate bytes of all parts."""
         return sum(file.size for file in self._data_files)
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
@@ -265,11 +273,11 @@ class ItemsInParts(FoundInFiles[T]):
 
     @derived
     def _at_once(self) -> int:
-        """How many items are read at once, as far as the sizes of the parts tell."""
+        """How many items are read at once, estimated from the sizes of the parts."""
         return self._fitting(self.most_ahead, self.ahead_bytes)
 
     def _fitting(self, most: int, most_bytes: int) -> int:
-        """How many items of mean size have ``most_bytes``, from 1 to ``most``."""
+        """How many items of mean size fit in ``most_bytes``, from 1 to ``most``."""
         return min(max(most_bytes * self.length // max(self._size, 1), 1), most)
 
     def _item(self, index: int) -> T:
@@ -280,8 +288,8 @@ class ItemsInParts(FoundInFiles[T]):
         if not len(indices):
             return []
         order, parts = grouped(self._parts_of(indices))
-        # In the order of their first items asked for: parts that are finished stay decoded until those
-        # after them are.
+        # In the order of the first use: a finished part stays decoded until the next parts are
+        # decoded.
         parts.sort(key=lambda part: order[part[1]])
         places = [order[start:stop] for _, start, stop in parts]
         wanted = [

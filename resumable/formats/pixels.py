@@ -1,8 +1,8 @@
-"""Pixels of an image as they were asked for, by Pillow: nothing is cut off that nobody named."""
+"""The requested pixels of an image, by Pillow; nothing is cut off unless asked for."""
 
-# Pillow has no mode for colours of 16 bits. It unpacks such rows into 8 bits, and which 8 is said by
-# the name of the order of bytes: so a PNG of 16 bits is unpacked once by its upper and once by its
-# lower bytes. Rows of gray and alpha have as many bytes as those of RGBA in 8 bits.
+# Pillow has no mode for colours of 16 bits. It unpacks rows of 16 bits into 8 bits; the name of the
+# byte order selects which 8. So a PNG of 16 bits is unpacked once by its upper and once by its
+# lower bytes. Rows of gray and alpha in 16 bits have as many bytes as rows of RGBA in 8 bits.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNELS: Final = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 """The modes that may be asked for in another depth than 8 bits."""
 WITH_ALPHA: Final = ("LA", "La", "PA", "RGBA", "RGBa")
 WIDE: Final = {"I": np.int32, "F": np.float32}
-"""Modes whose numbers have no largest value, and what they are."""
+"""Modes of numbers without a largest value, and their dtypes."""
 DEPTHS: Final = ("uint8", "uint16")
 LARGEST: Final = 0xFFFF
 ORIENTATION: Final = 0x0112
@@ -29,7 +29,7 @@ ORIENTATION: Final = 0x0112
 
 
 class PixelRequest(NamedTuple):
-    """What `decoders.image` was asked for; see there."""
+    """The arguments of `decoders.image`, described in its docstring."""
 
     mode: str | None
     dtype: str | None
@@ -38,11 +38,11 @@ class PixelRequest(NamedTuple):
     frame: int | None
 
     def check(self) -> None:
-        """Refuse what no image could answer.
+        """Refuse arguments that fit no image.
 
         Raises:
-          InvalidArgument: if ``dtype`` is another word, or does not go with ``mode``, or ``frame`` is
-            negative.
+          InvalidArgument: if ``dtype`` is another word, or does not go with ``mode``, or ``frame``
+            is negative.
           InvalidType: if an argument has the wrong type.
         """
         for name in ("mode", "dtype"):
@@ -64,8 +64,8 @@ class PixelRequest(NamedTuple):
         """The pixels of the image in ``data``.
 
         Raises:
-          MalformedItem: if it holds more than was asked for.
-          Exception: nearly any, if it is damaged or no image.
+          MalformedItem: if the image holds more than was asked for.
+          Exception: nearly any, if ``data`` are damaged or no image.
         """
         from PIL import Image
 
@@ -84,16 +84,17 @@ def _choose_frame(opened: Any, frame: int | None) -> None:
         if frame >= count:
             raise MalformedItem(f"image has {count} frames, so none with the number {frame}")
         opened.seek(frame)
-    # The further pictures in a JPEG file of a phone, an MPO file, are no frames of the first.
+    # The further pictures in a JPEG file of a phone, an MPO file, are no frames of the first
+    # picture.
     elif count > 1 and opened.format != "MPO":
         raise MalformedItem(f"image has {count} frames; frame=0 takes the first")
 
 
 def _deep(opened: Any, data: bytes, request: PixelRequest) -> Pixels | None:
-    """The pixels of an image of 16 bits in its own channels; None if Pillow is to read it as it does.
+    """The pixels of an image of 16 bits in its own channels; None to leave the image to Pillow.
 
     Raises:
-      MalformedItem: if they cannot be had, or would be cut to 8 bits and nobody asked for that.
+      MalformedItem: if the pixels cannot be read, or would be cut to 8 bits without a request.
     """
     mode, unpacked = request.mode, _unpacking(opened)
     is_gray = opened.mode.startswith("I;16") or (opened.format == "PNG" and opened.mode == "I")
@@ -121,7 +122,7 @@ def _deep(opened: Any, data: bytes, request: PixelRequest) -> Pixels | None:
 
 
 def _unpacking(opened: Any) -> str:
-    """How Pillow will unpack the rows, as it calls that; with ``;16`` in it if they have 16 bits."""
+    """Pillow's name for the unpacking of the rows; contains ``;16`` for rows of 16 bits."""
     codec, _, _, arguments = opened.tile[0] if opened.tile else ("", None, 0, ())
     name, *more = arguments if isinstance(arguments, tuple) and arguments else (arguments,)
     if codec == "SGI16" or (codec.startswith("ppm") and more and more[0] > 255):
@@ -167,7 +168,7 @@ def _transparent() -> MalformedItem:
 
 
 def _converted(deep: Pixels, opened: Any, request: PixelRequest) -> Pixels:
-    """Pixels of 16 bits in the mode and depth that were asked for."""
+    """Pixels of 16 bits in the requested mode and depth."""
     mode = request.mode
     count = 1 if deep.ndim == 2 else deep.shape[2]
     channels = deep.reshape(*deep.shape[:2], count)
@@ -197,7 +198,7 @@ def _converted(deep: Pixels, opened: Any, request: PixelRequest) -> Pixels:
 
 
 def _gray(colours: Pixels) -> Pixels:
-    """As Pillow makes gray of colours of 8 bits."""
+    """Gray from colours, by Pillow's formula for 8 bits."""
     red, green, blue = np.moveaxis(colours.astype(np.uint64), 2, 0)
     gray = (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
     found: Pixels = gray.astype(np.uint16)[..., np.newaxis]
@@ -205,7 +206,7 @@ def _gray(colours: Pixels) -> Pixels:
 
 
 def _turned(pixels: Pixels, opened: Any) -> Pixels:
-    """``pixels`` with the orientation that the EXIF data of the image ask for, if they can be read."""
+    """``pixels`` in the orientation of the image's EXIF data, if the data can be read."""
     try:
         orientation = opened.getexif().get(ORIENTATION)
     except Exception:  # damaged data raise nearly anything, and say nothing of the pixels

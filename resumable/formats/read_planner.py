@@ -1,12 +1,12 @@
-"""Read remote items ahead of their turn: neighbours by one request, in the order in which they are needed."""
+"""Read remote items ahead of their turn: neighbours by one request, in the order of use."""
 
-# Which items come next is known for up to 65,536 of them. Where neighbours of an item are used soon
-# after it, as in a shuffle of blocks, they are read with it by one request, and held: if each batch asked
-# for its own items alone, a block would take as many requests as items. How soon is soon enough follows
-# from the memory: a run of items is cut where it would have to be held for longer, down to single items.
+# Up to 65,536 of the next items are known. Neighbours that are used soon after each other, as in a
+# shuffle of blocks, are read by one request and held: if each batch asked for its own items alone,
+# a block would take as many requests as items. How soon is soon enough follows from the memory: a
+# run of items is cut where it would have to be held for too long, down to single items.
 #
-# A plan takes all items of a file for equally long. Only when a run is to be read, its source says which
-# bytes it has.
+# A plan assumes that all items of a file have the same length. The source gives the exact bytes of
+# a run only when the run is read.
 #
 # The first items that are asked for are read alone, so that a resume gets them at once.
 
@@ -27,36 +27,36 @@ from .io.remote import RemoteFile
 from .io.remote_content import Span, is_fetched_ahead, read_pieces
 
 SMALL_GAP: Final = 1 << 13
-"""Bytes between two items that are read with them."""
+"""Largest gap in bytes between two items that are read by one request."""
 LARGEST_RUN: Final = 1 << 23
-"""Bytes above which a run is read by several requests, each when it is needed."""
+"""Bytes above which a run is read by several requests, each when its items are needed."""
 
 MOST_REQUESTS: Final = 64
 MOST_BYTES: Final = 1 << 26
-"""Most requests made, and bytes read, at once."""
+"""Most requests made, and most bytes read, at once."""
 GROWTH: Final = 4
-"""Each time, so many times as many requests as before are made, up to that limit."""
+"""Factor by which the number of requests grows each time, up to the limit."""
 
 MADE_AT_ONCE: Final = 512
 BYTES_MADE_AT_ONCE: Final = 1 << 17
-"""Most items, and bytes of them, that are made at once of what is held; so many stay near the processor."""
+"""Most items, and most bytes, made at once from held ranges; so many stay near the processor."""
 
 RangesOfItems: TypeAlias = Callable[[Sequence[tuple[int, Indices]]], Sequence[Ranges]]
-"""Which bytes some items are in: called with the number of each file and those of items there, shape (n,).
+"""Byte ranges of items: called with file numbers, each with item numbers in the file, shape (n,).
 
-It may read for that what says where items are.
+The function may read an index to find the items.
 """
 
 
 class FileLayout(NamedTuple):
-    """Where items are in several files, as far as that is known without reading.
+    """Where items are in several files, as far as is known without reading.
 
     Attributes:
       files: at least one.
       ends: item numbers at which the files end; all arrays have the shape (files,).
-      begins: item numbers at which they begin.
+      begins: item numbers at which the files begin.
       are_remote: which files are remote.
-      means: bytes of an item of each file, about.
+      means: approximate bytes of an item of each file.
     """
 
     files: Sequence[AnyFile]
@@ -67,7 +67,7 @@ class FileLayout(NamedTuple):
 
     @classmethod
     def of(cls, files: Sequence[AnyFile], ends: Indices, begins: Indices) -> FileLayout:
-        """The layout of ``files`` whose items end at ``ends`` and begin at ``begins``, both of shape (files,)."""
+        """The layout of ``files`` with items ``begins`` to ``ends``, both of shape (files,)."""
         sizes = np.array([file.size for file in files], np.int64)
         are_remote = np.array([isinstance(file, RemoteFile) for file in files])
         means = np.maximum(sizes // np.maximum(ends - begins, 1), 1)
@@ -76,30 +76,30 @@ class FileLayout(NamedTuple):
 
 @final
 class ReadPlanner:
-    """Plans which runs of items are read together and when, and reads them; for one iterator.
+    """Plans when to read which runs of items, and reads the runs; for one iterator.
 
     Args:
       layout: of the files.
-      held: what is read ahead.
-      ranges_of: tells the ranges of items of remote files.
+      held: ranges that were read ahead.
+      ranges_of: returns the byte ranges of items of remote files.
     """
 
     def __init__(self, layout: FileLayout, held: HeldRanges, ranges_of: RangesOfItems) -> None:
         self.layout = layout
         self.held = held
         self.ranges_of = ranges_of
-        self.requests = 0  # how many were made the last time
+        self.requests = 0  # made the last time
 
     def plan(self, indices: Indices) -> Reach:
-        """How many items to make at once, for items at ``indices``, shape (n,), of which some are asked for."""
+        """A `Reach` for the items at ``indices``, shape (n,), asked for some at a time."""
         return _RunPlan(self, indices)
 
     def run_parts(self, files: Indices, numbers: Indices) -> Indices:
-        """In which part of its file each item begins if a cache fetches the parts ahead, and else -1.
+        """The part of its file where each item begins, shape (n,); -1 unless a cache fetches ahead.
 
         Args:
-          files: of the items, those of each file together, shape (n,).
-          numbers: of the items there, shape (n,).
+          files: file number of each item, shape (n,); the items of a file are adjacent.
+          numbers: of the items in their files, shape (n,).
         """
         found = np.full(len(files), -1, np.int64)
         cuts = np.flatnonzero(np.diff(files, prepend=-1, append=-1))
@@ -113,21 +113,21 @@ class ReadPlanner:
         return found
 
     def is_fetched_ahead(self, place: int, size: int) -> bool:
-        """Whether a cache fetches ``size`` bytes of the file at ``place`` before they are needed."""
+        """Whether a cache fetches ``size`` bytes of the file at ``place`` ahead of their use."""
         file = self.layout.files[place]
         return isinstance(file, RemoteFile) and is_fetched_ahead(file, size)
 
 
 class _Runs(NamedTuple):
-    """Runs of items of one file each, in the order in which they are needed.
+    """Runs of items of one file each, in the order of first use.
 
     Attributes:
-      files: the number of the file of each; all lists have as many entries as there are runs.
-      firsts: the number of the first item there.
-      lasts: the number of the last one.
-      begins: the place at which an item is used first.
-      ends: the place at which an item is used last.
-      sizes: bytes, about.
+      files: the number of the file of each run; all lists have one entry per run.
+      firsts: the number of the first item, within the file.
+      lasts: the number of the last item.
+      begins: the place at which the run is used first.
+      ends: the place at which the run is used last.
+      sizes: approximate bytes.
     """
 
     files: list[int]
@@ -151,7 +151,7 @@ class _RunPlan:
         self._next = 0  # the first run that was not read
 
     def __call__(self, rest: Indices, asked: int) -> int:
-        """How many of the items at ``rest``, the last of the indices, to make; ``asked`` are needed."""
+        """How many items of ``rest``, the tail of the indices, to make; ``asked`` are needed."""
         planner, place = self._planner, len(self._indices) - len(rest)
         if not planner.requests:
             planner.requests = 1
@@ -168,7 +168,7 @@ class _RunPlan:
         return asked
 
     def _plan(self, place: int) -> None:
-        """Say what is to be read from ``place`` on."""
+        """Plan the runs to read from ``place`` on."""
         layout, indices = self._planner.layout, self._indices
         files = np.searchsorted(layout.ends, indices, side="right")
         self._are_local = ~layout.are_remote[files]
@@ -182,13 +182,13 @@ class _RunPlan:
             self._runs = self._cut(order, files, indices[order] - layout.begins[files], lacking)
 
     def _cut(self, places: Indices, files: Indices, numbers: Indices, lacking: Flags) -> _Runs:
-        """The runs that have the items ``lacking``.
+        """The runs with the items ``lacking``.
 
         Args:
-          places: at which items are needed, in the order of the items.
-          files: in which they are.
-          numbers: of them there.
-          lacking: which of them are to be read. All have the shape (n,).
+          places: at which the items are needed, in the order of the items, shape (n,).
+          files: numbers of the items' files, shape (n,).
+          numbers: of the items within their files, shape (n,).
+          lacking: whether each item is to be read, shape (n,).
         """
         means, most = self._planner.layout.means[files], self._planner.held.most
         parts = self._planner.run_parts(files, numbers)
@@ -204,7 +204,7 @@ class _RunPlan:
             soon //= 2
 
     def _read(self, place: int, asked: int) -> None:
-        """Read the runs that are needed next."""
+        """Read the next runs."""
         planner, runs = self._planner, self._runs
         most, read = GROWTH * planner.requests, 0
         chosen: list[int] = []
@@ -230,7 +230,7 @@ class _RunPlan:
             )
 
     def _spans(self, chosen: list[int]) -> list[Span]:
-        """The bytes of the first of the runs ``chosen``, as many as may be held."""
+        """The spans of the runs ``chosen``, in order, as many as may be held."""
         files, runs = self._planner.layout.files, self._runs
         by_file: dict[int, list[int]] = {}
         for number in chosen:
@@ -263,7 +263,7 @@ class _RunPlan:
         return begin + self._runs.firsts[number], begin + self._runs.lasts[number]
 
     def _at_hand(self, place: int, most: int) -> int:
-        """How many items from ``place`` on, up to ``most``, can be made without reading more."""
+        """How many items from ``place`` on, up to ``most``, can be made without further reads."""
         end = min(place + most, len(self._indices))
         held = self._planner.held.holds_items(self._indices[place:end])
         (lacking,) = np.nonzero(~(held | self._are_local[place:end]))
@@ -279,7 +279,7 @@ def _runs(
     apart: Flags,
     lacking: Flags,
 ) -> _Runs:
-    """The arguments of `_RunPlan._cut` as runs, cut where ``apart`` says so, shape (n - 1,)."""
+    """The arguments of `_RunPlan._cut` as runs, cut where ``apart``, shape (n - 1,), is true."""
     starts = np.concatenate([[0], np.flatnonzero(apart) + 1])
     run = np.repeat(starts, np.diff([*starts, len(places)]))
     part = np.where(parts < 0, (numbers - numbers[run]) * means // LARGEST_RUN, parts)
@@ -294,7 +294,7 @@ def _runs(
 
 
 def _most_held(runs: _Runs) -> int:
-    """How many bytes of ``runs`` must be held at a time."""
+    """The most bytes of ``runs`` that must be held at a time."""
     changes = np.zeros(max(runs.ends) + 2, np.int64)
     np.add.at(changes, runs.begins, runs.sizes)
     np.subtract.at(changes, np.array(runs.ends) + 1, runs.sizes)

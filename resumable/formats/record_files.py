@@ -1,4 +1,4 @@
-"""The source of records that are read by index: what all formats share."""
+"""The base of all sources that read records by index."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .record_file import AnyRecords, RecordFile, RemoteRecords
 T = TypeVar("T")
 
 FEW_RECORDS: Final = 8
-"""Below so many records of one file, array operations cost more than they save."""
+"""With fewer records of one file, array operations cost more than they save."""
 
 MOST_ITEMS_AHEAD: Final = 512
 """Items that are read at once when they are asked for in order."""
@@ -42,7 +42,7 @@ MOST_ITEMS_AHEAD: Final = 512
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RecordFiles(FoundInFiles[T]):
-    """What the sources of records share: the files, their indexes and the reading.
+    """The base of the sources of records: holds the files and their indexes, and reads records.
 
     A subclass opens the files, and makes items.
     """
@@ -79,15 +79,15 @@ class RecordFiles(FoundInFiles[T]):
 
     @abstractmethod
     def _item(self, data: bytes, file: AnyRecords, number: int) -> T:
-        """The item of the record ``data``, which has this number in its file, from 0."""
+        """The item of the record ``data`` with this number in its file, from 0."""
 
     @abstractmethod
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[T]:
-        """The items of the records ``found``, which have these numbers of files and of records."""
+        """The items of the records ``found``, with these numbers of files and of records."""
 
     @derived
     def contents(self) -> Evidence:
-        """What the indexes know of the contents of the files."""
+        """Evidence of the contents of the files, from their indexes."""
         return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
 
     def _origins(self, numbers: Indices) -> list[Origin]:
@@ -125,7 +125,7 @@ class RecordFiles(FoundInFiles[T]):
         )
 
     def _item_by_index(self) -> Callable[[int], T]:
-        """A function that returns the item at an index; perhaps the same object if it is asked for again."""
+        """A function from index to item, which may return the same object when asked again."""
         return _PagedItems(self).__getitem__
 
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
@@ -138,7 +138,7 @@ class RecordFiles(FoundInFiles[T]):
         return self._items(file.read(numbers), repeat(0), numbers)
 
     def _among_all(self, place: int, items: Indices) -> Indices:
-        """The numbers of ``items`` of the file at ``place`` among all records there, both of shape (n,)."""
+        """The numbers of ``items`` among all records of their file, both of shape (n,)."""
         return self._files[place].positions.among_all(items) if self._passes_over else items
 
     def _gather_from_many(self, indices: Indices, held: HeldRanges) -> list[T]:
@@ -188,14 +188,14 @@ class RecordFiles(FoundInFiles[T]):
 
     @derived
     def _stops(self) -> list[int]:
-        """The same as `_ends`, as a list, which is faster for a single item."""
+        """`_ends` as a list, which is faster for a single item."""
         stops: list[int] = self._ends.tolist()
         return stops
 
     def _from(self, index: int, most: int) -> list[T]:
         """The item at ``index``, and items after it in the same file, up to ``most`` in all.
 
-        It does not raise the error of a later item.
+        Errors of later items are not raised.
         """
         place = bisect.bisect_right(self._stops, index)
         file, begin = self._files[place], self._stops[place - 1] if place else 0
@@ -213,8 +213,8 @@ class RecordFiles(FoundInFiles[T]):
 
 
 def _warn_of(passed_over: Indices, path: str) -> None:
-    """Warn that ``passed_over``, which are to be left out of the file at ``path``, are no items."""
-    # An error would end the runs that were begun so.
+    """Warn that ``passed_over``, excluded from the file at ``path``, are no items."""
+    # An error would end runs that were begun with these records.
     warnings.warn(
         f"exclude names records of {path} that are no items, such as blank lines or a header, got "
         f"{shorten(passed_over.tolist())}; records count from 0, the lines in errors from 1",
@@ -224,7 +224,7 @@ def _warn_of(passed_over: Indices, path: str) -> None:
 
 
 class Located(RecordFiles[LocatedRecord]):
-    """Records as they stand in their files, for a function that makes items of them."""
+    """Records as bytes with file and number, for a function that makes items."""
 
     def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
         return LocatedRecord(data, file.path, number + 1)
@@ -236,11 +236,10 @@ class Located(RecordFiles[LocatedRecord]):
 
 
 class _PagedItems(dict[int, T]):
-    """Items by their index; consecutive ones are read a page at a time.
+    """Items by index; consecutive items are read a page at a time.
 
-    It is a dict, so that the items of a page are handed out without Python code. Reading records
-    has no effects, so no user can tell that they are read ahead. Items that can be written to are
-    copied by whoever hands them out.
+    As a dict, it hands out the items of a page without Python code. Reading records has no side
+    effects, so reading ahead is not observable. The caller must copy items that can be written to.
     """
 
     def __init__(self, records: RecordFiles[T]) -> None:
@@ -250,7 +249,7 @@ class _PagedItems(dict[int, T]):
 
     def __missing__(self, index: int) -> T:
         items = self._records._from(index, MOST_ITEMS_AHEAD if index == self._next else 1)
-        # Another thread may do the same now, which is harmless: every entry is right.
+        # Another thread may do the same at this time, without harm: every entry is valid.
         self.clear()
         if len(items) > 1:
             self.update(zip(range(index, index + len(items)), items, strict=True))

@@ -1,4 +1,4 @@
-"""A file that is read as a stream, and the records found in it."""
+"""A file that is read as a stream, and the records in the file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .record import Format, FoundRecords, LocatedRecord, located
 
 
 class StreamPosition(NamedTuple):
-    """Where in a file a record begins.
+    """The place in a file where a record begins.
 
     Attributes:
-      record: how many records are before it, with those that are passed over.
-      offset: bytes of content before it.
-      start: from where its content can be read; at ``offset`` itself, unless the file is compressed.
+      record: number of earlier records, with records passed over.
+      offset: bytes of content before the record.
+      start: for reading the content; at ``offset`` itself, unless the file is compressed.
     """
 
     record: int
@@ -34,15 +34,15 @@ BEGINNING: Final = StreamPosition(0, 0, Start(0, 0))
 
 
 class DamagedRecord(LocatedRecord):
-    """A record that cannot be read, nor anything after it in its file; ``data`` says why.
+    """A damaged record; neither its bytes nor the rest of the file can be read.
 
-    It raises when a function that makes items asks for its bytes. So it is skipped where malformed
-    items are.
+    Its ``data`` raise an error with the reason. So the record is skipped where malformed items are
+    skipped.
     """
 
     @property
     def data(self) -> bytes:
-        """Raises `MalformedItem`: there are none."""
+        """Raises `MalformedItem`, as there are no bytes."""
         raise MalformedItem(self[0].decode())
 
 
@@ -50,8 +50,8 @@ class StreamFile(NamedTuple):
     """A file that is read in order.
 
     Attributes:
-      file: as it was found.
-      name: its name, without folders.
+      file: as found when the pipeline was built.
+      name: file name, without folders.
     """
 
     file: AnyFile
@@ -59,12 +59,12 @@ class StreamFile(NamedTuple):
 
     @classmethod
     def of(cls, file: AnyFile) -> StreamFile:
-        """The same file; the query of a URL is no part of its name."""
+        """``file``, with a name without the query of a URL."""
         return cls(file, file_name(file.path))
 
     @property
     def path(self) -> str:
-        """Absolute, or a URL."""
+        """The absolute path, or a URL."""
         return self.file.path
 
     @property
@@ -74,19 +74,19 @@ class StreamFile(NamedTuple):
 
     @property
     def compression(self) -> Compression | None:
-        """How it is compressed; None if it is not."""
+        """The compression by the file name; None for an uncompressed file."""
         return compression_of(self.name)
 
     def pieces(self, stored: Pieces, start: Start, format: Format) -> Pieces:
-        """Its content from ``start`` on.
+        """The content from ``start`` on.
 
         Args:
-          stored: what is stored from there on.
-          start: of a member, or of whatever can be read alone.
-          format: of its records.
+          stored: the stored bytes from ``start`` on.
+          start: of a member, or any offset of an uncompressed file.
+          format: of the records.
 
         Raises:
-          MissingDependency: if it needs a package that is not installed.
+          MissingDependency: if the package to decompress the file is not installed.
         """
         compression = self.compression
         if compression is not None:
@@ -98,14 +98,14 @@ class RecordChunk(NamedTuple):
     """Records found at once.
 
     Attributes:
-      data: their bytes, joined.
-      begin: offset of `data`.
-      starts: where each begins in `data`.
-      ends: where each ends.
-      numbers: of the records in their file, from 1.
-      damage: what is wrong with the next record and the rest of the file; None if nothing is.
-      after: the number of the record after all of these, from 1.
-      last: whether the file has no more.
+      data: the bytes of the records, joined.
+      begin: offset of `data` in the content.
+      starts: start of each record in `data`.
+      ends: end of each record in `data`.
+      numbers: of the records in the file, from 1.
+      damage: description of the damage after the records; None if there is none.
+      after: the number of the next record after the chunk, from 1.
+      last: whether the file ends after the chunk.
     """
 
     data: bytes
@@ -119,23 +119,23 @@ class RecordChunk(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many records it has, with a damaged one."""
+        """Number of records, including a damaged record."""
         return len(self.ends) + (self.damage is not None)
 
 
 class StreamReader:
-    """The records of ``file`` from ``place`` on, a chunk of them at a time.
+    """The records of ``file`` from ``place`` on, a chunk at a time.
 
     Args:
       file: to read.
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
       place: of a record.
-      stored: what the file stores from the place on; it is closed with this.
+      stored: the stored bytes of the file from the place on; closed with this reader.
 
     Raises:
-      MalformedItem: if the file has not what was before the place.
-      OSError: if it cannot be read.
+      MalformedItem: if the file ends or is damaged before the place.
+      OSError: if the file cannot be read.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ class StreamReader:
         self._file = file
         self._format = format
         self._passes_over = passes_over
-        self._record = place.record  # how many were found in the file
-        self._kept = 0  # how many of those since `place` are not passed over
-        self._ahead: FoundRecords | None = None  # what comes after the last run
-        self._error: ResumableError | None = None  # raised in place of what comes after it
+        self._record = place.record  # records found in the file
+        self._kept = 0  # records since `place` that are not passed over
+        self._ahead: FoundRecords | None = None  # the records after the last run
+        self._error: ResumableError | None = None  # raised instead of the next run
         self._cut = False  # whether the last record found is cut by damage
         self._ended = False
         pieces = file.pieces(stored, place.start, format)
@@ -167,12 +167,12 @@ class StreamReader:
     def next_run(self) -> RecordChunk | None:
         """The next records, at least one; None at the end.
 
-        It reads one run ahead, to know whether a record is the last of its file: a resume must not
-        look for records in what a format leaves after damage.
+        The reader reads one run ahead, to know whether a record is the last of the file: a resume
+        must not look for records after damage.
 
         Raises:
           MalformedItem: if the file has changed.
-          OSError: if it cannot be read.
+          OSError: if the file cannot be read.
         """
         while not self._ended:
             if self._error is not None:
@@ -180,7 +180,7 @@ class StreamReader:
             found = self._ahead or self._find()
             try:
                 self._ahead = found and self._find()
-            except ResumableError as error:  # it belongs to the records after these
+            except ResumableError as error:  # belongs to the records after ``found``
                 self._error = error
             else:
                 self._ended = self._ahead is None
@@ -192,18 +192,19 @@ class StreamReader:
         return None
 
     def _find(self) -> FoundRecords | None:
-        """What the scan finds next."""
+        """The next records of the scan."""
         found = next(self._scan, None)
         if self._tape.damage is not None:
-            # To the scan this is the end of the file, so the last of all may be a part of a record. It
-            # counts as one also where the damage is noticed after it: that depends on where reading began.
+            # To the scan the damage is the end of the file, so the last record may be incomplete.
+            # It is treated as incomplete even if the damage comes after it, since the point at
+            # which damage is noticed depends on the start of reading.
             self._cut = True
             if found is not None:
                 found = FoundRecords.joined([found, *self._scan])
         return found
 
     def start_before(self, offset: int) -> Start:
-        """From where to read the content at ``offset`` again, for an offset that never decreases."""
+        """The start for reading the content at ``offset`` again; calls never decrease ``offset``."""
         return self._tape.start_before(offset)
 
     def records(self, run: RecordChunk, start: int, stop: int) -> list[LocatedRecord]:

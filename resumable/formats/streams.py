@@ -1,4 +1,4 @@
-"""The records of files that are read in order: compressed ones, and remote ones without an index."""
+"""The records of files read in order: compressed files, and remote files without an index."""
 
 from __future__ import annotations
 
@@ -50,31 +50,31 @@ class RecordStream(RecordSource[LocatedRecord]):
     """The records of files as `LocatedRecord`, file after file, each read from its start.
 
     At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote
-    file), or two longer records. What follows in remote files is asked for ahead: up to 32 MiB by all
-    streams of a process, or what the storage option ``"ahead"`` says.
+    file), or two longer records. The next bytes of remote files are requested ahead: up to 32 MiB
+    by all streams of a process, or as much as the storage option ``"ahead"`` says.
 
-    State: O(1), the number of the file, the record's number and offset in it, where its content can
-    be read from, and how many items were handed out and left out. A resume first reads the first and
-    last 4 KiB of up to 10,000 files. It reads none of these if all files are remote and have an ETag.
-    Then it opens this one file. A file that is not compressed is read from the record on. A
-    compressed one is decompressed again from the member, frame or stream that the record begins in.
-    That is a block of 64 KiB of bgzip, a frame of
-    Zstandard in the seekable format, or the whole file if it was compressed in one piece.
+    State: O(1), the number of the file, the number and the offset of the record in the file, the
+    start for reading the content, and how many items were handed out and left out. A resume first
+    reads the first and last 4 KiB of up to 10,000 files, unless all files are remote and have an
+    ETag. Then it opens the file of the position. An uncompressed file is read from the record on. A
+    compressed file is decompressed again from the start of the member, frame or stream with the
+    record: a block of 64 KiB of bgzip, a frame of Zstandard in the seekable format, or the whole
+    file if compressed in one piece.
 
-    Damage of a compressed file is noticed where it cannot be decompressed, or at the checksum that
-    follows. The record read at that point is malformed, and the rest of the file is passed over.
+    Damage of a compressed file is noticed where decompression fails, or at the next checksum. The
+    record read at this point is malformed, and the rest of the file is passed over.
 
     Args:
-      streams: the files as they were found.
+      streams: the files as found when the pipeline was built.
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
-      left_out: further records that are left out, if any.
+      left_out: further records to leave out, if any.
 
     Raises:
-      InvalidArgument: while iterating, if a file is compressed, and its name does not say so.
+      InvalidArgument: while iterating, if a file is compressed without the suffix of a compression.
       MalformedItem: while iterating, if a file has changed since the pipeline was built.
       OSError: while iterating, if a file cannot be read.
-      MissingDependency: while iterating, if a package is missing that decompresses a file.
+      MissingDependency: while iterating, if the package to decompress a file is missing.
     """
 
     identity: ClassVar[IdentityFields] = {
@@ -100,17 +100,17 @@ class RecordStream(RecordSource[LocatedRecord]):
 
     @derived
     def contents(self) -> Evidence:
-        """What is known of the contents of the files."""
+        """Evidence of the contents of the files."""
         return evidence_of(self.found)
 
     @property
     def found(self) -> tuple[AnyFile, ...]:
-        """The files as they were found."""
+        """The files as found when the pipeline was built."""
         return tuple(file.file for file in self.streams)
 
     @property
     def format_name(self) -> str:
-        """The format, and what its records depend on."""
+        """The name of the format, with the options that its records depend on."""
         return self.format.name
 
     def start(self, epoch: int = 0) -> RecordStreamIterator:
@@ -131,13 +131,15 @@ def stream_of(
     passes_over: bool = True,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> RecordStream | None:
-    """The records of ``files``, if any is compressed by its name, or remote without an index; else None.
+    """The records of ``files`` as a stream; None if all files can be read by an index.
+
+    A stream is necessary if a file is compressed, by its name, or remote without an ``index_dir``.
 
     Args:
-      files: as they were found.
+      files: as found when the pipeline was built.
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
-      index_dir: the folder of indexes, which remote files have only there.
+      index_dir: the folder of indexes; remote files have indexes only there.
 
     Raises:
       InvalidArgument: if all files are compressed, and there is an ``index_dir``.
@@ -160,9 +162,9 @@ class _Place(NamedTuple):
 
     Attributes:
       file: number of the file.
-      inside: where in it.
-      items: how many items were handed out up to there; None if an earlier version saved the state.
-      left_out: how many were left out up to there.
+      inside: position in the file.
+      items: items handed out before the place; None if an earlier version saved the state.
+      left_out: items left out before the place.
     """
 
     file: int
@@ -172,14 +174,14 @@ class _Place(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Records that were found at once, without those that are left out.
+    """The remaining records of a chunk.
 
     Attributes:
-      chunk: the records.
-      items: how many items were handed out before.
-      left_out: how many were left out before.
-      places: where each record was among the records that were found; None if all remain.
-      found: how many were found.
+      chunk: the remaining records.
+      items: how many items were handed out before the run.
+      left_out: how many items were left out before the run.
+      places: the place of each record in the chunk as found; None if all records remain.
+      found: number of records in the chunk as found.
     """
 
     chunk: RecordChunk
@@ -189,7 +191,7 @@ class _Run(NamedTuple):
     found: int
 
     def left_out_before(self, taken: int) -> int:
-        """How many were left out before the last of the first ``taken`` records, at least 1."""
+        """How many items were left out before record number ``taken``, at least 1, of the run."""
         return self.left_out + (0 if self.places is None else self.places[taken - 1] + 1 - taken)
 
 
@@ -200,9 +202,10 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
 
     def __init__(self, stage: RecordStream, epoch: int) -> None:
         super().__init__(stage, epoch)
-        # That after the last record handed out of earlier runs.
+        # The place after the last record handed out of earlier runs.
         self._place = _Place(0, BEGINNING)
-        # The file that is read or opened next; the last record handed out may be in an earlier one.
+        # The file that is read or opened next; the last record handed out may be in an earlier
+        # file.
         self._reading = 0
         # How many items were left out before the next run.
         self._left_out = 0
@@ -242,7 +245,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             yield self._next.counting(iter(records))
 
     def _ready(self) -> tuple[StreamReader, RecordChunk] | None:
-        """The run that the next record is in, and its reader; None at the end."""
+        """The reader and the run with the next record; None at the end."""
         stage = self._stage
         while True:
             reader, run = self._reader, self._run
@@ -251,7 +254,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             self._leave_run()
             if self._reading == len(stage.streams):
                 if stage.left_out is not None:
-                    # Who has seen the end has seen that what is left out last does not come.
+                    # At the end, the last records to leave out have been passed over too.
                     self._place = self._place._replace(file=self._reading, inside=BEGINNING)
                 return None
             if reader is None:
@@ -272,7 +275,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
                 reader.close()
 
     def _remaining(self, found: RecordChunk) -> _Run:
-        """The run of the records ``found`` without those that are left out."""
+        """The run of the records ``found`` without records to leave out."""
         items, left_out = self._place.items, self._left_out
         places, excluded = None, self._stage.left_out
         if excluded is not None:
@@ -280,7 +283,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             places = excluded.remaining(self._reading, found.numbers, items + left_out, items)
         if places is None:
             return _Run(found, items, left_out, None, found.length)
-        # Damage is none of the records; it is never left out.
+        # Damage is not one of the records; it is never left out.
         ended = found.damage is not None or places[-1:] == [len(found.numbers) - 1]
         chunk = found._replace(
             starts=[found.starts[place] for place in places],
@@ -293,7 +296,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         return _Run(chunk, items, left_out, places, found.length)
 
     def _leave_run(self) -> None:
-        """Keep the place after the last record handed out, without the run that it is in."""
+        """Keep the place after the last record handed out, and drop the run."""
         run = self._run
         self._place = self._here()
         if run is not None:
@@ -319,7 +322,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
     def _reached(self) -> Iterator[Reach]:
         here = self._here()
         items = UNBOUNDED if here.items is None else here.items
-        # At the end the records that are left out last were passed over.
+        # At the end, the last records to leave out have been passed over too.
         yield Reach(self._stage, items + (here.file == len(self._stage.streams)))
 
     def last_origin(self) -> Origin:
@@ -327,7 +330,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         assert run is not None
         chunk, path = run.chunk, self._stage.streams[self._reading].path
         name = type(self._stage).__name__
-        if last == len(chunk.starts):  # the record that is damaged
+        if last == len(chunk.starts):  # the damaged record
             return Origin(name, chunk.after - 1, path)
         return Origin(name, chunk.numbers[last] - 1, path, chunk.begin + chunk.starts[last])
 

@@ -1,7 +1,8 @@
-"""Walk over the members of a tar archive: their names, where they begin, and where their data lie."""
+"""Walk over the members of a tar archive: names, starts of members, and places of data."""
 
-# It reads what Python's `tarfile` reads: v7, ustar, GNU and PAX archives. Names are bytes here, and
-# nothing but names. Where `tarfile` ends quietly or takes a zero for a damaged number, this raises.
+# Like Python's `tarfile`, this reads v7, ustar, GNU and PAX archives. Names are bytes, and are
+# never used as paths. Where `tarfile` ends quietly or takes a zero for a damaged number, this
+# raises.
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ LONGEST_EXTENSION: Final = 1 << 20
 """Bytes of a long name or of PAX records; more are refused, so that memory stays bounded."""
 
 NEAR: Final = 1 << 14
-"""Data up to this size are read along with the headers around them; larger ones are passed over."""
+"""Data up to this size are read along with the surrounding headers; larger data are passed over."""
 
 REGULAR: Final = frozenset(b"07S\0")
 SPARSE: Final = ord("S")
 OLD_REGULAR: Final = 0
 WITHOUT_DATA: Final = frozenset(b"123456")
-"""Links, devices, directories and pipes: the size that their header gives is not theirs."""
+"""Links, devices, directories and pipes: the size in their header is not the size of data."""
 
 EXTENSIONS: Final = frozenset(b"xXgLK")
 PAX_LENGTH: Final = re.compile(rb"([0-9]{1,8}) ")
@@ -36,7 +37,7 @@ class DamagedArchive(Exception):
     """An archive cannot be read any further.
 
     Args:
-      reason: why, in words that follow the name of the file.
+      reason: in words that follow the name of the file.
       start: offset of the first header of the member that cannot be read.
     """
 
@@ -49,13 +50,13 @@ class Member(NamedTuple):
     """A member of an archive.
 
     Attributes:
-      start: offset of its first header, which may be one with a long name or PAX records.
+      start: offset of the first header, which may hold a long name or PAX records.
       name: as in the archive.
-      data: offset of its data.
-      size: of its data, in bytes.
-      stop: offset after its data and their padding.
-      regular: whether it is a regular file.
-      sparse: whether its data have holes, which are left out.
+      data: offset of the data.
+      size: of the data, in bytes.
+      stop: offset after the data and padding.
+      regular: whether the member is a regular file.
+      sparse: whether the data have holes, which are left out.
     """
 
     start: int
@@ -71,7 +72,7 @@ class Blocks:
     """The blocks of an archive, in order.
 
     Args:
-      reader: gives the bytes after ``buffer``; None if there are no more.
+      reader: reads the bytes after ``buffer``; None if ``buffer`` is all.
       offset: of the first byte.
       buffer: the first bytes.
     """
@@ -111,7 +112,7 @@ class Blocks:
         self._buffer, self._place = rest, 0
 
     def pass_over(self, size: int) -> bool:
-        """Pass over ``size`` bytes; returns whether there were as many."""
+        """Pass over ``size`` bytes; False if the archive ends before."""
         place = self._place + size
         beyond = place - len(self._buffer)
         if beyond <= 0:
@@ -125,7 +126,7 @@ class Blocks:
 
 
 class _TarExtension:
-    """What earlier headers say about a member; the first that says something counts."""
+    """The properties of a member from extended headers; the first value of each property counts."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -160,10 +161,10 @@ def members(blocks: Blocks) -> Iterator[Member]:
     """The members of an archive, or of several archives one after another.
 
     Blocks of zeros, which end an archive, are passed over: the next member then begins after the
-    `stop` of the one before it. An archive may also end without them.
+    `stop` of the previous member. An archive may also end without blocks of zeros.
 
     Raises:
-      DamagedArchive: where it cannot be read any further.
+      DamagedArchive: where the archive cannot be read any further.
     """
     extension: _TarExtension | None = None
     while block := blocks.take(BLOCK):
@@ -225,7 +226,7 @@ def _payload(blocks: Blocks, size: int) -> bytes:
 
 
 def _global_header(start: int, stop: int, payload: bytes) -> Member:
-    """A header for all later members. It may say nothing that decides where they are."""
+    """A header for all later members; refused if it sets a name, a size or sparse data."""
     said = _TarExtension(start)
     said.add(ord("g"), payload)
     if not said.empty:
@@ -234,7 +235,7 @@ def _global_header(start: int, stop: int, payload: bytes) -> Member:
 
 
 def _pass_over_map(blocks: Blocks, header: bytes) -> None:
-    """Pass over the blocks that go on with the list of holes in the header of a sparse member."""
+    """Pass over the blocks that continue the list of holes in the header of a sparse member."""
     goes_on = header[482]
     while goes_on:
         block = blocks.take(BLOCK)
@@ -242,10 +243,10 @@ def _pass_over_map(blocks: Blocks, header: bytes) -> None:
 
 
 def _parsed(block: bytes) -> tuple[bytes, int, int]:
-    """Name, size and kind in a header; raises `ValueError` if it is none."""
+    """Name, size and kind in a header; raises `ValueError` if ``block`` is no header."""
     recorded = _number(block[148:156])
     # Adler's checksum has 1 + the sum of all bytes in its lower half, modulo 65521. The sum is less
-    # than twice that. The bytes of the checksum itself count as spaces: 8 * 32 = 256.
+    # than twice the modulus. The bytes of the tar checksum itself count as spaces: 8 * 32 = 256.
     summed = adler32(block[156:], adler32(block[:148])) & 0xFFFF
     if recorded - 255 - summed not in (0, 65521) and recorded != _signed_sum(block):
         raise ValueError("a header has a wrong checksum")
@@ -253,14 +254,14 @@ def _parsed(block: bytes) -> tuple[bytes, int, int]:
     if not 0 <= size < LARGEST:
         raise ValueError(f"a header has the size {size}")
     name = block[:100].partition(b"\0")[0]
-    # In GNU archives, which have other magic bytes, times may stand in place of a prefix.
+    # GNU archives, with other magic bytes, may have times instead of a prefix.
     if block[345] and block[257:263] == b"ustar\0":
         name = block[345:500].partition(b"\0")[0] + b"/" + name
     return name, size, block[156]
 
 
 def _signed_sum(block: bytes) -> int:
-    """The checksum as some old programs computed it, from bytes with a sign."""
+    """The checksum of some old programs, computed from signed bytes."""
     summed = block[:148] + block[156:]
     return 256 + sum(summed) - 256 * sum(byte > 127 for byte in summed)
 

@@ -3,8 +3,8 @@
 # A record is framed by the length of its content (uint64), the masked CRC-32C of these eight bytes,
 # the content, and its masked CRC-32C; all numbers are little-endian.
 #
-# A length says where the next record begins, so the scan follows one length after the other, in a
-# loop that does nothing else, and checks those of a whole chunk together afterwards. Content is
+# The next record begins after the length of the current record, so the scan follows the lengths one
+# by one in a tight loop, and checks the lengths of a whole chunk together afterwards. Content is
 # checked when it is decoded.
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FIRST_CHUNK: Final = 1 << 16
 CHUNK: Final = 1 << 20
 SHORT_CHUNK: Final = 1 << 12
 LARGE: Final = 1 << 14
-"""Bytes of a record from which on it is cheaper to pass over its content than to read it."""
+"""Bytes of a record above which passing over the content is cheaper than reading."""
 
 MOST_SHOWN: Final = 1 << 12
-"""Most bytes of a record that is found damaged."""
+"""Most bytes of a damaged record."""
 
 FARTHEST: Final = 1 << 62
-"""Most bytes to pass over at once: a damaged length may be one that no file can have."""
+"""Most bytes to pass over at once: a damaged length may be impossibly large."""
 
 POLYNOMIAL: Final = 0x82F63B78
 MASK: Final = 0xA282EAD8
@@ -87,8 +87,8 @@ class _Walk(NamedTuple):
     """Consecutive records.
 
     Attributes:
-      ends: of those up to the first whose length is wrong; the last may be beyond the data.
-      is_damaged: whether there is one whose length is wrong.
+      ends: of the records before the first wrong length; the last end may be beyond the data.
+      is_damaged: whether a record has a wrong length.
     """
 
     ends: list[int]
@@ -96,7 +96,7 @@ class _Walk(NamedTuple):
 
 
 def _walked(data: bytes) -> _Walk:
-    """The records whose heads are in ``data``, which begins with one."""
+    """The records with heads in ``data``, which begin with a record."""
     unpack, last = HEAD.unpack_from, len(data) - HEAD.size
     begin, begins = 0, list[int]()
     while begin <= last:
@@ -123,7 +123,7 @@ def _masked_checksums(lengths: npt.NDArray[np.uint64]) -> Checksums:
 
 @cache
 def _tables() -> list[Checksums]:
-    """What a byte that is followed by 0 to 7 others adds to a CRC-32C: arrays of shape (256,)."""
+    """The effect on a CRC-32C of a byte with 0 to 7 bytes after it: arrays of shape (256,)."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = (first >> np.uint32(1)) ^ (first & np.uint32(1)) * np.uint32(POLYNOMIAL)
@@ -154,7 +154,7 @@ class RecordDecoder:
         """The item of ``record``.
 
         Raises:
-          MalformedItem: with file and record, if it is damaged, or ``decode`` raises that.
+          MalformedItem: with file and record, if the record is damaged, or ``decode`` raises it.
         """
         content = _content(record)
         if self.decode is None:

@@ -7,9 +7,10 @@
 # - the numbers, int64: the ends of all records, and for each one passed over, how many before it are not
 # - a digest of each page of the numbers, the last of which may be short
 #
-# The name of the file tells the format of the records. Opening reads only the header. A page is compared
-# with its digest before its first use, so damage is noticed, such as a file that a power cut left half
-# empty. The content follows from the data alone, so a process may write the file anew while others read.
+# The name of the file includes the format of the records. Opening reads only the header. A page is
+# compared with its digest before the first use, to notice damage such as a file left half empty by
+# a power cut. The content depends on the data alone, so a process may write the file again while
+# other processes read.
 
 from __future__ import annotations
 
@@ -34,20 +35,20 @@ MAGIC: Final = b"RSMLINE3"
 HEADER: Final = struct.Struct(f"<8sQqQQ{DIGEST}s")
 HEADER_DIGEST: Final = 16
 NUMBERS: Final = HEADER.size + HEADER_DIGEST
-"""Where the numbers begin, a multiple of their size."""
+"""Offset of the numbers, a multiple of their size."""
 
 EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 class IndexFile(NamedTuple):
-    """A cache file whose header is right.
+    """A cache file with a valid header.
 
     Attributes:
       path: of the cache file.
-      data: the file that it indexes.
+      data: the indexed file.
       records: number of records in ``data``.
-      passed_over: how many of them are passed over.
-      content: a digest of what is known of the content of ``data``.
+      passed_over: number of records passed over.
+      content: a digest of the known content of ``data``.
       header: the first bytes of the cache file.
     """
 
@@ -60,12 +61,12 @@ class IndexFile(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many numbers it holds."""
+        """Count of numbers in the cache file."""
         return self.records + self.passed_over
 
     @property
     def begin(self) -> int:
-        """Where the numbers begin."""
+        """Offset of the numbers."""
         return NUMBERS
 
     @property
@@ -75,10 +76,10 @@ class IndexFile(NamedTuple):
 
     @classmethod
     def found(cls, path: str, data: AnyFile) -> IndexFile | None:
-        """The cache of ``data`` at ``path``; None if none is there, or it is not to be believed.
+        """The cache of ``data`` at ``path``; None if missing, invalid or not trusted.
 
         Raises:
-          OSError: if it cannot be opened.
+          OSError: if the cache cannot be opened.
         """
         opened = _open(path, data)
         if opened is None:
@@ -90,15 +91,15 @@ class IndexFile(NamedTuple):
             return None
         records, passed_over, content = HEADER.unpack_from(header)[3:]
         index = cls(path, data, records, passed_over, content, header)
-        # A file whose index is kept has bytes, and so a record.
+        # An indexed file has bytes, and so at least one record.
         right = records > 0 and header == header_of(data, records, passed_over, content)
         return index if right and status.st_size == index.size else None
 
     def open(self) -> FileIO | None:
-        """The file; None if it is not the one that was found.
+        """The cache file, opened; None if it has been replaced.
 
         Raises:
-          OSError: if it cannot be opened.
+          OSError: if the file cannot be opened.
         """
         return still_found(_open(self.path, self.data), self.header, self.size)
 
@@ -140,7 +141,7 @@ class NumberWriter:
         self._rest = EMPTY
 
     def write(self, parts: Iterable[FoundRecords]) -> tuple[int, int]:
-        """Write the numbers of one file; returns how many records it has, and how many passed over."""
+        """Write the numbers of a file; returns the counts of records and of records passed over."""
         records = 0
         kept_before = [EMPTY]
         for found in parts:
@@ -151,7 +152,7 @@ class NumberWriter:
         return records, sum(map(len, kept_before))
 
     def close(self) -> int:
-        """Write the last page and the digests; returns how many numbers there are."""
+        """Write the last page and the digests; returns the count of numbers."""
         if len(self._rest):
             self._write_page(self._rest)
         self._file.writelines(self.digests)
@@ -172,10 +173,10 @@ class NumberWriter:
 
 
 def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
-    """The cache at ``path``; None if no regular file is there.
+    """The cache at ``path``, opened; None if no regular file exists.
 
     Raises:
-      OSError: if it cannot be opened.
+      OSError: if the file cannot be opened.
     """
     try:
         return open_regular(path, READ | NO_FOLLOW)
@@ -186,7 +187,7 @@ def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
 def still_found(
     opened: tuple[FileIO, os.stat_result] | None, header: bytes, size: int | None = None
 ) -> FileIO | None:
-    """The ``opened`` cache; None, and closed, if it does not begin with ``header``, or has another ``size``."""
+    """The ``opened`` cache; closed and None unless it has this ``header`` and ``size``."""
     if opened is None:
         return None
     file, status = opened
@@ -201,12 +202,12 @@ def still_found(
 
 
 def is_believed(owner: int, data: AnyFile) -> bool:
-    """Whether a cache of the user ``owner`` is believed: this user, or the owner of the data."""
+    """Whether a cache of the user ``owner`` is trusted: this user, or the owner of the data."""
     return owner in (_user(), data.owner)
 
 
 def _open(path: str, data: AnyFile) -> tuple[FileIO, os.stat_result] | None:
-    """The cache at ``path``; None if none is there, or its owner is not believed."""
+    """The cache at ``path``, opened; None if missing, or if its owner is not trusted."""
     opened = open_cache(path)
     if opened is None or is_believed(opened[1].st_uid, data):
         return opened

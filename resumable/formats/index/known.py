@@ -1,7 +1,7 @@
-"""The formats whose records are found by an index."""
+"""The formats with records found by an index."""
 
-# A format that is missing here can be read, but patterns take its caches for data, and `resumable index` does
-# not know it.
+# A format that is missing here can be read, but patterns take its caches for data, and `resumable
+# index` does not know the format.
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 
 
 class IndexedFormat(NamedTuple):
-    """A format, as far as its files and caches are known by their names.
+    """A format, with the names of its files and caches.
 
     Attributes:
-      name: of the function of `resumable` that reads it, and of the choice of `resumable index`.
-      caches: how the name of its `Format` begins, and with it what the names of its caches end with.
-      endings: of the names of its files, in lower case.
+      name: of the function of `resumable` that reads the format, and of the choice of `resumable
+        index`.
+      caches: start of the name of its `Format`, which the names of caches end with.
+      endings: of the names of data files, in lower case.
     """
 
     name: str
@@ -30,4 +31,4 @@ FORMATS: Final = (
     IndexedFormat("tfrecord", "tfrecord", (".tfrecord", ".tfrecords")),
     IndexedFormat("warc", "warc", (".warc",)),
 )
-"""All of them; files with other endings are indexed as lines."""
+"""All formats; files with other endings are indexed as lines."""

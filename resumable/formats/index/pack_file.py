@@ -7,9 +7,9 @@
 # - the table: the names, each ended by a zero byte, and for each file its size, time of the last change,
 #   numbers of records and of those passed over, and a digest of the content as two numbers
 #
-# Opening reads the header and the table. A pack is never changed in place. A process that adds files writes
-# a new pack under another name, and keeps what the old one had. If two processes do so at once, one of the
-# packs is lost, and its new files are scanned again next time.
+# Opening reads the header and the table. A pack is never changed in place. A process that adds
+# files writes a new pack under another name, and keeps what the old one had. If two processes do so
+# at once, one of the packs is lost, and its new files are scanned again next time.
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ CONTENT: Final = struct.Struct("<qq")
 
 
 class Row(NamedTuple):
-    """What a pack knows of one file.
+    """The row of a file in a pack.
 
     Attributes:
-      first: the index of its first number in the pack.
+      first: the index of the file's first number in the pack.
       size: of the file, in bytes.
-      mtime_ns: time of its last change.
+      mtime_ns: time of the file's last change.
       records: number of records.
-      passed_over: how many of them are passed over.
-      content: a digest of what is known of the content of the file.
+      passed_over: number of records passed over.
+      content: a digest of the known content of the file.
     """
 
     first: int
@@ -68,11 +68,11 @@ class Row(NamedTuple):
 
 
 class PackEntry(NamedTuple):
-    """What goes into a pack for one file.
+    """The entry of a file for a new pack.
 
     Attributes:
       data: the file.
-      found: its records.
+      found: the records of the file.
       content: as in `Row`.
     """
 
@@ -82,26 +82,26 @@ class PackEntry(NamedTuple):
 
 
 def digest_of_found(found: FoundRecords, data: AnyFile) -> bytes:
-    """A digest of what is known of the content of ``data``, in which these records were ``found``.
+    """A digest of the known content of ``data`` with the records ``found``.
 
     Raises:
-      MalformedItem: if it has changed since it was found.
-      ReadError: if it is remote and cannot be read.
-      OSError: if it cannot be read.
+      MalformedItem: if the file has changed since the pipeline was built.
+      ReadError: if a remote file cannot be read.
+      OSError: if the file cannot be read.
     """
     return digest_of_index(page_digests(np.concatenate(found)), data)
 
 
 @dataclass(frozen=True)
 class PackFile:
-    """A pack whose header and table are right.
+    """A pack with a valid header and table.
 
     Attributes:
       path: of the pack.
-      owner: number of the user it belongs to.
+      owner: number of the user who owns the pack.
       header: the first bytes of the pack.
-      numbers: how many it holds.
-      rows: what it knows of each file, by name.
+      numbers: count of numbers in the pack.
+      rows: the row of each file, by file name.
     """
 
     path: str
@@ -112,20 +112,20 @@ class PackFile:
 
     @property
     def begin(self) -> int:
-        """Where the numbers begin."""
+        """Offset of the numbers."""
         return BEGIN
 
     @property
     def size(self) -> int:
-        """In bytes, without the table."""
+        """Bytes of the pack, without the table."""
         return _table_begin(self.numbers)
 
     @classmethod
     def found(cls, path: str) -> PackFile | None:
-        """The pack at ``path``; None if none is there, or it is not right.
+        """The pack at ``path``; None if missing or invalid.
 
         Raises:
-          OSError: if it cannot be read.
+          OSError: if the pack cannot be read.
         """
         opened = open_cache(path)
         if opened is None:
@@ -150,22 +150,22 @@ class PackFile:
         return cls(path, status.st_uid, header, numbers, rows)
 
     def row(self, data: DataFile) -> Row | None:
-        """What is known of ``data``; None if it has changed, or the pack is not to be believed."""
+        """The row of ``data``; None if missing or outdated, or if the pack is not trusted."""
         row = self.rows.get(os.path.basename(data.path))
         if row is None or row[1:3] != data[1:3] or not is_believed(self.owner, data):
             return None
         return row
 
     def open(self) -> FileIO | None:
-        """The file; None if it is not the one that was found.
+        """The pack, opened; None if it has been replaced.
 
         Raises:
-          OSError: if it cannot be opened.
+          OSError: if the pack cannot be opened.
         """
         return still_found(open_cache(self.path), self.header)
 
     def discard(self) -> None:
-        """Delete the pack, which turned out to be damaged; the next to open it writes it anew."""
+        """Delete the damaged pack; the next process to look for it writes it again."""
         with suppress(OSError):
             file = self.open()
             if file is not None:
@@ -178,8 +178,8 @@ def write_pack(path: str, files: Iterable[PackEntry]) -> None:
 
     Raises:
       InvalidArgument: if a file is compressed.
-      MalformedItem: if one has changed since it was found.
-      OSError: if one cannot be read, or the pack cannot be written.
+      MalformedItem: if a file has changed since the pipeline was built.
+      OSError: if a file cannot be read, or the pack cannot be written.
     """
     names = bytearray()
     rows: list[tuple[int, ...]] = []
@@ -203,7 +203,7 @@ def _table_begin(numbers: int) -> int:
 
 
 def _rows(table: bytes, names: int) -> dict[str, Row]:
-    """The rows by the names of their files; none if there are not as many names as rows."""
+    """The rows by file name; empty if the counts of names and rows differ."""
     columns: Indices = np.frombuffer(table, "<i8", -1, names).reshape(-1, COLUMNS)
     if (columns[:, 2:4] < 0).any() or table.count(b"\0", 0, names) != len(columns):
         return {}

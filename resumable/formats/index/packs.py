@@ -1,7 +1,7 @@
-"""Look up record indexes in the pack of their folder, and write it anew if many are missing."""
+"""Look up record indexes in the pack of their folder, and rewrite the pack if many are missing."""
 
-# A pack is only a cache, like the cache of a single file. A damaged one is deleted, and written anew
-# when its files are opened next. One that another process replaced is read again.
+# A pack is only a cache, like the cache of a single file. A damaged pack is deleted, and written
+# again when its files are opened next. A pack that another process replaced is read again.
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .record_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
 from .scanning import scanned
 
 FEWEST_PACKED: Final = 16
-"""Fewest new files that a pack is written for. Fewer have a cache each, or none."""
+"""Fewest new files that a pack is written for. Fewer files have a cache each, or none."""
 
 MOST_REWRITTEN: Final = 16
-"""A pack is written again only if its known files have at most so many times the bytes of new ones.
+"""A pack is written again only if its known files have at most so many times the bytes of new files.
 
-This keeps the time of all writing in proportion to the data.
+This limit keeps the time of all writing in proportion to the data.
 """
 
 
 class Pack:
-    """The pack at ``path``, if there is one, also when another process replaces it.
+    """The pack at ``path``, if any; follows replacements by other processes.
 
     Args:
       path: of the pack.
-      format: of the records in it.
+      format: of the records.
     """
 
     def __init__(self, path: str, format: Format) -> None:
@@ -43,14 +43,14 @@ class Pack:
         self._find()
 
     def indexes(self, files: Iterable[DataFile]) -> dict[DataFile, CachedIndex]:
-        """The indexes of the ``files`` that it knows."""
+        """The indexes of the ``files`` in the pack."""
         if self._file is None:
             return {}
         rows = [(file, self._file.row(file)) for file in files]
         return {file: self._index(file, row) for file, row in rows if row is not None}
 
     def others(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Other files in the folder of ``files`` that the pack may know."""
+        """Files in the pack other than ``files``, from the same folder."""
         if self._file is None:
             return []
         folder = os.path.dirname(files[0].path)
@@ -73,7 +73,7 @@ class Pack:
             self._pages = KeptPages(self._file)
 
     def _again(self, data: DataFile, pages: KeptPages) -> Cached | None:
-        """Where the numbers of ``data`` are now, after ``pages`` were not right; None if lost."""
+        """The new place of the numbers of ``data``, after ``pages`` were invalid; None if lost."""
         before = self._file
         if before is not None and pages is self._pages:
             self._find()
@@ -97,18 +97,20 @@ def packed_indexes(
 ) -> dict[DataFile, CachedIndex]:
     """The indexes of the ``files`` of one folder that have a cache; most are in a pack.
 
-    The pack at ``path`` is written anew if it lacks many files that are not small compared with it.
+    The pack at ``path`` is written again if it lacks many files that are not small compared with
+    it.
 
     Args:
       files: without repetition.
       path: of the pack.
-      cache_of: gives the path of the cache that a file may have of its own; it is then not packed.
+      cache_of: returns the path of a file's separate cache; a file with a separate cache is not
+        packed.
       format: of the records.
 
     Raises:
       InvalidArgument: if a file is compressed.
-      MalformedItem: if one has changed since it was found.
-      OSError: if one cannot be read.
+      MalformedItem: if a file has changed since the pipeline was built.
+      OSError: if a file cannot be read.
     """
     pack = Pack(path, format)
     known = pack.indexes(files)

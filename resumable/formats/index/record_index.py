@@ -1,7 +1,7 @@
 """Index where the records of a file end, in memory or in a cache on disk."""
 
-# A cache that does not fit its data, or cannot be believed for another reason, is built anew, also
-# in the middle of an epoch. If it cannot be written, the index stays in memory.
+# A cache that does not fit its data, or is not trusted for another reason, is built again, also
+# mid-epoch. If the cache cannot be written, the index stays in memory.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data on a disk below which scanning costs less than reading an index."""
 
 LARGEST_PACKED: Final = 1 << 22
-"""The index of a file of up to so many bytes may share a cache with other indexes."""
+"""Most bytes of a file whose index may share a cache with other indexes."""
 
 
 class RecordIndex(ABC):
@@ -34,8 +34,8 @@ class RecordIndex(ABC):
 
     Attributes:
       records: number of records.
-      passed_over: how many of them are passed over.
-      content: a digest of what is known of the content of the file, equal however the index is kept.
+      passed_over: number of records passed over.
+      content: a digest of the known content of the file, the same for every kind of index.
     """
 
     records: int
@@ -46,44 +46,44 @@ class RecordIndex(ABC):
     def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
         """The ends of all records: the offset in bytes after each one; shape (n,), int64.
 
-        Only the ends of ``records``, and of the record before each, are right. Use them at once: a
-        mapped cache may be cut short later.
+        Only the ends of ``records``, and of the record before each, are valid. Use the ends at
+        once: a mapped cache may be cut short later.
 
         Args:
-          records: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          records: at least one, as a range of step 1, a short list, or shape (n,), int64.
           gather: a cache is checked once for each such object, or each time for None.
 
         Raises:
-          MalformedItem: if the data have changed since.
-          OSError: if they cannot be read.
+          MalformedItem: if the data have changed since the pipeline was built.
+          OSError: if the data cannot be read.
         """
 
     @abstractmethod
     def kept_before(self) -> Indices:
-        """For each record passed over, how many others are before it: shape (passed_over,), int64.
+        """Earlier kept records, for each record passed over: shape (passed_over,), int64.
 
         Raises:
-          MalformedItem: if the data have changed since.
-          OSError: if they cannot be read.
+          MalformedItem: if the data have changed since the pipeline was built.
+          OSError: if the data cannot be read.
         """
 
     def among_all(self, kept: Indices) -> Indices:
-        """Numbers among all records, for numbers among those that are not passed over.
+        """Numbers among all records, for numbers among the kept records.
 
         Both have shape (n,), int64.
 
         Raises:
-          MalformedItem: if the data have changed since.
-          OSError: if they cannot be read.
+          MalformedItem: if the data have changed since the pipeline was built.
+          OSError: if the data cannot be read.
         """
         if not self.passed_over:
             return kept
         return kept + np.searchsorted(self.kept_before(), kept, side="right")
 
     def among_kept(self, numbers: Indices) -> Indices:
-        """Numbers among those that are not passed over, for ``numbers`` among all records.
+        """Numbers among the kept records, for ``numbers`` among all records.
 
-        Those that are passed over are no items, so the result, shape (m,), may be shorter than the
+        Records passed over have no such number, so the result, shape (m,), may be shorter than the
         argument, shape (n,).
         """
         if not self.passed_over:
@@ -95,7 +95,7 @@ class RecordIndex(ABC):
 
 
 class HeldIndex(RecordIndex):
-    """An index that stays in memory, because its cache cannot be written: 8 bytes a record."""
+    """An index that stays in memory, 8 bytes a record, because its cache cannot be written."""
 
     def __init__(self, data: AnyFile, found: FoundRecords) -> None:
         self._found = found
@@ -110,7 +110,7 @@ class HeldIndex(RecordIndex):
 
 
 class ShortIndex(RecordIndex, Shelved[FoundRecords]):
-    """The index of a small file, which is scanned again when the index is no longer in memory."""
+    """The index of a small file; the file is scanned again when the index is no longer in memory."""
 
     def __init__(self, data: AnyFile, format: Format) -> None:
         self._data = data
@@ -135,11 +135,11 @@ class ShortIndex(RecordIndex, Shelved[FoundRecords]):
 
 
 class Cached(NamedTuple):
-    """Where a cache holds the numbers of a file.
+    """The place of a file's numbers in a cache.
 
     Attributes:
       pages: all numbers of the cache.
-      first: the index of the file's first number among them.
+      first: the index of the file's first number in the cache.
     """
 
     pages: KeptPages
@@ -147,15 +147,15 @@ class Cached(NamedTuple):
 
 
 class CachedIndex(RecordIndex):
-    """An index in a cache, which it may share with the indexes of other files.
+    """An index in a cache, which may be shared with the indexes of other files.
 
     Args:
       data: the indexed file.
-      format: of its records.
-      row: its numbers of records and of records passed over.
-      cached: where its numbers are.
-      mend: called with pages that turned out to be damaged or replaced; returns where the numbers
-        are now, or None if they are in no cache.
+      format: of the records.
+      row: the counts of records and of records passed over.
+      cached: the place of the numbers.
+      mend: called with pages that turned out to be damaged or replaced; returns the new place of
+        the numbers, or None if they are in no cache.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class CachedIndex(RecordIndex):
         self._format = format
         self._cached = cached
         self._mend = mend
-        # The index in memory that replaces a damaged cache, if that cannot be written again.
+        # The index in memory that replaces a damaged cache that cannot be written again.
         self._instead: RecordIndex | None = None
 
     def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
@@ -183,7 +183,7 @@ class CachedIndex(RecordIndex):
         return numbers[first : first + self.records]
 
     def kept_before(self) -> Indices:
-        # They follow the ends, as if they were the ends of further records.
+        # These numbers follow the ends, like the ends of further records.
         numbers = self._numbers(range(self.records, self.records + self.passed_over), None)
         if numbers is None:
             assert self._instead is not None
@@ -195,13 +195,13 @@ class CachedIndex(RecordIndex):
         """All ends and records passed over, for use at once.
 
         Raises:
-          MalformedItem: if the data have changed since.
-          OSError: if they cannot be read.
+          MalformedItem: if the data have changed since the pipeline was built.
+          OSError: if the data cannot be read.
         """
         return FoundRecords(self.ends(range(self.records)), self.kept_before())
 
     def _numbers(self, records: range | list[int] | Indices, gather: object) -> Indices | None:
-        """All numbers of the cache, right for ``records``; None if `_instead` replaces the cache."""
+        """All numbers of the cache, valid for ``records``; None if `_instead` replaces the cache."""
         pages, first = self._cached
         ready = pages.ready(gather)
         if ready is not None and (ready.complete or ready.check_records(records, first)):
@@ -223,7 +223,7 @@ class CachedIndex(RecordIndex):
         return None
 
     def _held(self) -> RecordIndex:
-        """The same index in memory. If the file is small, it counts towards the bound on memory."""
+        """The index in memory. For a small file, the index counts towards the bound on memory."""
         data, format = self._data, self._format
         index: RecordIndex
         if data.size <= LARGEST_PACKED:
@@ -236,7 +236,7 @@ class CachedIndex(RecordIndex):
 
 
 def known_index(data: AnyFile, cache: str, format: Format) -> CachedIndex | None:
-    """The index of ``data`` in the file ``cache``, if that is right by its header; else None."""
+    """The index of ``data`` in the file ``cache``; None unless the header of the cache is valid."""
     file = _found_cache(data, cache)
     if file is None:
         return None
@@ -256,12 +256,12 @@ def is_cached(data: AnyFile) -> bool:
 
 
 def new_index(data: AnyFile, cache: str, format: Format) -> RecordIndex:
-    """The index of ``data``, which is kept in the file ``cache`` if it can be.
+    """The index of ``data``, kept in the file ``cache`` if possible.
 
     Raises:
       InvalidArgument: if ``data`` is compressed.
-      MalformedItem: if it has changed since it was found.
-      OSError: if it cannot be read.
+      MalformedItem: if ``data`` has changed since the pipeline was built.
+      OSError: if ``data`` cannot be read.
     """
     if not is_cached(data):
         return ShortIndex(data, format)

@@ -1,4 +1,4 @@
-"""Find the records of a file that is not compressed, from its start to its end."""
+"""Find the records of an uncompressed file, from its start to its end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
     """The records of ``data``, some at a time.
 
     Raises:
-      InvalidArgument: if it is compressed.
-      MalformedItem: if it has changed since it was found.
-      OSError: if it cannot be read.
+      InvalidArgument: if the file is compressed.
+      MalformedItem: if the file has changed since the pipeline was built.
+      OSError: if the file cannot be read.
     """
     with reading(data) as reader:
         check_uncompressed(reader.peek(), data.path, format)
@@ -30,11 +30,11 @@ def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
 
 @contextmanager
 def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
-    """The content of ``data``, which is checked again at the end.
+    """The content of ``data``; the file is checked again at the end.
 
     Raises:
-      MalformedItem: if it has changed since it was found.
-      OSError: if it cannot be read.
+      MalformedItem: if the file has changed since the pipeline was built.
+      OSError: if the file cannot be read.
     """
     if isinstance(data, RemoteFile):
         yield RemoteReader(data)
@@ -46,7 +46,7 @@ def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
 
 
 class LocalReader:
-    """The bytes of a file, which is read, not mapped: it may be cut short meanwhile.
+    """The bytes of a file, read and not mapped, since the file may be cut short meanwhile.
 
     Each method raises `MalformedItem` if the file ends too early.
 
@@ -57,7 +57,7 @@ class LocalReader:
     size: int | None
 
     def __init__(self, file: FileIO, data: DataFile) -> None:
-        # Small steps are taken within its buffer; large reads go past it.
+        # Small steps stay within the buffer; large reads go past it.
         self._file = BufferedReader(file)
         self._data = data
         self._left = self.size = data.size

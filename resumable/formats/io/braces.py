@@ -1,7 +1,7 @@
 """Expand braces in a path, as shells do: ``train-{000..019}.tar`` is twenty paths."""
 
-# What is no list and no sequence stays as it is, as in bash. Nothing is escaped: a pattern with ``?`` in the place
-# of a brace names a file that has one in its name.
+# Braces around neither a list nor a sequence stay unchanged, as in bash. No character escapes a
+# brace: a pattern with ``?`` instead of a brace names a file with a brace in its name.
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CAPITALS: Final = re.compile(r"([A-Z])\.\.([A-Z])(?:\.\.(-?\d+))?", re.ASCII)
 
 
 def expanded(path: str) -> list[str]:
-    """The paths that ``path`` stands for, in order; itself if it has no braces to expand.
+    """The paths that ``path`` stands for, in order; only ``path`` itself without braces to expand.
 
     Raises:
-      InvalidArgument: if there are more than a million.
+      InvalidArgument: if there are more than a million paths.
 
     >>> expanded("{web,books}-{08..10}.tar")
     ['web-08.tar', 'web-09.tar', 'web-10.tar', 'books-08.tar', 'books-09.tar', 'books-10.tar']
@@ -51,7 +51,7 @@ def _expanded(text: str) -> Iterator[str]:
 
 
 def _inside(text: str, opening: int) -> tuple[list[int], int | None]:
-    """The commas of the braces that open there, and where they close; None if they do not."""
+    """The commas and the closing brace for the brace at ``opening``; None if it is not closed."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(text)):
         character = text[at]
@@ -64,7 +64,7 @@ def _inside(text: str, opening: int) -> tuple[list[int], int | None]:
 
 
 def _choices(text: str, bounds: list[int]) -> Iterable[str] | None:
-    """What stands for the braces with these ``bounds`` and commas; None if they stay."""
+    """The expansions of the braces and commas at ``bounds``; None if they stay unchanged."""
     parts = [text[start + 1 : stop] for start, stop in pairwise(bounds)]
     if len(parts) > 1:
         return (choice for part in parts for choice in _expanded(part))
@@ -72,7 +72,7 @@ def _choices(text: str, bounds: list[int]) -> Iterable[str] | None:
 
 
 def _sequence(text: str) -> Iterable[str] | None:
-    """``3..5`` or ``a..e``, with a step or without; None if it is neither."""
+    """The members of ``3..5`` or ``a..e``, optionally with a step; None for other text."""
     if found := _NUMBERS.fullmatch(text):
         first, last, step = found.groups()
         if max(map(len, filter(None, found.groups()))) > MOST_DIGITS:
@@ -87,6 +87,6 @@ def _sequence(text: str) -> Iterable[str] | None:
 
 
 def _steps(first: int, last: int, step: str | None) -> range:
-    """From ``first`` to ``last``, whichever is larger."""
+    """The numbers from ``first`` up or down to ``last``, inclusive."""
     by = abs(int(step or 1)) or 1
     return range(first, last + 1, by) if first <= last else range(first, last - 1, -by)

@@ -1,4 +1,4 @@
-"""Which parts of remote files in a cache some bytes of them are in."""
+"""Find the cached parts of remote files that hold the needed bytes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .remote import RemoteFile
 
 
 class FileRanges(NamedTuple):
-    """What some items need of a file in a cache.
+    """The bytes of a file in a cache that some items need.
 
     Attributes:
-      file: which.
+      file: in a cache.
       items: the places of the items among all, shape (n,).
-      starts: where the bytes that each needs begin, shape (n,).
-      ends: where they end, shape (n,).
+      starts: offset of the first byte of each item, shape (n,).
+      ends: offset after the last byte of each item, shape (n,).
     """
 
     file: RemoteFile
@@ -36,9 +36,9 @@ def part_uses_of(
 
     Args:
       file_of: the number of the file of each item, shape (items,).
-      at: when each is used, shape (items,).
-      ranges_of: called with the number of a file and the places of its items among all, shape (n,); returns
-        None for a file that is in no cache.
+      at: when each item is used, shape (items,).
+      ranges_of: called with the number of a file and the places of its items among all, shape (n,);
+        returns None for a file without a cache.
     """
     order, groups = grouped(file_of)
     found = [ranges_of(number, order[first:last]) for number, first, last in groups]
@@ -54,14 +54,14 @@ def part_uses_of(
 def part_uses(
     files: Sequence[RemoteFile], file_of: Indices, starts: Indices, ends: Indices, at: Indices
 ) -> PartUses:
-    """The uses of parts of ``files``, which a cache keeps, by bytes of them.
+    """The uses of the cached parts of ``files``, for ranges of bytes.
 
     Args:
       files: of one cache, at least one.
-      file_of: the place of the file that some bytes are of, shape (n,).
-      starts: where they begin in it, shape (n,).
-      ends: where they end, shape (n,).
-      at: when they are used, shape (n,).
+      file_of: the place of each range's file, shape (n,).
+      starts: of the ranges in their files, shape (n,).
+      ends: of the ranges, shape (n,).
+      at: when the ranges are used, shape (n,).
     """
     cache = files[0].system.cache
     assert cache is not None
@@ -75,12 +75,12 @@ def part_uses(
 
 
 def uses_in_order(files: Sequence[RemoteFile], begins: Indices, unit: int) -> PartUses:
-    """The uses of all parts of ``files``, which a cache keeps, of each file from its start to its end.
+    """The uses of all cached parts of ``files``, each file read from its start to its end.
 
     Args:
       files: of one cache, at least one.
-      begins: in how many bytes each file begins, negative if it has begun, shape (files,).
-      unit: bytes that are read until one more item counts as used.
+      begins: in how many bytes each file begins, negative if the file has begun, shape (files,).
+      unit: bytes that count as one item.
     """
     cache = files[0].system.cache
     assert cache is not None

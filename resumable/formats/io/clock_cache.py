@@ -1,7 +1,7 @@
-"""Bound what is kept in memory or mapped, whatever the number of files."""
+"""Bound the values in memory and the mapped files, whatever the number of files."""
 
-# A value is kept on the object that needs it, so that looking there costs nothing. The cache only
-# takes it away again.
+# A value is kept on the object that needs the value, so that a look-up costs nothing. The cache
+# only removes values.
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class Shelved(Generic[V]):
-    """An object that can make its value anew when a cache has taken it away.
+    """An object that can make its value again after a cache has removed it.
 
     Attributes:
-      kept: the value, or None. Read it once and keep the result: a cache may clear it at any time.
-      used: whether the value was used since the cache last looked; set at each use.
+      kept: the value, or None. Read `kept` once and keep the result: a cache may clear it at any
+        time.
+      used: whether the value was used since the last look of the cache; set at each use.
     """
 
     kept: V | None = None
@@ -31,10 +32,10 @@ class Shelved(Generic[V]):
 
 
 class ClockCache(Generic[V]):
-    """Values that were used recently, up to a limit on the sum of their weights.
+    """Recently used values, up to a limit on the sum of their weights.
 
-    One that was used since the cache last looked at it gets a second chance (the clock algorithm of
-    Corbató, 1968), so that a use costs no more than setting a flag.
+    A value that was used since the last look gets a second chance (the clock algorithm of Corbató,
+    1968), so that a use costs no more than setting a flag.
 
     Attributes:
       most: the limit.
@@ -44,14 +45,14 @@ class ClockCache(Generic[V]):
         self.most = most
         self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
         # Invariant: at least the sum of the weights. An exception between two lines of `put` may
-        # leave it too large; then the cache keeps less until it is empty again.
+        # leave the total too large; then the cache keeps less until it is empty again.
         self._total = 0
 
     def __len__(self) -> int:
         return len(self._weights)
 
     def put(self, owner: Shelved[V], value: V, weight: int = 1) -> None:
-        """Keep the ``value`` of ``owner``, in place of values that were not used recently."""
+        """Keep the ``value`` of ``owner``; may drop values that were not used recently."""
         with _lock:
             self.drop(owner)
             if weight <= self.most:
@@ -73,12 +74,12 @@ class ClockCache(Generic[V]):
             self._total = weight
 
     def drop(self, owner: Shelved[V]) -> None:
-        """Keep the value of ``owner`` no longer."""
+        """Drop the value of ``owner``."""
         with _lock:
             owner.kept = None
             self._total -= self._weights.pop(owner, 0)
 
     def clear(self) -> None:
-        """Keep none of the values any longer."""
+        """Drop all values."""
         for owner in list(self._weights):
             self.drop(owner)

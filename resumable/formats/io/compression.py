@@ -1,8 +1,8 @@
-"""The compressions of files, known by their names; a compressed file named otherwise is refused."""
+"""The compressions of files, known by file name; a compressed file with another name is refused."""
 
-# Each is a decoder of one member (of gzip; bzip2 and xz say stream, Zstandard says frame) with the
-# methods that the decoders of the standard library have. A file is any number of members, one after
-# another; no member needs what was before it.
+# A decoder decodes one member (the word of gzip; bzip2 and xz say stream, Zstandard says frame),
+# with the methods of the decoders in the standard library. A file has any number of members, one
+# after another; no member depends on earlier members.
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ...errors import InvalidArgument, MissingDependency
 from ..record import Format
 
 LONGEST_MAGIC: Final = 12
-"""Bytes at the start of a file that may tell how it is compressed."""
+"""Bytes at the start of a file that identify its compression."""
 
 MOST_MEMORY: Final = 1 << 28
-"""Bytes that a decoder of xz may use, four times what the strongest preset needs."""
+"""Bytes that a decoder of xz may use, four times the need of the strongest preset."""
 
 
 class MemberDecoder(Protocol):
     """Decodes one member.
 
     Attributes:
-      eof: whether it has ended.
-      needs_input: whether it gives nothing without more input.
-      unused_data: what was given of the input after its end.
+      eof: whether the member has ended.
+      needs_input: whether more input is needed for more output.
+      unused_data: input after the end of the member.
     """
 
     @property
@@ -51,7 +51,7 @@ class MemberDecoder(Protocol):
 
 
 class GzipMember:
-    """A member of gzip, with checksum and length verified at its end."""
+    """A member of gzip, with checksum and length verified at the end."""
 
     def __init__(self) -> None:
         self._decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -73,11 +73,11 @@ class GzipMember:
 
 
 class FrameDecoder:
-    """A frame of Zstandard or LZ4, also a skippable one.
+    """A frame of Zstandard or LZ4, which may be skippable.
 
     Args:
-      decoder: as the package for the format has it.
-      error: what the decoder raises for damage.
+      decoder: of the package for the format.
+      error: raised by the decoder for damage.
     """
 
     def __init__(self, decoder: Any, error: type[Exception]) -> None:
@@ -103,7 +103,7 @@ class FrameDecoder:
 
 
 def zstd_frame() -> FrameDecoder:
-    """The decoder of a frame of Zstandard, which is in the standard library from Python 3.14 on.
+    """The decoder of a frame of Zstandard, from the standard library in Python 3.14 and later.
 
     Raises:
       MissingDependency: if Python has no decoder of Zstandard and backports.zstd is not installed.
@@ -138,8 +138,8 @@ class Compression(NamedTuple):
 
     Attributes:
       name: for messages.
-      suffixes: of the names of such files.
-      magic: what they begin with.
+      suffixes: of file names.
+      magic: the first bytes of a file.
       decoder: makes the decoder of a member.
     """
 
@@ -166,11 +166,11 @@ NOT_READ: Final = {
     "compress": re.compile(rb"\x1f\x9d"),
     "lzma": re.compile(rb"\x5d\0\0..\xff{7}", re.DOTALL),
 }
-"""What files begin with that are compressed in a way that is not read."""
+"""The first bytes of files in compressions that are not read."""
 
 
 def compression_of(path: str) -> Compression | None:
-    """The compression that the name of ``path`` says; None if it says none."""
+    """The compression by the suffix of ``path``; None for other suffixes."""
     lower = path.lower()
     for each in COMPRESSIONS:
         if lower.endswith(each.suffixes):
@@ -179,13 +179,13 @@ def compression_of(path: str) -> Compression | None:
 
 
 def check_uncompressed(content: bytes, path: str, format: Format) -> None:
-    """Refuse the file at ``path`` if its ``content`` begins as a compressed file does.
+    """Refuse the file at ``path`` if its ``content`` begins like a compressed file.
 
-    It is not refused if it surely begins a file of ``format``. A file whose name says that it is
-    compressed is decompressed, and never looked at here.
+    Content that surely begins a file of ``format`` is not refused. A file with the suffix of a
+    compression is decompressed, and never checked here.
 
     Raises:
-      InvalidArgument: if it is compressed.
+      InvalidArgument: if the file is compressed.
     """
     magics = {each.name: each.magic for each in COMPRESSIONS} | NOT_READ
     kind = next((name for name, magic in magics.items() if magic.match(content)), None)

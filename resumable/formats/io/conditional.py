@@ -1,9 +1,9 @@
-"""Read ranges of remote files only if the content is what it was when the pipeline was built."""
+"""Read ranges of remote files only if the content is unchanged since the pipeline was built."""
 
-# The answer to a GET carries the ETag of the content that its bytes are from, so no HEAD is needed to
-# learn whether the file has changed. `If-Match` spares the body if it has. Not every server knows it, so
-# the ETag of the answer is what counts. An answer without one proves nothing: a HEAD follows then, and
-# from there on that server is asked by HEADs.
+# The answer to a GET has the ETag of its content, so no HEAD is needed to learn whether the file
+# has changed. `If-Match` spares the body of a changed file. Not every server knows `If-Match`, so
+# the ETag of the answer decides. An answer without an ETag proves nothing: a HEAD follows, and from
+# then on this server is asked by HEADs.
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PRECONDITION_FAILED: Final = 412
 
 
 class _Content(NamedTuple):
-    """What a server answered.
+    """The answer of a server.
 
     Attributes:
       data: the bytes of the range; None if the condition was not met.
-      tag: the ETag of the content that they are from; None if it was not told.
-      span: what of the content they are, as the header Content-Range says it.
+      tag: the ETag of the content; None if missing.
+      span: the range and the size of the content, from the header Content-Range.
     """
 
     data: bytes | None = None
@@ -35,7 +35,7 @@ class _Content(NamedTuple):
     span: str | None = None
 
     def is_of(self, file: RemoteFile) -> bool:
-        """Whether the bytes are known to be from the content that ``file`` had."""
+        """Whether the bytes are known to be from the content of ``file`` when it was found."""
         assert file.tag is not None
         if self.data is None or self.tag is None:
             return False
@@ -46,11 +46,11 @@ class _Content(NamedTuple):
 _Asking: TypeAlias = "Callable[[Any, RemoteFile, int, int], Awaitable[_Content]]"
 
 servers_without_tags: Final = set[str]()
-"""Those whose answers have proved nothing, by the beginning of their URLs."""
+"""Servers whose answers have proved nothing, as the beginnings of their URLs."""
 
 
 def proves_content(file: RemoteFile) -> bool:
-    """Whether each read of ``file`` by `conditional_read` tells if it has changed."""
+    """Whether each read of ``file`` by `conditional_read` shows if it has changed."""
     return (
         file.tag is not None
         and file.tag[0] == "ETag"
@@ -62,15 +62,15 @@ def proves_content(file: RemoteFile) -> bool:
 def conditional_read(
     file: RemoteFile, start: int, end: int, otherwise: Callable[[], Any]
 ) -> Callable[[], Any]:
-    """A function that returns a coroutine, which reads ``file`` from ``start`` to ``end``.
+    """A function that returns a coroutine to read ``file`` from ``start`` to ``end``.
 
-    The coroutine raises `MalformedItem` if the file has changed since it was found.
+    The coroutine raises `MalformedItem` if the file has changed since the pipeline was built.
 
     Args:
-      file: for which `proves_content` holds.
+      file: must satisfy `proves_content`.
       start: of the range.
       end: of the range.
-      otherwise: reads the same without a condition.
+      otherwise: reads the range without a condition.
     """
     asking = _asking_of(file)
     assert asking is not None
@@ -85,7 +85,7 @@ async def _read(
     found = await asking(system, file, start, end)
     if found.data is not None and found.is_of(file):
         return found.data
-    # An answer that was cut short may tell another size, so a change is asked for twice.
+    # An answer that was cut short may have a wrong size, so a change is checked twice.
     for _ in range(2):
         if file.is_unchanged(await file.look().call()):
             break
@@ -104,7 +104,7 @@ async def _ask_by_http(system: Any, file: RemoteFile, start: int, end: int) -> _
     assert file.tag is not None
     options = dict(system.kwargs)
     headers = dict(options.pop("headers", None) or {})
-    # Only the content as it is stored has the ETag that a HEAD tells.
+    # Only the stored content has the ETag that a HEAD reports.
     headers |= {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
     if not file.tag[1].startswith("W/"):
         headers["If-Match"] = file.tag[1]
@@ -146,11 +146,11 @@ ASKING: Final[dict[str, _Asking]] = {
     "fsspec.implementations.http.HTTPFileSystem": _ask_by_http,
     "s3fs.core.S3FileSystem": _ask_s3,
 }
-"""How file systems, by the names of their classes, are asked under a condition."""
+"""For each class of file systems, the function that makes a conditional request."""
 
 
 def _asking_of(file: RemoteFile) -> _Asking | None:
-    # A class derived from these may read in another way.
+    # A derived class may read in another way.
     kind = type(file.system.open()[0])
     return ASKING.get(f"{kind.__module__}.{kind.__qualname__}")
 
@@ -162,5 +162,5 @@ def _server(file: RemoteFile) -> str:
 
 
 def _strong(tag: str) -> str:
-    """``tag`` without the mark of a weak one, which a server may add to the same content."""
+    """``tag`` without the mark of a weak tag, which a server may add to unchanged content."""
     return tag.removeprefix("W/")

@@ -1,8 +1,8 @@
-"""Tell what an error of a remote file system says, and whether it may pass."""
+"""Describe an error of a remote file system, and decide whether the error is transient."""
 
-# File systems wrap errors: s3fs raises FileNotFoundError for a missing bucket, and fsspec does for any
-# file whose size it could not learn. So the first error of the chain of causes that has a status or a
-# code counts. Packages of file systems are not imported for that: their classes are known by name.
+# File systems wrap errors: s3fs raises FileNotFoundError for a missing bucket, and fsspec does for
+# any file of unknown size. So the first error with a status or a code in the chain of causes
+# counts. Packages of file systems are not imported to find it: their classes are known by name.
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PERMANENT_NAMES: Final = frozenset((
     "UnauthorizedSSOTokenError", "SSOTokenLoadError", "UnknownCredentialError",
     "DefaultCredentialsError", "InvalidURL",
 ))  # fmt: skip
-"""Classes of botocore, google-auth and aiohttp: what they complain of stays as it is."""
+"""Classes of botocore, google-auth and aiohttp for permanent errors."""
 
 TRANSIENT_STATUS: Final = (408, 425, 429)
-"""Answers of HTTP below 500 that ask to come back later."""
+"""HTTP statuses below 500 that ask to retry later."""
 TRANSIENT_CODES: Final = frozenset((
     "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "RequestThrottled",
     "RequestThrottledException", "TooManyRequestsException", "OperationAborted", "IncompleteBody",
     "PriorRequestNotComplete", "BandwidthLimitExceeded", "XAmzContentSHA256Mismatch",
 ))  # fmt: skip
-"""Codes of S3 that ask for the same with a status below 500."""
+"""Codes of S3 with a status below 500 that ask to retry later."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether it may help to try again."""
+    """Whether a retry may help."""
     for cause in _chain(error):
         code, status = code_of(cause), status_of(cause)
         if code in TRANSIENT_CODES:
@@ -46,13 +46,13 @@ def is_transient(error: BaseException) -> bool:
             return status >= 500 or status in TRANSIENT_STATUS
         if any(kind.__name__ in PERMANENT_NAMES for kind in type(cause).__mro__):
             return False
-    # If a request for the size of a file fails, fsspec says that there is no such file.
+    # If a request for the size of a file fails, fsspec reports a missing file.
     last = root_of(error)
     return not isinstance(last, PERMANENT)
 
 
 def described(error: BaseException) -> str:
-    """What ``error`` says: the code and the status of the answer as far as there are any."""
+    """``error`` in words: the code, the status and the message of the answer, if known."""
     told = next((cause for cause in _chain(error) if status_of(cause) is not None), None)
     if told is None:
         told = root_of(error)
@@ -65,7 +65,7 @@ def described(error: BaseException) -> str:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The status of HTTP that ``error`` itself tells, if it does."""
+    """The HTTP status of ``error`` itself, without its causes; None if it has none."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # of botocore
         found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -78,7 +78,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def code_of(error: BaseException) -> str | None:
-    """The code that S3 gives with ``error``; empty if an answer had no body, None if it is not of S3."""
+    """The S3 code of ``error``; empty if the answer had no body, None if the error is not of S3."""
     response = getattr(error, "response", None)
     if not isinstance(response, dict):
         return None
@@ -87,26 +87,26 @@ def code_of(error: BaseException) -> str | None:
 
 
 def has_no_body(error: BaseException) -> bool:
-    """Whether ``error`` comes from an answer that could not say the reason, as that to a HEAD."""
+    """Whether ``error`` comes from an answer without a body, such as the answer to a HEAD."""
     codes = [code for cause in _chain(error) if (code := code_of(cause)) is not None]
     return codes == [""] * len(codes) and bool(codes)
 
 
 def statuses(error: BaseException) -> set[int]:
-    """All that ``error`` and its causes tell."""
+    """The HTTP statuses of ``error`` and its causes."""
     found = (status_of(cause) for cause in _chain(error))
     return {status for status in found if status is not None}
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The error itself, or what a `FileNotFoundError` was made of."""
+    """The error itself, or the cause of a `FileNotFoundError`."""
     while isinstance(error, FileNotFoundError) and error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """``error`` and its causes, as far as the errors before them are built-in ones that wrap them."""
+    """``error`` and its causes, up to the first error that is not a built-in wrapper."""
     while error is not None:
         yield error
         error = error.__cause__ if type(error).__module__ == "builtins" else None

@@ -1,8 +1,8 @@
-"""Ask a remote file system within a limit of time, and again where it fails for the moment."""
+"""Make requests to a remote file system with a timeout, and retry transient failures."""
 
-# Calls are made in the thread of fsspec's event loop, and this one waits for the answers on a simple
-# queue alone: a signal handler may raise here at any moment, and what it raises is never taken for an
-# error of the file system, however much it looks like one.
+# Calls are made in the thread of fsspec's event loop. The calling thread only waits on a simple
+# queue: a signal handler may raise there at any moment, and its exception is never taken for an
+# error of the file system, even if it has the same class.
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 GRACE: Final = 5.0
-"""Seconds beyond the limit after which not even the event loop is believed to answer."""
+"""Seconds beyond the timeout after which the event loop itself is taken to be stuck."""
 
 
 MOST_AT_ONCE: Final = 100
-"""Connections that aiohttp makes to a host at most."""
+"""Most connections that aiohttp makes to a host."""
 
 
 class Patience(NamedTuple):
-    """How long to wait for a remote file system, how often to ask it, and for how much at a time.
+    """How long to wait for a remote file system, how often to retry, and how much to read at once.
 
     Attributes:
       attempts: how often a request is made in all.
-      timeout: seconds that one may take.
-      wait: seconds to wait after the first that failed, twice as many after each further one; a
+      timeout: seconds that an attempt may take.
+      wait: seconds to wait after the first failed attempt, doubled after each further failure; a
         random part of up to a half is left out.
-      longest_wait: the most of these seconds.
+      longest_wait: upper limit of the wait in seconds.
       at_once: requests that are made at the same time.
-      ahead: bytes that the streams of a process may ask for before they are needed.
+      ahead: bytes that all streams of a process together may read ahead.
     """
 
     attempts: int = 6
@@ -61,11 +61,11 @@ class Patience(NamedTuple):
 
     @classmethod
     def of(cls, retry: Any, read: Any) -> Patience:
-        """What the ``"retry"`` and the ``"read"`` of storage options say.
+        """The settings from the storage options ``"retry"`` and ``"read"``.
 
         Raises:
-          InvalidArgument: if one is not known, or out of range.
-          InvalidType: if they are no dicts, or one is no number.
+          InvalidArgument: if a key is not known, or a value is out of range.
+          InvalidType: if ``retry`` or ``read`` is no dict, or a value is no number.
         """
         retrying, reading = cls._fields[:4], cls._fields[4:]
         return cls(**_numbers("retry", retry, retrying), **_numbers("read", read, reading))
@@ -77,7 +77,7 @@ class Patience(NamedTuple):
 
 
 def _numbers(option: str, values: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """The numbers of a storage option, whose names are among the ``known`` ones."""
+    """The ``values`` of a storage option, checked; all keys must be ``known``."""
     if not isinstance(values, Mapping):
         raise InvalidType(f"storage_options[{option!r}] must be a dict, got {shorten(values)}")
     unknown = values.keys() - set(known)
@@ -98,7 +98,7 @@ def _numbers(option: str, values: Any, known: Sequence[str]) -> Mapping[str, Any
     return values
 
 
-# Not the generator of the module `random`: that is the user's.
+# Not the generator of the module `random`, which belongs to the user.
 _jitter: Final = random.Random()
 
 
@@ -107,14 +107,14 @@ AT_ONCE: Final = 16
 
 
 class Request(NamedTuple):
-    """Something to ask a remote file system for.
+    """A request to a remote file system.
 
     Attributes:
       url: for messages.
-      call: made in another thread; a coroutine that it returns is run there.
-      explain: called when the request has failed for good; raises a better reason, if there is one.
-      again: a call for the same whose answer has a body, if that to ``call`` has none: it is made once
-        when the request has failed for good, to learn what the server says.
+      call: made in the thread of the event loop; a returned coroutine is run in the loop.
+      explain: called when the request has failed for good; may raise a better error.
+      again: a call whose answer has a body, for a ``call`` without a body in its answer: made once
+        when the request has failed for good, to get the message of the server.
     """
 
     url: str
@@ -141,19 +141,20 @@ class _FailedRequest(NamedTuple):
 
 
 def fetch(request: Request, patience: Patience) -> Any:
-    """What the call of ``request`` returns; raises what `fetch_all` raises."""
+    """The result of the call of ``request``; raises the errors of `fetch_all`."""
     return fetch_all([request], patience)[0]
 
 
 @public_errors
 def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
-    """What the calls of ``requests`` return, some of which are made at once.
+    """The results of the calls of ``requests``, several made at once.
 
-    Only those that failed are made again.
+    Only failed requests are made again.
 
     Raises:
-      ReadError: if a request never succeeded, or its error is permanent; its cause is the last one.
-      FileNotFoundError: if there is no such file.
+      ReadError: if a request never succeeded, or its error is permanent; the cause is the last
+        error.
+      FileNotFoundError: if the file does not exist.
     """
     if not requests:
         return []
@@ -171,7 +172,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
 def _try_missing(
     requests: Sequence[Request], found: dict[int, Any], patience: Patience
 ) -> _FailedRequest | None:
-    """Make the requests that are not ``found`` yet, once; returns the first failure, a permanent one before others."""
+    """Make the requests not ``found`` yet, once; returns a failure, preferably a permanent one."""
     missing = [number for number in range(len(requests)) if number not in found]
     failed: _FailedRequest | None = None
     calls = [requests[number].call for number in missing]
@@ -184,13 +185,13 @@ def _try_missing(
 
 
 def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
-    """What ``function`` makes of each of ``values``, for functions that wait for a network."""
+    """The results of ``function`` for ``values``, for a function that waits for a network."""
     with ThreadPoolExecutor(min(AT_ONCE, len(values))) as executor:
         return list(executor.map(function, values))
 
 
 def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
-    """The error of ``failed``, or what the server says of it in an answer that has a body; raises a better reason."""
+    """The error of ``failed``, or the server's own from a body; may raise a better error."""
     request, error = failed
     # A server that is down or overloaded explains nothing.
     if not failed.is_transient or (type(error) is OSError and not statuses(error)):
@@ -204,7 +205,7 @@ def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
 def _given_up(
     failed: _FailedRequest, attempt: int, patience: Patience, error: BaseException
 ) -> ReadError:
-    """The error that says why a request is not made again."""
+    """The final error of a request that is not made again."""
     url, reason = failed.request.url, described(error)
     if isinstance(error, asyncio.TimeoutError):
         reason = f"no answer within {patience.timeout:g} seconds"
@@ -218,11 +219,11 @@ def _given_up(
 
 
 Answer: TypeAlias = "tuple[Any, BaseException | None]"
-"""What a call returned, or the error that it raised."""
+"""The result of a call and None, or None and the error it raised."""
 
 
 def _answers(calls: Sequence[Callable[[], Any]], patience: Patience) -> list[Answer]:
-    """What ``calls`` returned or raised, each made once."""
+    """The results or the errors of ``calls``, each made once."""
     from fsspec.asyn import get_loop
 
     answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
@@ -250,7 +251,7 @@ def _answers(calls: Sequence[Callable[[], Any]], patience: Patience) -> list[Ans
     loop.call_soon_threadsafe(begin)
     found: dict[int, Answer] = {}
     try:
-        # A call is under way at any time, so another answer comes within the limit.
+        # At least one call is running until the end, so the next answer comes within the timeout.
         while len(found) < len(calls):
             number, answer = answers.get(timeout=timeout + GRACE)
             found[number] = answer
@@ -269,14 +270,14 @@ def begin(
     done: Callable[[int, Any], None],
     gate: asyncio.Semaphore | None = None,
 ) -> Callable[[], None]:
-    """Begin to make ``requests``, once each. Returns a function that gives up those that are not made yet.
+    """Begin to make ``requests``, once each; returns a function that cancels the unfinished ones.
 
     Args:
-      requests: some of which are made at once.
-      patience: how long one may take.
-      done: called in another thread with the place of each request, and with what its call returned, or
-        None if it failed.
-      gate: lets so many be made at once; by default one for these requests alone.
+      requests: several are made at once.
+      patience: has the timeout of a request.
+      done: called in another thread with the place of each request and the result of its call, or
+        None if the call failed.
+      gate: limits the requests made at once; by default a gate for ``requests`` alone.
     """
     from fsspec.asyn import get_loop
 
@@ -289,7 +290,7 @@ def begin(
         try:
             async with open_gate:
                 answer = await asyncio.wait_for(_called(call), patience.timeout)
-        except Exception:  # whoever needs it asks again, and gets the error
+        except Exception:  # the reader asks again, and gets the error
             pass
         finally:
             with suppress(RuntimeError):  # the interpreter ends

@@ -1,13 +1,14 @@
-"""Fetch parts of remote files in a process of its own, which writes them where a cache keeps them."""
+"""Fetch parts of remote files in a separate process, which writes them into a cache."""
 
-# What comes through a socket comes in pieces, and the thread that receives must have the interpreter's
-# lock for each of them. A thread that computes lets go of it every 5 ms. So while this process works on
-# items it receives some 50 MB/s, whatever the network could bring; another process is not held up. That
-# one needs a second to start, and is only worth it for a run that fetches much ahead. It ends when this
-# one does, however that ends, and when it has had nothing to do for a while.
+# Data comes through a socket in pieces, and the receiving thread needs the interpreter's lock for
+# each piece. A computing thread releases the lock only every 5 ms. So a process that works on items
+# receives some 50 MB/s, however fast the network is; a separate process is not held up. The
+# fetching process takes a second to start, so it is only worth its cost for a run that fetches much
+# ahead. It ends with the process that started it, however this process ends, and after a while
+# without jobs.
 #
-# The claims of the parts stay with this process, so if either of the two is killed, nobody waits for them.
-# All threads of this process share the other one.
+# The claims of the parts stay with this process, so if either process is killed, nobody waits for
+# the parts. All threads of this process share one fetching process.
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ from ...file_cache.fetches import FetchJob
 from ...file_cache.part_file import Identity
 
 WORTH_A_PROCESS: Final = 1 << 26
-"""Bytes that are fetched ahead by this process before it starts another one for that."""
+"""Bytes that this process fetches ahead before it starts the fetching process."""
 
 GRACE: Final = 5.0
-"""Seconds that a thread waits for another one that sends a job."""
+"""Seconds that a thread waits while another thread sends a job."""
 
 PROGRAM: Final = (
     "import sys; from multiprocessing.connection import Connection; "
@@ -41,14 +42,14 @@ Written = Callable[[Sequence[Identity]], None]
 
 
 class FetchOrder(NamedTuple):
-    """A job for the other process."""
+    """A job for the fetching process."""
 
     number: int
     job: FetchJob
 
 
 class FetchReport(NamedTuple):
-    """What was written for a job, and what all requests up to now were."""
+    """The parts written for a job, and the counts of all requests and bytes so far."""
 
     number: int
     written: list[Identity]
@@ -58,24 +59,26 @@ class FetchReport(NamedTuple):
 
 @final
 class FetchingProcess:
-    """The other process, as this one sees it.
+    """The fetching process, seen from the process that started it.
 
     Attributes:
-      answered: whether it has ever been ready.
-      has_ended: whether it is no longer there.
-      pid: its number.
+      answered: whether the process has ever been ready.
+      has_ended: whether the process has ended.
+      pid: process number.
     """
 
     def __init__(self) -> None:
         self.answered = self.has_ended = False
         self._requests = self._bytes_read = self._last = 0
-        # Two locks, so that who has a job does not wait for those who wait for answers.
+        # Two locks, so that a thread with a job does not wait for threads that wait for answers.
         self._sends, self._receives = threading.Lock(), threading.Lock()
-        self._ends = threading.Lock()  # taken by the first who ends it, and never released
-        # Whoever takes a function out of these calls it.
+        self._ends = (
+            threading.Lock()
+        )  # taken by the first thread that ends the process, never released
+        # The thread that takes a function out of the dict calls the function.
         self._written: dict[int, Written] = {}
-        # The connection is closed with this object and not before, since other threads may be about to use
-        # its descriptor.
+        # The connection is not closed before this object is deleted, since other threads may be
+        # about to use its descriptor.
         ours, theirs = os_pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -90,7 +93,7 @@ class FetchingProcess:
         self._connection.send(sys.path)
 
     def begin(self, job: FetchJob, written: Written) -> bool:
-        """Let it do ``job``, unless it cannot; ``written`` is called by `collect` and `wait`."""
+        """Send ``job``; False if it cannot be sent. `collect` and `wait` call ``written``."""
         if not self.answered or self.has_ended or not self._sends.acquire(timeout=GRACE):
             return False
         try:
@@ -111,13 +114,13 @@ class FetchingProcess:
         except OSError:
             self._end()
         except BaseException:
-            self._end()  # a signal handler has raised within the job
+            self._end()  # a signal handler has raised in the middle of a job
             raise
-        # Another thread may have ended it since `begin` looked.
+        # Another thread may have ended the process since `begin` looked.
         return not self.has_ended or self._written.pop(number, None) is None
 
     def collect(self, seconds: float = 0.0) -> None:
-        """Wait for answers for so long, and for no more than those that are there."""
+        """Wait up to ``seconds`` for the first answer, and take all answers that have come."""
         if self.has_ended or not self._receives.acquire(timeout=seconds):
             return
         try:
@@ -127,13 +130,13 @@ class FetchingProcess:
         except (EOFError, OSError):
             self._end()
         except BaseException:
-            self._end()  # a signal handler has raised within an answer
+            self._end()  # a signal handler has raised in the middle of an answer
             raise
         finally:
             self._receives.release()
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Wait until ``event`` is set by one of the functions ``written``, or anybody else."""
+        """Wait up to ``seconds`` for ``event``, set by a function ``written`` or another thread."""
         deadline = time.monotonic() + seconds
         while not event.is_set() and (left := deadline - time.monotonic()) > 0:
             if self._written and not self.has_ended:
@@ -142,14 +145,14 @@ class FetchingProcess:
                 event.wait(min(left, 0.05))
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._end()
 
     def abandon(self) -> None:
-        """Let go of what a fork has inherited."""
+        """Release the connection in a forked child."""
         self.has_ended = True
         self._connection.close()
-        self._process.returncode = 0  # it is no child of this process
+        self._process.returncode = 0  # the process is no child of a forked child
 
     def _note(self, answer: FetchReport) -> None:
         self.answered = True
@@ -185,7 +188,7 @@ _starts = threading.RLock()
 
 
 def fetching_process(size: int) -> FetchingProcess | None:
-    """The process that fetches for this one, if there is one and it is ready; ``size`` more bytes are to be fetched."""
+    """The process to fetch ``size`` more bytes; None if not worth its start, or ended."""
     global _process, _bytes_begun
     with _starts:
         _bytes_begun += size
@@ -194,7 +197,7 @@ def fetching_process(size: int) -> FetchingProcess | None:
         if _process is None or (_process.has_ended and _process.answered):
             try:
                 _process = FetchingProcess()
-            except OSError:  # no more processes, or no more memory for one
+            except OSError:  # no more processes, or no more memory for a process
                 return None
         process = _process
     process.collect()
@@ -202,7 +205,7 @@ def fetching_process(size: int) -> FetchingProcess | None:
 
 
 def current_process() -> FetchingProcess | None:
-    """The process that fetches for this one, if there is one."""
+    """The fetching process, if it was started."""
     return _process
 
 

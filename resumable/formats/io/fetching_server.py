@@ -1,4 +1,4 @@
-"""What the process does that `fetching_process` starts: fetch parts of remote files, and write them."""
+"""Fetch and write parts of remote files, in the process that `fetching_process` starts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .fetching_process import FetchReport
 from .remote_content import request_for
 
 IDLE: Final = 60.0
-"""Seconds without a job after which it ends."""
+"""Seconds without a job after which the process ends."""
 
 
 def serve(connection: Connection) -> None:
-    """Do the jobs that come through ``connection``, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks decides when it ends
+    """Do the jobs from ``connection`` until it is closed or idle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides when to end
     lock, under_way = threading.Lock(), set[int]()
     gates = dict[int, asyncio.Semaphore]()
 
@@ -50,7 +50,7 @@ def serve(connection: Connection) -> None:
             under_way.add(number)
             try:
                 request = request_for(job)
-            except Exception:  # whoever needs it asks itself, and gets the error
+            except Exception:  # the parent process asks itself, and gets the error
                 answer(number, [])
                 continue
             start(number, job, request)

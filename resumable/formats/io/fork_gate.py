@@ -1,7 +1,8 @@
 """Keep this process from forking while a package's own threads or locks are in use."""
 
-# A child that was forked while another thread was within such a package may find a lock taken that nobody
-# releases, and wait for ever. So a fork waits until the calls have returned, and calls wait for the fork.
+# If a process forks while another thread is inside the package, the child may wait for ever for a
+# lock that nobody releases. So a fork waits until the calls have returned, and calls wait for the
+# fork.
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Final, final
 from weakref import WeakSet
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds after which a fork no longer waits for a call, such as one that waits for a network."""
+"""Seconds after which a fork no longer waits for a call, for example a slow network call."""
 
 PAUSE: Final = 0.0005
 
@@ -23,9 +24,9 @@ _calls: WeakSet[UnforkableCall] = WeakSet()
 
 @final
 class UnforkableCall:
-    """A context manager: no thread forks this process while a call into such a package is made within.
+    """A context manager for calls into a package: no thread forks this process during the call.
 
-    Calls of several threads go on at the same time.
+    Several threads may be in calls at the same time.
     """
 
     def __init__(self) -> None:

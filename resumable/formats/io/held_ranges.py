@@ -1,4 +1,4 @@
-"""Read ranges of remote files, several at once, from what was read ahead as far as possible."""
+"""Read ranges of remote files, several at once, from bytes that were read ahead if possible."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .remote import RemoteFile
 from .remote_content import Span, read_spans
 
 NEAR: Final = 1 << 16
-"""Bytes between two ranges that take less time than a request of their own."""
+"""Largest gap in bytes that takes less time to read than a separate request."""
 
 HELD_BYTES: Final = 1 << 28
-"""Bytes that an iterator holds."""
+"""Most bytes that an iterator holds."""
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
@@ -34,7 +34,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Ranges:
-        """These ``ranges``, each a start and a stop."""
+        """``ranges`` as arrays; each is a start and a stop."""
         starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
         return cls(starts, stops)
 
@@ -45,14 +45,14 @@ class Ranges(NamedTuple):
 
 @dataclass(eq=False)
 class HeldRange:
-    """A range of a file that was read ahead, and the items that are made of it.
+    """A range of a file that was read ahead, and the items in the range.
 
     Args:
       span: the range.
-      pieces: its bytes, one piece after the other.
-      first: the index of the first of the items.
-      last: the index of the last.
-      until: the place at which one of them is used last.
+      pieces: the bytes, one piece after the other.
+      first: the index of the first item.
+      last: the index of the last item.
+      until: the place of the last use of an item.
     """
 
     span: Span
@@ -67,11 +67,11 @@ class HeldRange:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Bytes of the range."""
         return self.span.end - self.span.start
 
     def between(self, start: int, stop: int) -> bytes:
-        """What is in the file from ``start`` to ``stop``, which lie within the range."""
+        """The bytes of the file from ``start`` to ``stop``, offsets within the range."""
         place = bisect_right(self._begins, start) - 1
         begin, content = self._begins[place], self.pieces[place]
         found = content[start - begin : stop - begin]
@@ -82,7 +82,7 @@ class HeldRange:
 
 @final
 class HeldRanges:
-    """Ranges of remote files that were read ahead, until the last of their items is used; for one iterator.
+    """Ranges of remote files that were read ahead, held until their last use; for one iterator.
 
     Attributes:
       most: bytes that may be held.
@@ -90,20 +90,22 @@ class HeldRanges:
 
     def __init__(self) -> None:
         self.most = HELD_BYTES
-        # Invariant: in the order of the items, and no two have an item in common. All three are replaced, never
-        # changed, since another thread may ask what is held.
+        # Invariant: the ranges are in the order of the items, and no two have an item in common.
+        # All three fields are replaced, never changed, since another thread may read them.
         self._held: list[HeldRange] = []
         self._by_file: dict[str, list[HeldRange]] = {}
         # The indices of the first and of the last item of each range.
         self._bounds = NO_INDICES, NO_INDICES
 
     def read(self, wanted: Sequence[tuple[RemoteFile, Ranges]]) -> list[list[bytes]]:
-        """The bytes of ranges of several files. What is not held is read at the same time, neighbours in one request.
+        """The bytes of ranges of several files.
+
+        Ranges that are not held are read at the same time, neighbours in one request.
 
         Raises:
           MalformedItem: if a file has changed since the pipeline was built.
-          ReadError: if one cannot be read.
-          FileNotFoundError: if one is no longer there.
+          ReadError: if a file cannot be read.
+          FileNotFoundError: if a file no longer exists.
         """
         found, lacking, cuts = list[list[bytes]](), list[list[int]](), list[_Cut]()
         for file, ranges in wanted:
@@ -121,7 +123,7 @@ class HeldRanges:
         return found
 
     def holds_items(self, indices: Indices) -> Flags:
-        """Whether the bytes of the items at ``indices``, shape (n,), are held, of the same shape."""
+        """Whether the bytes of each item at ``indices``, shape (n,), are held, of the same shape."""
         firsts, lasts = self._bounds
         if not len(firsts):
             return np.zeros(len(indices), np.bool_)
@@ -131,20 +133,23 @@ class HeldRanges:
 
     @property
     def free(self) -> int:
-        """Bytes that may be held further."""
+        """Bytes that may still be held."""
         return self.most - sum(each.size for each in self._held)
 
     def hold(self, ranges: Sequence[HeldRange]) -> None:
-        """Hold ``ranges``, of whose items none is held."""
+        """Hold ``ranges``; none of their items may be held already."""
         self._replace([*self._held, *ranges])
 
     def release(self, place: int) -> None:
-        """Drop what is not used from ``place`` on."""
+        """Drop the ranges that are not used from ``place`` on."""
         if any(each.until < place for each in self._held):
             self._replace([each for each in self._held if each.until >= place])
 
     def begin_window(self, indices: Indices) -> Flags:
-        """Count places anew: the items at ``indices``, shape (n,), come next. Returns which of them are held."""
+        """Start counting places at the items ``indices``, shape (n,), which come next.
+
+        Returns whether each item is held, of the same shape.
+        """
         found = self.holds_items(indices)
         (places,) = np.nonzero(found)
         ranges = np.searchsorted(self._bounds[0], indices[places], side="right") - 1
@@ -174,7 +179,7 @@ NOTHING_HELD: Final = HeldRanges()
 
 
 def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
-    """What is in a file from ``start`` to ``stop``, by the ranges of it that are ``held``, if one has all of it."""
+    """The bytes of a file from ``start`` to ``stop``; None unless a ``held`` range has them all."""
     place = bisect_right(held, start, key=_START) - 1
     if place < 0 or held[place].span.end < stop:
         return None
@@ -182,11 +187,11 @@ def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
 
 
 class _Cut(NamedTuple):
-    """Ranges of a file as parts of what is read.
+    """Ranges of a file as parts of larger spans.
 
     Attributes:
       spans: to read.
-      parts: for each range which span it is in, and where it begins and ends there.
+      parts: for each range the number of its span, and its start and stop within the span.
     """
 
     spans: list[Span]
@@ -198,7 +203,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(file: RemoteFile, ranges: Ranges) -> _Cut:
-    """The ``ranges`` of ``file``; neighbours are read as one."""
+    """The ``ranges`` of ``file``; neighbours share a span."""
     starts, stops = ranges
     if not len(starts):
         return _Cut([], [])

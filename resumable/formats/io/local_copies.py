@@ -1,6 +1,7 @@
-"""Copy remote files to a local disk, for packages that read only what has a path there."""
+"""Copy remote files to a local disk, for packages that read only local files."""
 
-# A copy belongs to the process that made it, and to what that forks: it is removed when the process ends.
+# A copy belongs to the process that made it, shared with forked children, and is removed when this
+# process ends.
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ from .remote import RemoteFile
 from .remote_content import LARGEST_RANGE, Span, read_uncached
 
 PIECE: Final = 4 * LARGEST_RANGE
-"""Bytes that are asked for at the same time, and held in memory until they are written."""
+"""Bytes that are requested at the same time, and held in memory until written."""
 
 
 class _Folder(NamedTuple):
-    """Where the copies of a process lie.
+    """The folder with the copies of a process.
 
     Attributes:
       path: of the folder.
-      process: which made it.
-      locks: for each copy, by its path, a lock that whoever makes it holds.
+      process: number of the process that made the folder.
+      locks: for each copy, by path, a lock that is held while the copy is made.
     """
 
     path: str
@@ -38,7 +39,7 @@ class _Folder(NamedTuple):
     locks: dict[str, Lock]
 
 
-# The folder of this process, or of one that forked it, which may be gone.
+# The folder of this process, or of a parent process that may have ended.
 _folder: _Folder | None = None
 _lock = RLock()
 
@@ -59,7 +60,7 @@ class LocalCopy(NamedTuple):
 
     Attributes:
       path: of the copy.
-      is_beyond_cache: whether the file has a cache, and that has no room for the copy.
+      is_beyond_cache: whether the file has a cache without room for the copy.
     """
 
     path: str
@@ -70,14 +71,14 @@ class LocalCopy(NamedTuple):
 def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
     """A whole copy of ``file`` on a local disk, for as long as the context lasts.
 
-    The first use copies the file, and checks that it is what it was when it was found. Later ones return
-    the same copy without a request. It lies in the cache of the file, for all processes that share this, or, if
-    there is none or it has no room, in the folder of `tempfile` for this process.
+    The first use copies the file, and checks that it is unchanged. Later uses return the same copy
+    without a request. The copy lies in the cache of the file, for all processes that share the
+    cache. Without a cache, or without room, it lies in the folder of `tempfile` for this process.
 
     Raises:
-      MalformedItem: if the file has changed since it was found.
-      ReadError: if it cannot be read.
-      FileNotFoundError: if it is no longer there.
+      MalformedItem: if the file has changed since the pipeline was built.
+      ReadError: if the file cannot be read.
+      FileNotFoundError: if the file no longer exists.
       OSError: if the copy cannot be written.
     """
     if (cache := file.cache) is not None:
@@ -99,10 +100,10 @@ def _write(file: RemoteFile, opened: BinaryIO) -> None:
     for start in range(0, file.size, PIECE):
         end = min(start + PIECE, file.size)
         cuts = range(start, end, LARGEST_RANGE)
-        # Parts of a cache would take as much room again.
+        # Parts in a cache would take the same room again.
         for data in read_uncached([Span(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]):
             opened.write(data)
-    # After the last byte, so that what was read is of one version.
+    # After the last byte, so that all bytes are of one version.
     file.check_unchanged()
 
 

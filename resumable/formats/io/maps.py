@@ -1,7 +1,8 @@
 """Map files into memory, without keeping a descriptor for each map."""
 
-# Before Python 3.13 its maps hold a descriptor each. There `mmap` of the C library is called
-# instead, on 64-bit POSIX systems, where its signature is known. Windows counts no descriptors.
+# Before version 3.13, each map of Python holds a descriptor. In those versions `mmap` of the C
+# library is called instead, on 64-bit POSIX systems, where its signature is known. Windows does not
+# limit descriptors.
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ Mapper: TypeAlias = Callable[[int, int], FileMap]
 
 
 def map_file(file: FileIO, size: int) -> FileMap | None:
-    """The first ``size`` bytes of ``file``, at least one; None if it has become shorter.
+    """The first ``size`` bytes of ``file``, at least one; None if the file has become shorter.
 
-    If the file is cut short later, reading beyond its end kills the process. So its size must be
-    checked before each use.
+    If the file is cut short later, reading beyond its end kills the process. So check the size
+    before each use.
     """
     if os.fstat(file.fileno()).st_size < size:
         return None
     try:
         return _map(file.fileno(), size)
-    except ValueError:  # it was cut short just now
+    except ValueError:  # the file was cut short just now
         return None
 
 
@@ -50,7 +51,7 @@ def _map_of_c() -> Mapper:
     """A function that maps by the C library.
 
     Raises:
-      ImportError, OSError, AttributeError: if there is none, or it has no `mmap`.
+      ImportError, OSError, AttributeError: if there is no C library, or no `mmap` in the library.
     """
     import ctypes
     import weakref
@@ -90,9 +91,9 @@ def _mapper() -> tuple[Mapper, bool]:
 
 
 def _most_maps(holds_descriptors: bool) -> int:
-    """How many files of one kind are mapped at once: a quarter of what the system allows.
+    """How many files of one kind are mapped at once: a quarter of the system's limit.
 
-    Few if each map takes something scarce: a descriptor, or address space that has a limit.
+    Few if each map takes a scarce resource: a descriptor, or limited address space.
     """
     if holds_descriptors or sys.maxsize < 1 << 32 or _address_space_is_limited():
         return FEW_MAPS

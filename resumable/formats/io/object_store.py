@@ -1,11 +1,11 @@
 """Read ranges of objects of S3 by obstore, which takes less processor time than s3fs."""
 
-# s3fs finds the files, and reads them where obstore is not installed or cannot be used: users know the credentials,
-# the errors and the options of s3fs. obstore only makes GETs, with the credentials of s3fs. A GET that fails is made
-# again by s3fs, so all errors are those of s3fs.
+# s3fs finds the files, and reads them where obstore is not installed or cannot be used: users know
+# the credentials, the errors and the options of s3fs. obstore only makes GETs, with the credentials
+# of s3fs. A failed GET is repeated by s3fs, so all errors come from s3fs.
 #
-# The threads of obstore are not there in a forked child of a process that has used it, and calls would wait for them
-# for ever. So such a child reads by s3fs.
+# After a process has used obstore, a forked child lacks obstore's threads, and calls would wait for
+# them for ever. So the child reads by s3fs.
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ UNDERSTOOD: Final = frozenset(
     {"anon", "client_kwargs", "config_kwargs", "endpoint_url", "key", "profile", "secret", "token"}
     | {"asynchronous", "loop", "skip_instance_cache", "use_listings_cache"}
 )
-"""Options of s3fs with which obstore reads the same; with others, s3fs reads."""
+"""Options of s3fs under which obstore reads the same bytes; with other options, s3fs reads."""
 
 UNDERSTOOD_BY_CLIENT: Final = frozenset({"endpoint_url", "region_name"})
 UNDERSTOOD_BY_CONFIG: Final = frozenset({"max_pool_connections", "retries"})
 
 MOST_FAILURES: Final = 3
-"""GETs in a row after which a bucket is read by s3fs alone, since obstore does not reach it as s3fs does."""
+"""Failed GETs in a row after which a bucket, perhaps out of obstore's reach, is left to s3fs."""
 
 KEPT_FOR: Final = timedelta(minutes=5)
-"""For how long credentials are used before s3fs is asked for them again, which renews them."""
+"""How long credentials are used before s3fs is asked again, and renews them."""
 
 
 class ObjectRange(NamedTuple):
@@ -39,8 +39,8 @@ class ObjectRange(NamedTuple):
 
     Attributes:
       data: the bytes.
-      tag: the ETag of the content that they are from.
-      size: of that content.
+      tag: the ETag of the content.
+      size: of the whole content.
     """
 
     data: bytes
@@ -54,7 +54,7 @@ class _ReadBucket:
 
     Attributes:
       store: the object of obstore; None before the first GET.
-      failures: GETs in a row that have failed in a way that says nothing of the object.
+      failures: failed GETs in a row, without failures for a missing or changed object.
     """
 
     store: Any = None
@@ -62,12 +62,12 @@ class _ReadBucket:
 
 
 class _ProcessUses:
-    """What this process has made of obstore.
+    """The use of obstore in this process.
 
     Attributes:
-      has_used: whether it has called obstore.
-      is_forked: whether a parent had, so that obstore cannot be called here.
-      buckets: for each file system of s3fs its buckets by name.
+      has_used: whether this process has called obstore.
+      is_forked: whether a parent process had, so that obstore cannot be called here.
+      buckets: for each file system of s3fs, the buckets by name.
     """
 
     has_used = False
@@ -87,7 +87,7 @@ if hasattr(os, "register_at_fork"):
 async def read_range(
     system: Any, bucket: str, key: str, start: int, end: int, tag: str | None
 ) -> ObjectRange | None:
-    """The bytes of an object from ``start`` to ``end``; None where s3fs is to read them.
+    """The bytes of an object from ``start`` to ``end``; None if s3fs has to read them.
 
     Args:
       system: the file system of s3fs.
@@ -135,7 +135,7 @@ def _understands(system: Any) -> bool:
 
 
 async def _store(system: Any, bucket: str) -> Any:
-    """Obstore's store of ``bucket``, where s3fs finds it."""
+    """Obstore's store of ``bucket``, at the endpoint of s3fs."""
     from obstore.store import S3Store
 
     _ProcessUses.has_used = True

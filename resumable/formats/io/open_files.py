@@ -1,7 +1,7 @@
 """Read files by offset, through a bounded cache of their contents."""
 
-# Small files are kept whole, up to a budget of bytes; larger ones are mapped into memory, so a
-# file of gigabytes is never read as a whole, and all processes share what they read. The cache
+# Small files are kept whole, up to a budget of bytes. Larger files are mapped into memory, so a
+# file of gigabytes is never read as a whole, and all processes share the pages they read. The cache
 # belongs to the process, not to a stage: a stage stays a description that can be pickled.
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DataFile(NamedTuple):
       path: absolute.
       size: in bytes.
       mtime_ns: time of the last change.
-      owner: number of the user it belongs to.
+      owner: number of the user who owns the file.
     """
 
     path: str
@@ -41,20 +41,20 @@ class DataFile(NamedTuple):
 
     @classmethod
     def found(cls, path: str, status: os.stat_result) -> DataFile:
-        """The file at ``path``, which has this ``status``."""
+        """The file at ``path`` with this ``status``."""
         return cls(os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_uid)
 
     @property
     def version(self) -> int:
-        """A number of 64 bits that tells another content of the same size apart."""
+        """A number of 64 bits that changes with the content of the file."""
         return self.mtime_ns
 
     def check_unchanged(self, status: os.stat_result | None = None) -> None:
-        """Compare the file with its ``status`` now, which the system is asked for if it is not given.
+        """Compare the file with its current ``status``; None asks the system.
 
         Raises:
-          MalformedItem: if it has changed.
-          ReadError: if it is no longer there.
+          MalformedItem: if the file has changed.
+          ReadError: if the file no longer exists.
         """
         try:
             now = status or os.stat(self.path)
@@ -64,15 +64,15 @@ class DataFile(NamedTuple):
             raise self.changed()
 
     def changed(self) -> MalformedItem:
-        """The error that says that the file has changed."""
+        """The error for a changed file."""
         return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
 
     def open(self) -> FileIO:
         """The file, opened for reading.
 
         Raises:
-          MalformedItem: if it has changed.
-          ReadError: if it cannot be opened.
+          MalformedItem: if the file has changed.
+          ReadError: if the file cannot be opened.
         """
         try:
             opened = open_regular(self.path)
@@ -89,12 +89,12 @@ class DataFile(NamedTuple):
         return file
 
     def content(self) -> bytes:
-        """All of its bytes.
+        """All bytes of the file.
 
         Raises:
-          MalformedItem: if it has changed.
-          ReadError: if it cannot be opened.
-          OSError: if it cannot be read.
+          MalformedItem: if the file has changed.
+          ReadError: if the file cannot be opened.
+          OSError: if the file cannot be read.
         """
         with self.open() as opened:
             data = opened.readall()
@@ -104,7 +104,7 @@ class DataFile(NamedTuple):
 
 
 def unreadable(path: str, error: OSError) -> ReadError:
-    """The error that says why the system does not read a file; one of a signal handler is raised as it is."""
+    """The error for a file that cannot be read; an error of a signal handler is raised unchanged."""
     if error.errno is None:
         raise error
     kind = MissingFile if isinstance(error, FileNotFoundError) else ReadError
@@ -115,8 +115,8 @@ def found_file(path: str) -> DataFile:
     """The regular file at ``path``.
 
     Raises:
-      InvalidArgument: if something else is there.
-      ReadError: if it cannot be opened.
+      InvalidArgument: if ``path`` is no regular file.
+      ReadError: if the file cannot be opened.
     """
     try:
         opened = open_regular(path)
@@ -133,9 +133,9 @@ def found_file(path: str) -> DataFile:
 
 @final
 class ReadingAhead:
-    """Drops errors in the data, and those of the system: a later, smaller read raises them again.
+    """Drops errors in the data and errors of the system: a later, smaller read raises them again.
 
-    Exceptions of signal handlers pass: they have no error number of the system.
+    Exceptions of signal handlers pass, since they have no error number.
     """
 
     def __enter__(self) -> None: ...
@@ -146,11 +146,11 @@ class ReadingAhead:
 
 
 class FileContent(Shelved[FileData]):
-    """The bytes of ``file``, which stay in memory or mapped as long as a cache has room for them."""
+    """The bytes of ``file``, in memory or mapped as long as a cache has room."""
 
     def __init__(self, file: DataFile) -> None:
         self.file = file
-        # Not by `DataFile.check_unchanged`, since this is compared for every record that is read.
+        # Not by `DataFile.check_unchanged`, which is too slow to call for every record.
         self._path, self._status = file.path, (file.size, file.mtime_ns)
         self._mapped = file.size > SMALL
 
@@ -158,8 +158,8 @@ class FileContent(Shelved[FileData]):
         """The whole file.
 
         Raises:
-          MalformedItem: if it has changed since the pipeline was built.
-          OSError: if it cannot be read.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be read.
         """
         data = self.kept
         if data is None:

@@ -1,4 +1,4 @@
-"""Find the files that paths and patterns name: braces first, as in shells, then ``*`` and its like."""
+"""Find the files that paths and patterns name: braces first, as in shells, then wildcards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Paths: TypeAlias = "str | os.PathLike[str] | Iterable[Paths]"
 
 @final
 class FoundUrl(str):
-    """The URL of a file that was found, which is no pattern, whatever characters it has."""
+    """The URL of a file that was found: no pattern, whatever its characters."""
 
     __slots__ = ()
 
@@ -29,11 +29,11 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
     """The files that ``paths`` name; the matches of a pattern are sorted.
 
     Args:
-      paths: a path, a pattern, or several of them.
-      is_left_out: whether a match of a pattern is no data, by its path.
+      paths: a path, a pattern, or several paths and patterns.
+      is_left_out: whether the path of a match is not data.
 
     Raises:
-      InvalidArgument: if a pattern matches nothing, or there is no path.
+      InvalidArgument: if a pattern matches nothing, or no path is given.
       InvalidType: if ``paths`` are not paths.
     """
     found: list[str] = []
@@ -54,7 +54,7 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
 
 
 def no_match(path: str) -> InvalidArgument:
-    """The error that no file has the name ``path``, which may have a range of records at its end, as for TFDS."""
+    """The error for a ``path`` without files; explains a final range of records, as in TFDS."""
     message = f"paths must match at least one file, got {path!r}"
     if records := RANGE_OF_RECORDS.search(path):
         first, stop = map(int, records.groups())
@@ -66,27 +66,27 @@ def no_match(path: str) -> InvalidArgument:
 
 
 def _expanded_unless_there(path: str) -> list[str]:
-    """The paths that ``path`` stands for by its braces, unless a file has them in its name."""
+    """The paths from the braces in ``path``, unless a file of this very name exists."""
     if "{" not in path or os.path.lexists(os.path.expanduser(path)):
         return [path]
     return expanded(path)
 
 
 def repeatable(paths: Paths) -> Paths:
-    """``paths`` as they are shown, or a list of them if they can be iterated only once.
+    """``paths`` unchanged if they are a single path, else as a list that can be iterated again.
 
     Raises:
-      InvalidArgument: if there is none.
+      InvalidArgument: if no path is given.
       InvalidType: if ``paths`` are not paths.
     """
     return paths if isinstance(paths, (str, os.PathLike)) else given_paths(paths)
 
 
 def given_paths(paths: Paths) -> list[str]:
-    """The paths and patterns in ``paths``, at least one, out of all lists in it.
+    """The paths and patterns in ``paths``, at least one; nested lists are flattened.
 
     Raises:
-      InvalidArgument: if there is none.
+      InvalidArgument: if no path is given.
       InvalidType: if ``paths`` are not paths.
     """
     if isinstance(paths, (str, os.PathLike)):
@@ -116,10 +116,10 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def without_query(path: str) -> str:
-    """``path``, without the query if it is a URL."""
+    """``path``, without the query of a URL."""
     return path.split("?")[0] if is_remote(path) else path
 
 
 def file_name(path: str) -> str:
-    """The last part of ``path``; the query of a URL is no part of it."""
+    """The last part of ``path``, without the query of a URL."""
     return without_query(path).rpartition("/")[2] if is_remote(path) else os.path.basename(path)

@@ -1,10 +1,11 @@
-"""The content of a file in order, a piece at a time: as it is stored, or decompressed."""
+"""The content of a file in order, a piece at a time: as stored, or decompressed."""
 
-# Memory is bounded by a piece of input and a piece of output, whatever the input expands to.
+# Memory is bounded by a piece of input and a piece of output, however much the input expands.
 #
-# A decoder loses the output of a call in which it meets damage. So the calls are the same wherever reading
-# began and whoever asks for how much: input is cut at multiples of `INPUT` of the stored file, output is
-# asked for by `PIECE`. Otherwise a resume would find other records before the damage than the run did.
+# A decoder loses the output of a call in which it meets damage. So the calls are the same for every
+# start of reading and every requested size: input is cut at multiples of `INPUT` of the stored
+# file, and output is requested by `PIECE`. Otherwise a resume would find other records before the
+# damage than the run did.
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ PIECE: Final = 1 << 16
 
 INPUT: Final = 1 << 16
 DAMAGED: Final = (zlib.error, lzma.LZMAError, ValueError, EOFError, OSError)
-"""What decoders raise; the exact classes, since a signal handler may raise one derived from them."""
+"""Errors of decoders, as exact classes, since a signal handler may raise a derived class."""
 
 
 class Damage(Exception):
-    """The compressed content is damaged from here on; says how."""
+    """The compressed content is damaged from here on; the message says how."""
 
 
 class Start(NamedTuple):
-    """Where decoding can begin.
+    """A place where decoding can begin.
 
     Attributes:
-      stored: bytes of the stored file before it.
-      content: bytes of the content before it.
+      stored: bytes of the stored file before the place.
+      content: bytes of the content before the place.
     """
 
     stored: int
@@ -47,7 +48,7 @@ class Pieces(Protocol):
     """Content in order.
 
     Attributes:
-      size: of all content in bytes; None if only the end tells.
+      size: of all content in bytes; None if not known before the end.
     """
 
     size: int | None
@@ -56,15 +57,15 @@ class Pieces(Protocol):
         """Up to ``most`` of the next bytes; none only at the end.
 
         Raises:
-          Damage: if they cannot be decompressed.
+          Damage: if the bytes cannot be decompressed.
           MalformedItem: if the file has changed since the pipeline was built.
-          OSError: if it cannot be read.
+          OSError: if the file cannot be read.
         """
 
     def start_before(self, offset: int) -> Start:
-        """From where to read the content at ``offset`` again, which has been read.
+        """The start for reading the content at ``offset`` again, after it has been read.
 
-        What the same call with a smaller offset would need is forgotten.
+        Later calls must not pass a smaller offset: the earlier starts are forgotten.
         """
 
     def close(self) -> None:
@@ -72,11 +73,11 @@ class Pieces(Protocol):
 
 
 class StoredPieces:
-    """A file on a disk as it is stored, from ``start`` on.
+    """A file on a disk as stored, from ``start`` on.
 
     Raises:
-      MalformedItem: if it has changed since it was found.
-      OSError: if it cannot be opened.
+      MalformedItem: if the file has changed since the pipeline was built.
+      OSError: if the file cannot be opened.
     """
 
     def __init__(self, file: DataFile, start: int = 0) -> None:
@@ -104,12 +105,12 @@ class StoredPieces:
 
 
 class CheckedPieces:
-    """The start of ``pieces``, and the rest; refused if a compressed file begins like this.
+    """The content of ``pieces``; refused if it begins like a compressed file.
 
     Args:
       pieces: a file from its start.
       path: of the file.
-      format: whose files may begin as compressed ones do.
+      format: content that surely begins a file of this format is not refused.
     """
 
     def __init__(self, pieces: Pieces, path: str, format: Format) -> None:
@@ -129,12 +130,12 @@ class CheckedPieces:
 
 
 class Decompressed:
-    """The content of ``stored``, which is compressed by ``compression``.
+    """The decompressed content of ``stored``.
 
     Args:
-      stored: the bytes of the file, from where a member starts.
+      stored: the bytes of the file, from the start of a member.
       compression: of the file.
-      start: of that member.
+      start: of the member.
     """
 
     def __init__(self, stored: Pieces, compression: Compression, start: Start) -> None:
@@ -143,11 +144,11 @@ class Decompressed:
         self._compression = compression
         self._decoder: MemberDecoder | None = None
         self._input = b""
-        self._output = b""  # what was decoded last
-        self._taken = 0  # how much of it was handed out
+        self._output = b""  # the last decoded piece
+        self._taken = 0  # bytes of the piece that were handed out
         self._position, self._content = start
         self._first = start.stored == 0
-        # Where members begin, ascending; only the last of several at one offset in the content.
+        # Starts of members, ascending; of several at one offset in the content, only the last.
         self._stored_starts = [start.stored]
         self._content_starts = [start.content]
 
@@ -176,8 +177,8 @@ class Decompressed:
                 return piece
 
     def start_before(self, offset: int) -> Start:
-        # Members that begin before `offset` are known once the content up to it was read. One that
-        # begins at `offset` may not be, so it is never the answer.
+        # Once the content up to `offset` was read, all members that begin before `offset` are
+        # known. A member at `offset` itself may not be known, so it is never the answer.
         index = max(bisect_left(self._content_starts, offset) - 1, 0)
         del self._stored_starts[:index], self._content_starts[:index]
         return Start(self._stored_starts[0], self._content_starts[0])
@@ -186,9 +187,9 @@ class Decompressed:
         self._stored.close()
 
     def _begin_member(self) -> bool:
-        """Begin the next member; False if there is none."""
+        """Begin the next member; False at the end of the file."""
         while True:
-            # Members may be padded with zeros, which no member begins with.
+            # Members may be padded with zeros; no member begins with a zero.
             self._input = self._input.lstrip(b"\0") if not self._first else self._input
             if self._input or not self._refill():
                 break
@@ -205,7 +206,7 @@ class Decompressed:
         return True
 
     def _refill(self) -> bool:
-        """Add what there is up to the next multiple of `INPUT` to the input; False if the file has no more."""
+        """Add the stored bytes up to a multiple of `INPUT` to the input; False at the end."""
         begin = self._position
         end = begin - begin % INPUT + INPUT
         # A remote file may give less at a time.

@@ -1,4 +1,4 @@
-"""Remote files: which there are, and whether they are still what they were."""
+"""Find remote files, and notice when a file has changed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Con
 TIMES: Final = (
     "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "updated", "created",
 )  # fmt: skip
-"""What file systems call the value that tells a changed file, the best first."""
+"""Keys of a file's info whose values change with the file, the best first."""
 
 
 CACHE: Final = "cache"
-"""The storage option that is a `FileCache`."""
+"""The storage option for a `FileCache`."""
 
 
 CACHES_OF_FSSPEC: Final[Mapping[str, str]] = {
@@ -36,7 +36,7 @@ CACHES_OF_FSSPEC: Final[Mapping[str, str]] = {
     "simplecache": "does not notice that a file has changed, and hands out what it was",
     "blockcache": "fetches everything several times, and keeps nothing of it",
 }
-"""What is wrong with them where ranges of a file are read at the same time."""
+"""The caches' faults when ranges of a file are read at the same time."""
 
 
 IN_A_NETWORK: Final = frozenset(
@@ -48,18 +48,18 @@ IN_A_NETWORK: Final = frozenset(
         "s3fs.core.S3FileSystem",
     }
 )
-"""File systems, by the names of their classes, that keep nothing in the memory of a process."""
+"""Classes of file systems that keep no data in the memory of a process."""
 
 
 @final
 class RemoteSystem:
-    """A remote file system, opened once in each process, for all of its threads.
+    """A remote file system, opened once in each process, for all threads.
 
     Args:
       url: of a file, or a pattern of files.
       options: of the file system.
-      patience: with it.
-      cache: of its files on a local disk, if there is one.
+      patience: timeouts and retries.
+      cache: of the files on a local disk, if any.
     """
 
     def __init__(
@@ -76,9 +76,10 @@ class RemoteSystem:
         """The file system of ``url``.
 
         Raises:
-          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"`` or ``"read"``, or the environment
-            for an impossible cache.
-          InvalidType: if one is no dict of numbers, or ``"cache"`` is no `FileCache`.
+          InvalidArgument: if ``"retry"`` or ``"read"`` has an unknown key or a value out of range,
+            or the environment describes an impossible cache.
+          InvalidType: if ``"retry"`` or ``"read"`` is no dict of numbers, or ``"cache"`` is no
+            `FileCache`.
         """
         options = dict(storage_options or {})
         patience = Patience.of(options.pop("retry", {}), options.pop("read", {}))
@@ -89,11 +90,12 @@ class RemoteSystem:
         return RemoteSystem, (self.url, self._options, self.patience, self.cache)
 
     def open(self) -> tuple[Any, str]:
-        """The file system, and the path in it of `url`.
+        """The file system, and the path of `url` in the file system.
 
         Raises:
           MissingDependency: if fsspec, or the backend, is not installed.
-          InvalidArgument: if fsspec does not know the protocol or an option, or it is one of its caches.
+          InvalidArgument: if fsspec does not know the protocol or an option, or opens a cache of
+            fsspec.
         """
         opened = self._opened
         if opened is None or opened[0] != os.getpid():
@@ -128,7 +130,7 @@ class RemoteSystem:
 
     @property
     def is_in_a_network(self) -> bool:
-        """Whether another process finds the same files there by the same options."""
+        """Whether another process finds the same files by the same options."""
         kind = type(self.open()[0])
         return f"{kind.__module__}.{kind.__qualname__}" in IN_A_NETWORK
 
@@ -146,7 +148,7 @@ class RemoteSystem:
         )
 
     def refused_options(self, error: TypeError) -> InvalidArgument:
-        """The error that says which of the options the file system does not take."""
+        """The error for an option that the file system does not take."""
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         # Names only, since values may be secrets.
         got = str(sorted(self._options)) if unknown is None else f"the unknown {unknown[1]!r}"
@@ -156,10 +158,10 @@ class RemoteSystem:
 
 
 def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
-    """``options`` with which botocore asks the endpoint of the environment once, on as many connections as are used, unless they say something else.
+    """``options`` with defaults for s3fs: the endpoint, one attempt, a connection per request.
 
-    It would make ten connections at most, and it would ask five times, up to a minute, before it tells us the first error, and five times that
-    often for each of our attempts.
+    Explicit options win. By default botocore makes at most ten connections, and five attempts of
+    its own in up to a minute before it reports an error, so five for each of our attempts.
     """
     config = options.get("config_kwargs", {})
     if not url.startswith(("s3://", "s3a://")) or "session" in options or not _is_s3fs(url):
@@ -171,14 +173,14 @@ def _for_s3(url: str, options: dict[str, Any], at_once: int) -> dict[str, Any]:
 
 
 def _endpoint_of_streaming() -> dict[str, Any]:
-    """The endpoint in the variable of MosaicML Streaming, unless botocore has one of its own."""
+    """The endpoint in the variable of MosaicML Streaming, unless a variable of botocore is set."""
     endpoint = os.environ.get("S3_ENDPOINT_URL")
     of_botocore = map(os.environ.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
     return {"endpoint_url": endpoint} if endpoint and not any(of_botocore) else {}
 
 
 def _is_s3fs(url: str) -> bool:
-    """Whether s3fs is what fsspec opens ``url`` with, and not a class that somebody has registered in its place."""
+    """Whether fsspec opens ``url`` with s3fs, and not with another registered class."""
     import fsspec
 
     module: str = fsspec.get_filesystem_class(url.partition("://")[0]).__module__
@@ -186,7 +188,7 @@ def _is_s3fs(url: str) -> bool:
 
 
 def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
-    """A function that calls the ``method`` of a file system, and returns a coroutine."""
+    """A function that calls a ``method`` of a file system, and returns a coroutine."""
     if system.async_impl:
         return lambda: getattr(system, f"_{method}")(*arguments, **options)
     return lambda: asyncio.to_thread(getattr(system, method), *arguments, **options)
@@ -196,12 +198,13 @@ class RemoteFile(NamedTuple):
     """A remote file as it was found when a pipeline was built.
 
     Attributes:
-      system: which it belongs to.
-      key: its path there.
-      url: where it is. It may hold a secret, so it is never shown.
-      path: its URL as it may be shown.
+      system: the file system.
+      key: path in the file system.
+      url: may hold a secret, so it is never shown.
+      path: the public URL.
       size: in bytes.
-      tag: what tells another content apart, and what the file system calls that; None if nothing.
+      tag: the key in the file's info and its value that changes with the content; None if none is
+        known.
     """
 
     system: RemoteSystem
@@ -221,7 +224,7 @@ class RemoteFile(NamedTuple):
 
     @property
     def version(self) -> int:
-        """A number of 64 bits that tells another content apart, as far as the file system does."""
+        """A number of 64 bits that changes with the tag; 0 without a tag."""
         if self.tag is None:
             return 0
         digest = hashlib.blake2b(self.tag[1].encode(), digest_size=8).digest()
@@ -229,42 +232,42 @@ class RemoteFile(NamedTuple):
 
     @property
     def version_tag(self) -> tuple[str, str] | None:
-        """The tag, unless it is the time of the last change, which a copy does not keep."""
+        """The tag, unless it is the time of the last change, which copying does not preserve."""
         return _version_tag(self.tag)
 
     @property
     def cache(self) -> FileCache | None:
-        """What keeps parts of it, if anything does; it must have something that tells another content apart."""
+        """The cache for parts of the file, if any; a file without a tag has none."""
         return None if self.tag is None else self.system.cache
 
     @property
     def is_cached(self) -> bool:
-        """Whether a cache keeps parts of it."""
+        """Whether a cache keeps parts of the file."""
         return self.cache is not None
 
     @property
     def content_name(self) -> str:
-        """32 hexadecimal digits for the file, its version, and the size of its parts in the cache."""
+        """32 hexadecimal digits for the file, its version, and the size of parts in the cache."""
         cache = self.system.cache
         assert cache is not None
         return _content_name(self.path, self.tag, self.size, cache.part_bytes)
 
     @property
     def owner(self) -> None:
-        """The user it belongs to, who is not known."""
+        """The user who owns the file: not known."""
 
     def changed(self) -> MalformedItem:
-        """The error that says that the file has changed."""
+        """The error for a changed file."""
         return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
 
     def look(self) -> Request:
-        """Asks for what `is_unchanged` compares."""
+        """A request for the info that `is_unchanged` compares."""
         opened, _ = self.system.open()
         opened.invalidate_cache(opened._parent(self.key))
         return _asking_for_info(opened, self.path, self.key)
 
     def is_unchanged(self, info: Mapping[str, Any]) -> bool:
-        """Whether the file is what it was, by the answer to `look`."""
+        """Whether the file is unchanged, by the answer to `look`."""
         if self.tag is not None:
             name, before = self.tag
             now = before if info.get(name) is None else _tag_text(info[name])
@@ -273,14 +276,14 @@ class RemoteFile(NamedTuple):
         return info.get("size") == self.size
 
     def check_unchanged(self) -> None:
-        """Ask whether the file is what it was.
+        """Ask the file system whether the file is unchanged.
 
         Raises:
-          MalformedItem: if it has changed.
-          ReadError: if that cannot be learned.
-          FileNotFoundError: if it is no longer there.
+          MalformedItem: if the file has changed.
+          ReadError: if the file system cannot be asked.
+          FileNotFoundError: if the file no longer exists.
         """
-        # An answer that was cut short may tell another size, so a change is asked for twice.
+        # An answer that was cut short may have a wrong size, so a change is checked twice.
         for _ in range(2):
             if self.is_unchanged(fetch(self.look(), self.system.patience)):
                 return
@@ -293,7 +296,7 @@ def has_cached_parts(file: object) -> TypeGuard[RemoteFile]:
 
 
 class _Match(NamedTuple):
-    """A file that a URL or a pattern names, and what its file system says of it."""
+    """A file that a URL or a pattern names, and its info from the file system."""
 
     system: RemoteSystem
     key: str
@@ -310,14 +313,14 @@ def found_remote_files(
     storage_options: Mapping[str, Any] | None,
     is_left_out: Callable[[str], bool] = lambda path: False,
 ) -> list[list[RemoteFile]]:
-    """The files that each of ``urls`` names, at least one; the matches of a pattern are sorted.
+    """The files of each URL in ``urls``, at least one; the matches of a pattern are sorted.
 
     A `FoundUrl` is no pattern.
 
     Raises:
-      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, a size cannot be
-        learned, or two URLs differ in user and password alone.
-      FileNotFoundError: if there is no such file.
+      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, a size is
+        not known, or two URLs differ in user and password alone.
+      FileNotFoundError: if a file does not exist.
       ReadError: if the file system cannot be asked.
       MissingDependency: if fsspec or the backend is not installed.
     """
@@ -327,7 +330,7 @@ def found_remote_files(
     try:
         answers = fetch_all([_search(system) for system in systems], systems[0].patience)
     except OSError as error:
-        # Some file systems hand options on, and only a request shows that they are unknown.
+        # Some file systems pass options on, and only a request shows that an option is unknown.
         cause = error.__cause__ and root_of(error.__cause__)
         if isinstance(cause, TypeError) and "unexpected keyword argument" in str(cause):
             raise systems[0].refused_options(cause) from cause
@@ -342,10 +345,10 @@ def found_remote_files(
 
 
 def _told_apart(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
-    """``found``, in which no two files are shown alike.
+    """``found``, if no two files have the same public URL.
 
     Raises:
-      InvalidArgument: if some differ in nothing but what is never shown.
+      InvalidArgument: if two files differ in user and password alone.
     """
     urls: dict[str, str] = {}
     for file in chain.from_iterable(found):
@@ -357,7 +360,7 @@ def _told_apart(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
 
 
 def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], bool]) -> list[_Match]:
-    """The files that ``answer`` tells of, sorted.
+    """The files in ``answer``, sorted.
 
     Raises:
       InvalidArgument: if a pattern matches nothing.
@@ -376,7 +379,7 @@ def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], boo
 
 
 def _search(system: RemoteSystem) -> Request:
-    """Asks which files there are now, whatever this process has listed before."""
+    """A request for the current files, without listings that this process has cached."""
     opened, path = system.open()
     opened.invalidate_cache()
     opened.dircache.clear()  # needed for HTTP, whose `invalidate_cache` does nothing
@@ -386,13 +389,13 @@ def _search(system: RemoteSystem) -> Request:
 
 
 def _asking_for_info(opened: Any, url: str, key: str) -> Request:
-    """Asks what the file system says of the file ``key``, and for its first byte if that is refused."""
+    """A request for the info of the file ``key``, and for its first byte if the info is refused."""
     again = calling(opened, "cat_file", key, start=0, end=1)
     return Request(url, calling(opened, "info", key), again=again)
 
 
 def _with_sizes(matches: list[_Match]) -> list[_Match]:
-    """``matches`` with their sizes. Those that the listing lacks, as by HTTP, are asked for."""
+    """``matches`` with sizes. Sizes missing in the listing, as by HTTP, are requested."""
     lacking = [number for number, match in enumerate(matches) if match.info.get("size") is None]
     requests = []
     for number in lacking:
@@ -423,18 +426,18 @@ def _version_tag(tag: tuple[str, str] | None) -> tuple[str, str] | None:
 
 @lru_cache(1 << 16)
 def _content_name(path: str, tag: tuple[str, str] | None, size: int, part_bytes: int) -> str:
-    # The query of a signed URL is another one each time; a version tells the contents apart.
+    # The query of a signed URL differs each time; a version suffices to identify the content.
     path = path if _version_tag(tag) is None else without_query(path)
     described = repr((path, tag, size, part_bytes)).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(described, digest_size=16).hexdigest()
 
 
 def _tag_text(tag: Any) -> str:
-    """The tag as text: some file systems give a time in a listing by another type."""
+    """The tag as text: in listings, some file systems give times in another type."""
     return str(tag.timestamp() if isinstance(tag, datetime) else tag)
 
 
 def _has_magic(path: str) -> bool:
-    # In an HTTP address a question mark begins a query, and fsspec does not take it for a pattern.
+    # In an HTTP address a question mark begins a query, and fsspec does not treat it as a pattern.
     http = path.startswith(("http://", "https://"))
     return any(character in path for character in ("*[" if http else "*?["))

@@ -22,7 +22,7 @@ LARGEST_RANGE: Final = 1 << 23
 
 
 def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = False) -> list[bytes]:
-    """The bytes of ``spans``; like `read_pieces`."""
+    """The bytes of each of ``spans``; like `read_pieces`."""
     found = read_pieces(spans, checked=checked, whole=whole)
     return [bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces) for pieces in found]
 
@@ -30,17 +30,17 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = Fal
 def read_pieces(
     spans: Sequence[Span], *, checked: bool = True, whole: bool = False
 ) -> list[list[Content]]:
-    """The bytes of ``spans``, each in some pieces, from the cache if the files have one, or read at the same time.
+    """The bytes of each span in some pieces, from a cache if any, or else read at the same time.
 
     Args:
       spans: of files of one file system.
-      checked: whether to ask for each file that is read if it is what it was.
-      whole: whether what is next to each span will be wanted soon, so that it is worth a place in a cache.
+      checked: whether to check that each file is unchanged.
+      whole: whether the neighbours of each span will be wanted soon, and are worth room in a cache.
 
     Raises:
       MalformedItem: if a file has changed.
-      ReadError: if one cannot be read.
-      FileNotFoundError: if one is no longer there.
+      ReadError: if a file cannot be read.
+      FileNotFoundError: if a file no longer exists.
     """
     cached = [span for span in spans if span.file.is_cached]
     if not cached:
@@ -56,24 +56,24 @@ def read_pieces(
 
 
 def read_uncached(spans: Sequence[Span]) -> list[bytes]:
-    """The bytes of ``spans``, whatever a cache has of them; raises what `read_pieces` raises."""
+    """The bytes of each of ``spans``, without a cache; raises the errors of `read_pieces`."""
     return _fetched(spans, checked=False)
 
 
 def is_fetched_ahead(file: RemoteFile, size: int) -> bool:
-    """Whether a cache fetches a part of ``file`` before it is needed, if so many bytes of it will be."""
+    """Whether a cache fetches a part of ``file`` with ``size`` needed bytes ahead."""
     cache = file.cache
     return cache is not None and reader_of(cache).fetches_ahead(size)
 
 
 def is_checked_by_reads(file: RemoteFile) -> bool:
-    """Whether each read of ``file`` tells if it has changed. What a cache has says nothing of that."""
+    """Whether each read of ``file`` shows if it has changed; reads from a cache do not."""
     return proves_content(file) and not file.is_cached
 
 
 @final
 class _Uncached:
-    """Reads what is not in a cache."""
+    """Reads bytes that are not in a cache."""
 
     def __init__(self, checked: bool) -> None:
         self._checked = checked
@@ -114,13 +114,13 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
 
     Args:
       spans: of files of one file system.
-      checked: whether to ask for each file if it is what it was. Where an answer says of which
-        content it is, that is always checked, and needs no request of its own.
+      checked: whether to check that each file is unchanged. If answers identify the content, the
+        check is always made, without a separate request.
 
     Raises:
       MalformedItem: if a file has changed.
-      ReadError: if one cannot be read.
-      FileNotFoundError: if one is no longer there.
+      ReadError: if a file cannot be read.
+      FileNotFoundError: if a file no longer exists.
     """
     if not spans:
         return []
@@ -140,7 +140,7 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
 
 
 def request_for(span: Span | FetchJob) -> Request:
-    """A request for some bytes of a remote file."""
+    """A request for the bytes of ``span``."""
     file, start, end = span.file, span.start, span.end
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)

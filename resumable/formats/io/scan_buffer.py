@@ -1,4 +1,4 @@
-"""Read the content of a file for a scan, and keep what it reads until its records are taken."""
+"""Read the content of a file for a scan, and keep the bytes until the records are taken."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ READ_AT_ONCE: Final = 1 << 20
 class ScanBuffer:
     """Content in order, as a `ByteReader`, kept from the last record taken on.
 
-    To a scan, damage is the end of the file; what follows from it is the reader's matter.
+    To a scan, damage looks like the end of the file; the reader handles the damage.
 
     Args:
       pieces: the content, from ``offset`` on.
       offset: of a record.
 
     Attributes:
-      size: of the whole content; None if only the end tells.
-      begin: offset of what is kept.
-      damage: what is wrong with the content after what was read; None if nothing is known to be.
+      size: of the whole content; None if not known before the end.
+      begin: offset of the kept bytes.
+      damage: description of the damage after the bytes that were read; None if none is known.
     """
 
     def __init__(self, pieces: Pieces, offset: int) -> None:
@@ -49,7 +49,7 @@ class ScanBuffer:
         return self._keep(size)
 
     def take(self, end: int) -> bytes:
-        """The content up to ``end``, which is kept no longer."""
+        """The content up to ``end``, removed from the kept bytes."""
         count = end - self.begin
         with memoryview(self._kept) as view:
             taken = bytes(view[:count])
@@ -58,11 +58,11 @@ class ScanBuffer:
         return taken
 
     def start_before(self, offset: int) -> Start:
-        """From where to read the content at ``offset`` again, for an offset that never decreases."""
+        """The start for reading the content at ``offset`` again; calls never decrease ``offset``."""
         return self._pieces.start_before(offset)
 
     def check_rest(self) -> None:
-        """Pass over what was not read yet, such as a checksum, so that its damage is noticed."""
+        """Read the rest of the file, such as a checksum, to notice damage."""
         try:
             while self.damage is None and self._pieces.read_some(READ_AT_ONCE):
                 pass
@@ -74,7 +74,7 @@ class ScanBuffer:
         self._pieces.close()
 
     def _keep(self, size: int) -> int:
-        """Read ``size`` bytes more, fewer only at the end or before damage; returns how many."""
+        """Read ``size`` more bytes, fewer only at the end or before damage; returns how many."""
         missing = size
         while missing and self.damage is None:
             try:
@@ -92,10 +92,10 @@ class ScanBuffer:
 
 
 def pass_over(pieces: Pieces, size: int) -> bool:
-    """Pass over ``size`` bytes; whether there are as many.
+    """Pass over ``size`` bytes; False if the content ends before.
 
     Raises:
-      Damage: if they cannot be decompressed.
+      Damage: if the bytes cannot be decompressed.
     """
     while size:
         piece = pieces.read_some(min(size, READ_AT_ONCE))

@@ -1,7 +1,7 @@
-"""Read files as they are stored, one after another, and ask for remote ones before they are needed."""
+"""Read files as they are stored, one after another, and request remote files ahead of their use."""
 
-# What is asked for ahead is never relied on: where it did not come, it is read like anything else, which
-# asks again and raises what is wrong.
+# Requests made ahead may fail. The bytes are then read in the ordinary way, with new attempts, and
+# errors are raised from there.
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from .remote import RemoteFile, has_cached_parts
 from .remote_content import LARGEST_RANGE, Span, is_checked_by_reads, read_spans, request_for
 
 FIRST_RANGE: Final = 1 << 18
-"""Bytes of the first request; each is twice the one before, up to `LARGEST_RANGE`."""
+"""Bytes of the first request; each further request is twice as large, up to `LARGEST_RANGE`."""
 
 MOST_ASKED: Final = 2
-"""How many times the bytes that were read in a row are asked for ahead: who reads little asks for little."""
+"""Read ahead at most this many times the bytes that were read in sequence."""
 
 RANGES: Final = 4
-"""Ranges that are asked for ahead, unless they would be smaller than `SMALL_RANGE`."""
+"""Ranges that are requested ahead, unless each would be smaller than `SMALL_RANGE`."""
 
 SMALL_RANGE: Final = 1 << 20
-"""Bytes; if a stream may not ask for as many ahead, it asks for nothing, and in the largest ranges for what it needs."""
+"""Bytes; a stream with a smaller share of read-ahead reads nothing ahead, in the largest ranges."""
 
 UNIT: Final = 1 << 10
-"""Bytes that count as one item where a cache asks what is needed when."""
+"""Bytes that a cache counts as one item when it plans."""
 
 
 @final
 class _AskedAhead:
-    """Bytes of a file that were asked for.
+    """A range of a file that was requested ahead.
 
     Args:
-      span: which.
-      start: how many bytes of all files are before them.
-      gate: lets so many requests be made at once.
+      span: the range.
+      start: bytes of all files before the range.
+      gate: limits the requests made at once.
     """
 
     def __init__(self, span: Span, start: int, gate: asyncio.Semaphore) -> None:
@@ -63,18 +63,18 @@ class _AskedAhead:
 
     @property
     def end(self) -> int:
-        """How many bytes of all files are before what follows."""
+        """Bytes of all files up to the end of the range."""
         return self.start + self.size
 
     def content(self) -> bytes | None:
-        """The bytes, for the first who asks; None if they do not come."""
+        """The bytes, for the first caller; None if the request failed or timed out."""
         try:
             return self._answers.get(timeout=self._patience.timeout + GRACE)
         except Empty:
             return None
 
     def give_up(self) -> None:
-        """Need the bytes no longer."""
+        """Cancel the request."""
         with suppress(RuntimeError):  # the interpreter ends
             self._cancel()
 
@@ -86,12 +86,14 @@ class _AskedAhead:
 class StoredFiles:
     """The bytes of ``files``, of each from some place to its end, file after file.
 
-    Of remote files what comes next is asked for ahead, also of those that are opened later: as much as the
-    storage option ``"ahead"`` says, for all of this process together. Files in a cache are fetched ahead by that.
+    The next bytes of remote files are requested ahead, across files. The storage option ``"ahead"``
+    limits the bytes for all streams of this process together. Files in a cache are fetched ahead by
+    the cache.
 
     Args:
-      files: as they were found.
-      epochs: whether all bytes of the files are read, and again in each epoch, so that a cache may be told.
+      files: as found when the pipeline was built.
+      epochs: whether all bytes of the files are read in each epoch, so that a cache may plan with
+        them.
     """
 
     def __init__(self, files: Sequence[DataFile | RemoteFile], *, epochs: bool = False) -> None:
@@ -99,13 +101,14 @@ class StoredFiles:
         self._starts = list(accumulate([0, *(file.size for file in files)]))
         remote = (file.system.patience for file in files if isinstance(file, RemoteFile))
         self._patience = next(remote, Patience())
-        # Bytes of all files before what is read next.
+        # Bytes of all files before the next byte to read.
         self._place = 0
-        # Invariant: these are in the order of the files, all end after `_place`, and none after `_end`.
+        # Invariant: the ranges are in the order of the files, and all end after `_place`, none
+        # after `_end`.
         self._queue = deque[_AskedAhead]()
         self._end = 0
         self._range = FIRST_RANGE
-        self._in_a_row = 0  # bytes that were read since some were passed over
+        self._in_a_row = 0  # bytes read since the last gap
         self._process = 0
         self._gate = asyncio.Semaphore()
         if epochs and any(map(has_cached_parts, files)):
@@ -115,8 +118,8 @@ class StoredFiles:
         """The file with this number from byte ``start`` on.
 
         Raises:
-          MalformedItem: if it has changed since it was found.
-          OSError: if it cannot be opened.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be opened.
         """
         file = self._files[number]
         return (
@@ -130,11 +133,11 @@ class StoredFiles:
         return RemotePieces(self._remote(number), start, partial(self.read, number))
 
     def read(self, number: int, start: int) -> bytes:
-        """Some bytes of the remote file with this number, at least one, from ``start`` on, which lies within it.
+        """At least one byte of the remote file with this number, from the offset ``start`` on.
 
         Raises:
-          MalformedItem: if it has changed.
-          ReadError: if it cannot be read.
+          MalformedItem: if the file has changed.
+          ReadError: if the file cannot be read.
         """
         file, place = self._remote(number), self._starts[number] + start
         _reading.add(self)
@@ -153,47 +156,47 @@ class StoredFiles:
         return content
 
     def close(self) -> None:
-        """Need nothing of what was asked for; may be called again."""
+        """Cancel all requests; may be called again."""
         foreseeing.discard(self)
         _reading.discard(self)
         self._begin_at(self._place)
 
     @property
     def held(self) -> int:
-        """Bytes that were asked for ahead."""
-        # Another thread may ask while the one that reads these files changes the queue.
+        """Bytes that were requested ahead."""
+        # Another thread may call this while the reading thread changes the queue.
         return sum(asked.size for asked in self._queue.copy())
 
     @property
     def position(self) -> int:
-        """How much is behind the next byte, in units that a cache takes for items."""
+        """Bytes before the next byte, in units of `UNIT`."""
         return self._place // UNIT
 
     @property
     def left(self) -> int:
-        """How much is still to come, in the same units."""
+        """Bytes still to come, in units of `UNIT`."""
         return self._starts[-1] // UNIT - self.position
 
     def horizon(self, most: int) -> int:
-        """In how many of the same units ``most`` parts are, at least 1."""
+        """The units in ``most`` parts, at least 1."""
         cache = next(file.system.cache for file in self._files if has_cached_parts(file))
         assert cache is not None
         return max(most * cache.part_bytes // UNIT, 1)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
-        """When each part of the files in a cache is needed from ``start`` to ``stop``, up to the end of the next epoch."""
+        """The uses of cached parts from unit ``start`` to ``stop``, up to the next epoch's end."""
         kept = np.flatnonzero([has_cached_parts(file) for file in self._files])
         files = [file for file in self._files if has_cached_parts(file)]
         starts = np.array(self._starts, np.int64)
         for epoch in range(2):
             begins = starts + epoch * starts[-1] - self._place
-            # The parts of the other files are not even counted: there may be millions.
+            # Parts of distant files are not even counted: a data set may have millions.
             near = (begins[kept + 1] > start * UNIT) & (begins[kept] < stop * UNIT)
             if near.any():
                 (places,) = np.nonzero(near)
                 uses = uses_in_order([files[place] for place in places], begins[kept[near]], UNIT)
                 uses = uses_between(uses, start, stop)
-                # All files are in use, also those that are needed later.
+                # All files are in use, also files that are needed later.
                 yield uses._replace(files=files, file_of=places[uses.file_of])
 
     def __del__(self) -> None:
@@ -207,17 +210,17 @@ class StoredFiles:
         return file
 
     def _begin_at(self, place: int) -> None:
-        """Forget what was asked for and read; ``place`` is read next."""
+        """Cancel all requests, and start at ``place`` as if nothing had been read."""
         while self._queue:
             asked = self._queue.popleft()
-            if self._process == os.getpid():  # it is not the child's matter
+            if self._process == os.getpid():  # requests of a parent process are not cancelled
                 asked.give_up()
         self._place = self._end = place
         self._range, self._in_a_row = FIRST_RANGE, 0
 
     def _go_to(self, place: int) -> None:
-        """Let what comes next begin at ``place``."""
-        if self._process != os.getpid():  # none of the answers reaches a process that was forked
+        """Continue at ``place``; requests stay if it is near the position."""
+        if self._process != os.getpid():  # no answer reaches a forked process
             self._begin_at(place)
             self._process, self._gate = os.getpid(), asyncio.Semaphore(self._patience.at_once)
         while self._queue and self._queue[0].end <= place:
@@ -230,7 +233,7 @@ class StoredFiles:
         self._place, self._end = place, max(self._end, place)
 
     def _ask_ahead(self) -> None:
-        """Ask for more of what follows, as far as that may be."""
+        """Request more of the following bytes, up to the limits."""
         patience, most = self._patience, min(self._share, MOST_ASKED * self._in_a_row)
         while len(self._queue) < patience.at_once and (span := self._next_span()):
             size = span.end - span.start
@@ -244,12 +247,12 @@ class StoredFiles:
 
     @property
     def _share(self) -> int:
-        """Bytes that these files may ask for ahead while others are read; 0 if that would be too few."""
+        """Bytes that this stream may request ahead next to other streams; 0 if too few."""
         share = self._patience.ahead // max(len(members(_reading)), 1)
         return share if share >= SMALL_RANGE else 0
 
     def _next_span(self) -> Span | None:
-        """What follows all that was asked for; None if that is no remote file without a cache."""
+        """The range after all requested bytes; None unless in a remote file without a cache."""
         number = bisect_right(self._starts, self._end) - 1
         file = self._files[number] if number < len(self._files) else None
         if not isinstance(file, RemoteFile) or file.is_cached:
@@ -257,14 +260,14 @@ class StoredFiles:
         return self._span(file, self._end - self._starts[number])
 
     def _span(self, file: RemoteFile, start: int) -> Span:
-        """What is read of ``file`` at once from ``start`` on."""
+        """The range of ``file`` to read at once from ``start`` on."""
         share, largest = self._share, LARGEST_RANGE
         if share and not file.is_cached:
             largest = min(max(share // RANGES, SMALL_RANGE), largest)
         return Span(file, start, min(start + min(self._range, largest), file.size))
 
     def _come(self) -> bytes | None:
-        """The bytes that were asked for, from the place on; None if there are none."""
+        """The requested bytes from the place on; None if none were requested or came."""
         if not self._queue or self._queue[0].start > self._place:
             return None
         asked = self._queue.popleft()
@@ -273,16 +276,16 @@ class StoredFiles:
 
 
 _reading: Final[WeakSet[StoredFiles]] = WeakSet()
-"""Those in this process that are being read."""
+"""The streams of this process that are being read."""
 
 if hasattr(os, "register_at_fork"):
-    # What the parent reads takes nothing of what a child may ask for.
+    # Streams of the parent take no share of the child's read-ahead.
     os.register_at_fork(after_in_child=_reading.clear)
 
 
 @final
 class RemotePieces:
-    """A remote file as it is stored, in the ranges in which it is read.
+    """A remote file as it is stored, read range by range.
 
     Args:
       file: to read.
@@ -290,15 +293,15 @@ class RemotePieces:
       read: returns some bytes from an offset on, at least one.
 
     Raises:
-      MalformedItem: if it has changed since it was found.
-      ReadError: if it cannot be reached.
+      MalformedItem: if the file has changed since the pipeline was built.
+      ReadError: if the file cannot be reached.
     """
 
     def __init__(self, file: RemoteFile, start: int, read: Callable[[int], bytes]) -> None:
         self.size: int | None = file.size
         self._file = file
         self._read = read
-        self._position = start  # of what comes after the buffer
+        self._position = start  # of the first byte after the buffer
         self._buffer = memoryview(b"")
         self._ended = False
         if start >= file.size or not is_checked_by_reads(file):
@@ -312,7 +315,7 @@ class RemotePieces:
         return piece
 
     def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; nothing more is read for that."""
+        """Pass over up to ``size`` bytes without reading; returns how many."""
         buffered = min(size, len(self._buffer))
         self._buffer = self._buffer[buffered:]
         beyond = min(size - buffered, self._file.size - self._position)

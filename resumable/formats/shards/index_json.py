@@ -1,4 +1,4 @@
-"""Read the index of a dataset of shards: a JSON object, whose members are checked as they are taken."""
+"""Read the index of a dataset of shards: a JSON object with members checked at each access."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..io.remote_content import Span, read_spans
 
 INDEX: Final = "index.json"
 LARGEST: Final = (1 << 32) - 1
-"""The largest number that the headers of these shards can hold, and so of bytes and items of a shard."""
+"""The largest number in the headers of shards, and so of bytes and items of a shard."""
 
 NO_FILE_NAME: Final = "*?[]{}#%\\\0"
-"""Characters that no loader writes into the name of a shard, and that mean something in a URL or a pattern."""
+"""Characters with a meaning in URLs or patterns; no loader writes them into the name of a shard."""
 
 
 @final
@@ -28,11 +28,11 @@ class IndexPart:
 
     Args:
       file: path or URL of the index.
-      value: what stands there.
-      place: where in the index, such as ``shards[3]``; empty for all of it.
+      value: the object.
+      place: of the object in the index, such as ``shards[3]``; empty for the whole index.
 
     Raises:
-      MalformedItem: from each method, if a member is not there, or not what it must be.
+      MalformedItem: from each method, if a member is missing or has the wrong type.
     """
 
     def __init__(self, file: str, value: Any, place: str = "") -> None:
@@ -43,14 +43,14 @@ class IndexPart:
         self._members = value
 
     def refused(self, reason: str) -> MalformedItem:
-        """The error that says what is wrong with the index."""
+        """The error for a damaged index."""
         return MalformedItem(f"{self.file}: a damaged index, or of another kind: {reason}")
 
     def check_size(self, file: AnyFile, size: int) -> None:
-        """Check that a ``file``, which this part describes, has so many bytes.
+        """Check that ``file``, described by this part, has ``size`` bytes.
 
         Raises:
-          MalformedItem: naming both.
+          MalformedItem: with both sizes.
         """
         if file.size != size:
             raise MalformedItem(
@@ -59,7 +59,7 @@ class IndexPart:
             )
 
     def has(self, name: str) -> bool:
-        """Whether there is a member of this name, and it is not null."""
+        """Whether a member with this name exists and is not null."""
         return self._members.get(name) is not None
 
     def value(self, name: str) -> Any:
@@ -125,11 +125,11 @@ class IndexPart:
 
 
 def dataset_folder(path: Any) -> str:
-    """The folder of the dataset at ``path``, which may name the index in it.
+    """The folder of the dataset at ``path``, which may name the folder or its index.
 
     Raises:
       InvalidType: if ``path`` is no path.
-      InvalidArgument: if it is empty.
+      InvalidArgument: if ``path`` is empty.
     """
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         raise InvalidType(f"path must be the path of a folder, or a URL, got {shorten(path)}")
@@ -152,7 +152,7 @@ def path_below(folder: str, name: str) -> str:
 
 
 def _split_query(url: str) -> tuple[str, str]:
-    """``url`` and its query; only in HTTP a question mark begins one."""
+    """``url`` and its query; only in HTTP a question mark begins a query."""
     if url.startswith(("http://", "https://")):
         address, _, query = url.partition("?")
         return address, query
@@ -164,13 +164,13 @@ def _with_query(address: str, query: str) -> str:
 
 
 def read_index(folder: str, options: Mapping[str, Any] | None) -> tuple[AnyFile, IndexPart]:
-    """The file of the index in ``folder``, and what stands in it.
+    """The file of the index in ``folder``, and its content.
 
     Raises:
-      MalformedItem: if it is no JSON object, or changes meanwhile.
+      MalformedItem: if the index is no JSON object, or changes meanwhile.
       InvalidArgument, InvalidType: if ``options`` do not fit.
       MissingDependency: if a URL needs a package that is not installed.
-      OSError: if it cannot be read.
+      OSError: if the index cannot be read.
     """
     (file,) = found_files_below(folder, [INDEX], options)
     if isinstance(file, DataFile):
@@ -187,11 +187,11 @@ def read_index(folder: str, options: Mapping[str, Any] | None) -> tuple[AnyFile,
 def found_files_below(
     folder: str, names: list[str], options: Mapping[str, Any] | None
 ) -> list[AnyFile]:
-    """The files with these ``names`` below ``folder``, at least one, as they are now.
+    """The current files with these ``names`` below ``folder``, at least one.
 
     Raises:
       InvalidArgument, InvalidType: if ``options`` do not fit.
       MissingDependency: if a URL needs a package that is not installed.
-      OSError: if one cannot be found.
+      OSError: if a file cannot be found.
     """
     return found_data_files([path_below(folder, name) for name in names], options)

@@ -1,8 +1,9 @@
-"""A shard: a file of records, and the directory in it that says where they lie."""
+"""A shard: a file of records, and its directory with the places of the records."""
 
-# The directory of a plain shard is a table of offsets in its head. That of a compressed one is its
-# decompressed content. Both are made when a record is first asked for, and stay in memory as long as
-# the caches have room: the tables of shards of 64 MiB take far less than their content.
+# The directory of a plain shard is a table of offsets in its head. The directory of a compressed
+# shard is its decompressed content. Both are made when a record is first asked for, and stay in
+# memory as long as the caches have room: the tables of shards of 64 MiB take far less than their
+# content.
 
 from __future__ import annotations
 
@@ -32,18 +33,18 @@ Offsets = npt.NDArray[np.uint32]
 
 
 class ShardDirectory(ABC):
-    """What is known of a shard once its head was read.
+    """The directory of a shard, known once the head was read.
 
     Attributes:
-      nbytes: how much memory it takes.
-      holds_content: whether it holds the records themselves.
+      nbytes: memory of the directory in bytes.
+      holds_content: whether the directory holds the records themselves.
     """
 
     nbytes: int
     holds_content = False
 
     def ranges(self, numbers: Indices) -> Ranges:
-        """For each of ``numbers``, shape (n,), the bytes of the file that are read for the record; by default none."""
+        """The bytes of the file to read for records ``numbers``, shape (n,); by default none."""
         return Ranges(np.zeros_like(numbers), np.zeros_like(numbers))
 
     @abstractmethod
@@ -56,7 +57,7 @@ class ShardDirectory(ABC):
 
 
 class Positions(Protocol):
-    """Where records lie in the content of a shard."""
+    """The places of records in the content of a shard."""
 
     nbytes: int
 
@@ -65,10 +66,10 @@ class Positions(Protocol):
 
 
 class OffsetTable:
-    """Records that follow each other.
+    """Adjacent records.
 
     Args:
-      offsets: where each begins, and the last one ends; shape (records + 1,), ascending.
+      offsets: starts of the records, and the end of the last; shape (records + 1,), ascending.
     """
 
     def __init__(self, offsets: Offsets) -> None:
@@ -84,8 +85,8 @@ class RecordsInFile(ShardDirectory):
     """Records as ranges of a file.
 
     Args:
-      positions: where they lie.
-      unpack: makes a record of its bytes; None leaves them as they are.
+      positions: places of the records.
+      unpack: makes a record of its bytes; None leaves the bytes unchanged.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class RecordsInFile(ShardDirectory):
 
 
 class RecordsInMemory(ShardDirectory):
-    """Records as ranges of a content that was decompressed."""
+    """Records as ranges of decompressed content."""
 
     holds_content = True
 
@@ -123,8 +124,8 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
     """A file of a dataset.
 
     Args:
-      file: as it was found.
-      items: number of its records.
+      file: as found when the pipeline was built.
+      items: number of records.
     """
 
     def __init__(self, file: AnyFile, items: int) -> None:
@@ -141,7 +142,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         """
 
     def likely_ranges(self, numbers: Indices) -> Ranges:
-        """Where in the file the records with these ``numbers`` are, shape (n,), as far as that is known without reading."""
+        """The ranges of the records ``numbers``, shape (n,), estimated if no table is in memory."""
         directory = self.kept
         if isinstance(directory, RecordsInFile):
             return directory.positions.ranges(numbers)
@@ -151,7 +152,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
 
     @final
     def locating(self, numbers: Indices) -> Reading[Ranges]:
-        """Reads which bytes of the file are read for ``numbers``, shape (n,); raises what `reading` raises."""
+        """Reads the ranges of the records ``numbers``, shape (n,); raises errors like `reading`."""
         directory = yield from self._directory()
         return directory.ranges(numbers)
 
@@ -161,7 +162,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
 
         Raises:
           MalformedItem: if the shard is damaged.
-          MissingDependency: if it needs a package that is not installed.
+          MissingDependency: if the package to read the shard is not installed.
         """
         directory = yield from self._directory()
         with self._as_damaged():
@@ -174,13 +175,13 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
             with self._as_damaged():
                 directory = yield from self._opening()
             cache = contents if directory.holds_content else tables
-            # However large it is, the one in use is kept.
+            # The directory in use is kept, however large.
             cache.put(self, directory, min(directory.nbytes + OVERHEAD, cache.most))
         return directory
 
     @contextmanager
     def _as_damaged(self) -> Iterator[None]:
-        """Raise what decoders raise for damaged data as `MalformedItem`."""
+        """Raise errors of decoders for damaged data as `MalformedItem`."""
         try:
             yield
         except MalformedItem:
@@ -192,21 +193,21 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
 
 
 DAMAGED: Final = (ValueError, EOFError, OSError)
-"""Exact classes that decoders raise for damaged data: a signal handler may raise a derived one."""
+"""Exact error classes of decoders for damaged data; a signal handler may raise a derived class."""
 
 
 def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) -> Offsets:
-    """The offsets of ``items`` records in a ``head``, from ``place`` on: shape (items + 1,), uint32.
+    """The offsets of ``items`` records in ``head``, from ``place`` on: shape (items + 1,), uint32.
 
     Args:
       head: the first bytes of a shard.
-      place: where the offsets begin in it.
+      place: start of the offsets in the head.
       items: number of records.
       first: the least offset of the first record.
-      last: the offset behind the last record.
+      last: the offset after the last record.
 
     Raises:
-      ValueError: if they are others.
+      ValueError: if the offsets do not ascend, or do not fit ``first`` and ``last``.
     """
     offsets = np.frombuffer(head, "<u4", items + 1, place)
     wrong = np.flatnonzero(offsets[1:] < offsets[:-1])

@@ -1,4 +1,4 @@
-"""An Arrow file of either format, whose record batches are read one by one."""
+"""An Arrow file of either format, read one record batch at a time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .rows import Rows
 from .values import check_readable, stackable
 
 MOST_DICTIONARIES: Final = 1 << 16
-"""Dictionaries that are needed by all batches; where there are more, nobody knows ahead that they are read."""
+"""Most pairs of a batch and a dictionary for which the reads of dictionaries are planned ahead."""
 
 KEPT_OF_A_COLUMN: Final = 512
-"""About the bytes that the objects of a column take if its values lie in a mapped file."""
+"""Approximate bytes for the objects of a column with values in a mapped file."""
 
 
 @final
@@ -32,18 +32,18 @@ class ArrowFile:
     A local file is mapped, and values stay in the map until they are asked for.
 
     Args:
-      access: to its bytes.
-      columns: names of those that will be read; None for all.
+      access: to the bytes of the file.
+      columns: names of the columns that will be read; None for all.
 
     Attributes:
-      names: of its columns.
-      stackable: the columns whose values can be stacked, whichever are in a batch.
+      names: of the columns.
+      stackable: the columns whose values can be stacked, for any rows in a batch.
       rows: of each record batch, shape (groups,), int64.
-      reads: what is read for each record batch, if the file is remote.
+      reads: the bytes to read for each record batch of a remote file; None for a local file.
 
     Raises:
-      MalformedItem: if it is not an Arrow file.
-      OSError: if it cannot be read.
+      MalformedItem: if the file is not an Arrow file.
+      OSError: if the file cannot be read.
     """
 
     def __init__(self, access: TableFileAccess, columns: Sequence[str] | None = None) -> None:
@@ -66,7 +66,7 @@ class ArrowFile:
             self.reads = self._reads(found, chosen)
 
     def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
-        """What is read for each batch: only the buffers ``chosen``, if they are known."""
+        """The bytes to read for each batch: only the buffers ``chosen``, or all for None."""
         schema_or_footer = (
             (found[-1].stop, self.access.size)
             if self._is_file
@@ -84,7 +84,7 @@ class ArrowFile:
         return GroupReads(np.arange(len(self._batches)), decoded, numbers, starts, ends)
 
     def _needed_with(self, batch: Message) -> list[Message]:
-        """The dictionaries that are read with a batch: of a file all, of a stream those before it."""
+        """The dictionaries to read with a batch: all of a file, only earlier ones of a stream."""
         return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
@@ -93,16 +93,16 @@ class ArrowFile:
         return Rows(f"{self.access.path}, record batch {group}", columns, arrays, held)
 
     def arrays(self, group: int, columns: Sequence[str]) -> list[Any]:
-        """The columns of a record batch as pyarrow has them, checked.
+        """The columns of a record batch as arrays of pyarrow, checked.
 
         Raises:
-          MalformedItem: if they are damaged, or the file has changed.
+          MalformedItem: if a column is damaged, or the file has changed.
           OSError: if the file cannot be read.
         """
         return self._arrays(group, columns)[0]
 
     def _arrays(self, group: int, columns: Sequence[str]) -> tuple[list[Any], int]:
-        """These columns, and where the map begins that may hold their values."""
+        """The ``columns``, and the address of the map of the file; 0 without a map."""
         message = self._batches[group]
         self.access.check_around_read()
         with malformed_if_damaged(self.access, f"record batch {group}"):
@@ -116,7 +116,7 @@ class ArrowFile:
         return arrays, map_begin
 
     def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
-        """A record batch with these ``fields``, and where the map begins that may hold its values."""
+        """A record batch with only ``fields``, and the address of the map; 0 without a map."""
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -132,10 +132,10 @@ class ArrowFile:
 
 
 class _Source:
-    """Reads ranges of a file: parts of its map, or of what the network brings.
+    """Reads ranges of a file, from its map or over a network.
 
     Attributes:
-      map_begin: address of the map; 0 if there is none.
+      map_begin: address of the map; 0 without a map.
     """
 
     map_begin = 0
@@ -168,7 +168,7 @@ class _Source:
         return read
 
     def buffer(self, start: int, size: int) -> Any:
-        """The same as an Arrow buffer, without a copy of what is mapped."""
+        """A range as an Arrow buffer, without a copy if the file is mapped."""
         if self._map is None:
             return self._wrapped(self(start, size))
         start = min(start, self._map.size)
@@ -176,24 +176,24 @@ class _Source:
 
 
 def _ranges_of(batch: Message, chosen: list[bool] | None) -> list[tuple[int, int]]:
-    """The metadata of ``batch`` and those of its buffers that are ``chosen``; all of it if that is not known."""
+    """The metadata and ``chosen`` buffers of ``batch``; the whole batch if not known."""
     buffers = batch.buffers.tolist()
     body = min((start for start, _ in buffers), default=batch.start)
     is_known = chosen is not None and len(chosen) == len(buffers)
     if chosen is None or not is_known or not batch.start < body < batch.stop:
         return [(batch.start, batch.stop)]
     found = [(start, start + length) for start, length in compress(buffers, chosen)]
-    # Others stand in damaged files.
+    # Damaged files may have other ranges.
     return [(batch.start, body), *(each for each in found if each[0] < each[1] <= batch.stop)]
 
 
 def _buffers_of(schema: Any, columns: Sequence[str]) -> list[bool]:
-    """For each buffer of a batch whether it belongs to one of ``columns``."""
+    """For each buffer of a batch, whether the buffer belongs to one of ``columns``."""
     return [field.name in columns for field in schema for _ in range(_buffers(field.type))]
 
 
 def _buffers(kind: Any) -> int:
-    """How many buffers a column of a type has in a file; for some types it is another number."""
+    """The number of buffers of a column in a file; wrong for some types."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
@@ -215,10 +215,10 @@ def _reader(parts: list[Any], options: Any = None) -> Any:
 
 
 class _JoinedBuffers:
-    """Buffers one after another, as a file for pyarrow, which takes slices of them.
+    """Buffers one after another, as a file from which pyarrow takes slices.
 
     Args:
-      parts: messages; no read goes beyond the end of one.
+      parts: messages; a read stops at the end of a message.
     """
 
     closed = False
@@ -227,7 +227,7 @@ class _JoinedBuffers:
         self._parts = [part for part in reversed(parts) if part.size]
 
     def read_buffer(self, size: int) -> Any:
-        """Up to ``size`` bytes, and none at the end."""
+        """Up to ``size`` bytes; none at the end."""
         import pyarrow as pa
 
         if not self._parts:
@@ -238,7 +238,7 @@ class _JoinedBuffers:
         return part.slice(0, size)
 
     def read(self, size: int) -> bytes:
-        """The same as bytes."""
+        """The result of `read_buffer` as bytes."""
         data: bytes = self.read_buffer(size).to_pybytes()
         return data
 
@@ -247,12 +247,12 @@ class _JoinedBuffers:
 
 
 def _check(array: Any, rows: int) -> None:
-    """Check that ``array`` has so many rows, and that all offsets and indices in it lie within it.
+    """Check that ``array`` has ``rows`` rows, and all offsets and indices lie within the array.
 
     Text is checked when it is read.
 
     Raises:
-      ValueError: if it is not so.
+      ValueError: if a check fails.
     """
     import pyarrow as pa
 
@@ -267,7 +267,7 @@ def _check(array: Any, rows: int) -> None:
 
 
 def _bytes_outside(arrays: list[Any], begin: int, size: int) -> int:
-    """Bytes of the buffers of ``arrays`` that lie outside the map of ``size`` bytes from ``begin`` on."""
+    """Bytes of buffers of ``arrays`` outside the map of ``size`` bytes from ``begin`` on."""
     return sum(
         buffer.size
         for array in arrays

@@ -1,9 +1,9 @@
 """Find the record batches of an Arrow file, by the headers of its messages alone."""
 
 # Both formats are a row of messages (Arrow columnar format, *Serialization and interprocess
-# communication*): a prefix, metadata in a flatbuffer, and a body, which is passed over here. The file
-# format has a magic number before the first and a footer behind the last. pyarrow tells the number
-# of rows of a batch only after it has read the batch.
+# communication*): a prefix, metadata in a flatbuffer, and a body, which is passed over here. The
+# file format has a magic number before the first message and a footer after the last. pyarrow
+# reports the number of rows of a batch only after it has read the batch.
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ...core.block import Indices
 MAGIC: Final = b"ARROW1"
 CONTINUATION: Final = b"\xff" * 4
 END, SCHEMA, DICTIONARY, BATCH = -1, 1, 2, 3
-"""Kinds of messages; `END` is that of an end mark, which has no number in the format."""
+"""Kinds of messages; `END` stands for an end mark, which has no number in the format."""
 
 MOST_PADDING: Final = 64
-"""Bytes that follow the last buffer of a body, to align what comes next, are fewer."""
+"""Upper limit, exclusive, on the bytes of padding after the last buffer of a body."""
 
 MOST_MARKS: Final = 64
-"""Places in the metadata of a message that are tried, where another one may begin."""
+"""Most places in the metadata of a message that are tried as the start of another message."""
 
 BLOCK: Final = np.dtype([("start", "<i8"), ("metadata", "<i8"), ("body", "<i8")])
-"""Where the footer says that a message lies."""
+"""The place of a message, as listed in the footer."""
 
 OFFSET: Final = np.dtype("<u4")
 PAIR: Final = np.dtype(("<i8", 2))
@@ -40,11 +40,11 @@ class Message(NamedTuple):
 
     Attributes:
       kind: `END`, `SCHEMA`, `DICTIONARY`, `BATCH` or another number.
-      start: its first byte.
-      body: the first byte of its body.
-      stop: after its last byte.
-      rows: of a batch; of a schema, its columns.
-      buffers: of a batch, where each begins, and how long it is, if that was asked for; shape (buffers, 2), int64.
+      start: offset of the first byte.
+      body: offset of the body.
+      stop: offset after the last byte.
+      rows: number of rows of a batch; of a schema, the number of columns.
+      buffers: start and length of each buffer of a batch, if asked for; shape (buffers, 2), int64.
     """
 
     kind: int
@@ -56,21 +56,21 @@ class Message(NamedTuple):
 
 
 class NotArrow(ValueError):
-    """The bytes are no messages; says where and why."""
+    """The bytes are no messages; the error says where and why."""
 
 
 def is_file_format(read: Callable[[int, int], bytes]) -> bool:
-    """Whether bytes, which ``read(start, size)`` gives, are in the file format."""
+    """Whether the bytes from ``read(start, size)`` are in the file format."""
     return read(0, len(MAGIC)) == MAGIC
 
 
 def messages(
     read: Callable[[int, int], bytes], size: int, *, with_buffers: bool = False
 ) -> list[Message]:
-    """All messages in ``size`` bytes, which ``read(start, size)`` gives; the first is the schema.
+    """All messages in ``size`` bytes, read by ``read(start, size)``; the first is the schema.
 
     Raises:
-      NotArrow: if they are damaged, or something else.
+      NotArrow: if the bytes are damaged, or not Arrow.
     """
     start, end = 0, size
     is_file = is_file_format(read)
@@ -139,7 +139,7 @@ def _message(read: Callable[[int, int], bytes], start: int, with_buffers: bool) 
 
 
 def _check_no_message_in(read: Callable[[int, int], bytes], begin: int, data: bytes) -> None:
-    """Refuse metadata ``data`` from ``begin`` on that cover another message, since their length is damaged."""
+    """Refuse metadata ``data`` at ``begin`` that cover another message: their length is damaged."""
     marks, lengths = np.frombuffer(data, "<i4", len(data) // 8 * 2).reshape(-1, 2).T
     (places,) = np.nonzero((marks == -1) & (lengths > 0))
     for place in places[:MOST_MARKS].tolist():
@@ -217,7 +217,7 @@ class _Table:
         return _Table(self._data, position + _offset(self._data, position))
 
     def vector(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The structs in the vector that a field refers to, shape (structs, ...); none if it is left out."""
+        """The structs in the vector of a field, shape (structs, ...); none if the field is left out."""
         position = self._field(field)
         if not position:
             return np.empty(0, kind)
@@ -237,7 +237,7 @@ def _offset(data: bytes, position: int) -> int:
 
 
 def _within(data: bytes, position: int) -> int:
-    """``position``, if it lies in ``data``: Python takes negative ones for positions before the end."""
+    """``position``, if it lies in ``data``: Python counts negative positions from the end."""
     if not 0 <= position < len(data):
         raise ValueError(f"it refers to byte {position} of {len(data)}")
     return position

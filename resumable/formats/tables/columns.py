@@ -1,4 +1,4 @@
-"""Which columns of a table are read."""
+"""Check which columns of a table to read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAMES: Final = IdentityField(
 
 
 def checked_columns(columns: Any) -> tuple[str, ...] | None:
-    """``columns`` as a tuple of names, at least one, or None for all of them.
+    """``columns`` as a tuple of names, at least one, or None for all columns.
 
     Raises:
-      InvalidArgument: if there is none, or one twice.
-      InvalidType: if they are no list of names.
+      InvalidArgument: if ``columns`` are empty, or repeat a name.
+      InvalidType: if ``columns`` are no list of names.
     """
     if columns is None:
         return None
@@ -35,10 +35,10 @@ def checked_columns(columns: Any) -> tuple[str, ...] | None:
 
 
 def check_names(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
-    """Check that what is at ``path`` has each of the ``wanted`` columns once, and that there is one.
+    """Check that ``names``, the columns at ``path``, contain each of the ``wanted`` columns once.
 
     Raises:
-      InvalidArgument: if it is not so; it tells the ``names`` that there are.
+      InvalidArgument: if a column is missing or repeated, or ``wanted`` is empty.
     """
     names = list(names)
     for name in wanted:

@@ -1,4 +1,4 @@
-"""Which bytes of a file are read for its groups of rows, and what they take once they are decoded."""
+"""The bytes of a file to read for its groups of rows, and their size once decoded."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 from ...core.block import Indices, joined_ranges
 
 SMALL_GAP: Final = 1 << 13
-"""Bytes between two ranges that are read with them, as pyarrow does."""
+"""Largest gap in bytes between two ranges that are read together, as in pyarrow."""
 
 ROUNDS: Final = 4
 
 
 @final
 class GroupReads:
-    """What is read for each group of a file; a part of a row group is read with all of that.
+    """The units that are read for the groups of a file; parts of a row group share one unit.
 
     Args:
-      number_of: the number of what is read for each group, from 0, ascending, shape (groups,).
-      decoded: bytes that each of these takes in memory, about, shape (numbers,).
-      numbers: of each range of bytes the number of what it is read for, shape (ranges,).
-      starts: where it begins, shape (ranges,).
-      ends: where it ends, shape (ranges,).
+      number_of: the number of each group's unit, from 0, ascending, shape (groups,).
+      decoded: approximate bytes of each unit in memory, shape (numbers,).
+      numbers: of the unit of each range of bytes, shape (ranges,).
+      starts: of the ranges, shape (ranges,).
+      ends: of the ranges, shape (ranges,).
 
     Attributes:
       number_of: as given.
@@ -46,14 +46,15 @@ class GroupReads:
         begins = np.flatnonzero(np.concatenate([np.ones(min(len(order), 1), np.bool_), apart]))
         lasts = np.append(begins[1:], len(order))[: len(begins)] - 1
         self._starts, self._ends = starts[begins], ends[lasts]
-        # The first range of each number, and the end of all.
+        # The first range of each unit, and the number of all ranges.
         self._firsts = np.searchsorted(numbers[begins], np.arange(len(decoded) + 1))
 
     def ranges_of(self, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-        """The ranges that are read for ``numbers``, shape (n,).
+        """The ranges to read for the units ``numbers``, shape (n,).
 
         Returns:
-          for each range its place in ``numbers``, where it begins and where it ends; all of shape (ranges,).
+          for each range the place of its unit in ``numbers``, its start and its end; all of shape
+          (ranges,).
         """
         counts = self._firsts[numbers + 1] - self._firsts[numbers]
         places = np.repeat(np.arange(len(numbers)), counts)
@@ -61,7 +62,7 @@ class GroupReads:
         return places, self._starts[ranges], self._ends[ranges]
 
     def of_one(self, number: int) -> list[tuple[int, int]]:
-        """The ranges that are read for ``number``, in order."""
+        """The ranges to read for the unit ``number``, in order."""
         _, starts, ends = self.ranges_of(np.array([number], np.int64))
         return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
@@ -69,13 +70,13 @@ class GroupReads:
 def read_again(
     groups: Indices, decoded: Indices, kept: npt.NDArray[np.bool_], most: int
 ) -> npt.NDArray[np.bool_]:
-    """At which of some uses of groups, in the order of time, the group is no longer decoded and must be read.
+    """Whether each use of a group must read it, as the group is no longer decoded; shape (n,).
 
     Args:
-      groups: which group is used, shape (n,).
-      decoded: bytes that it takes once it is decoded, about, shape (n,).
-      kept: whether it is decoded before the first use, shape (n,).
-      most: bytes of decoded groups that are kept, those that were used last.
+      groups: the group of each use, in the order of time, shape (n,).
+      decoded: approximate bytes of this group once decoded, shape (n,).
+      kept: whether this group is decoded before the first use, shape (n,).
+      most: bytes of decoded groups that are kept; the last used groups stay.
     """
     order = np.argsort(groups, kind="stable")
     again = groups[order][1:] == groups[order][:-1]
@@ -83,7 +84,7 @@ def read_again(
     previous[order[1:]] = np.where(again, order[:-1], -1)
     known, own = (previous >= 0) | kept, np.minimum(decoded, most)
     read = np.ones(len(groups), np.bool_)
-    # What was decoded since a group was used is at first taken for more than it is, and less in each round.
+    # The bytes decoded since a use are overestimated at first, and less so in each round.
     for _ in range(ROUNDS):
         added = np.where(read, decoded, 0)
         after = np.cumsum(added)

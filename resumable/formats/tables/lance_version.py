@@ -1,7 +1,7 @@
 """One version of a Lance dataset, opened in each process that reads it."""
 
-# Rows are taken fragment by fragment. With rows deleted, `take` of a whole dataset finds the place of each
-# row by going over the deleted ones, which takes longer by hundreds of times.
+# Rows are taken fragment by fragment. With rows deleted, `take` of a whole dataset finds each row
+# by going over the deleted rows, which takes hundreds of times as long.
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ REFUSED: Final = (OSError, ValueError, RuntimeError, KeyError, OverflowError, No
 
 @final
 class LanceVersion:
-    """A version of a dataset, as it was found.
+    """A version of a dataset, as found when the pipeline was built.
 
     Args:
       uri: of the dataset, or its absolute path.
-      version: its number, or a tag; None for the latest one.
+      version: number of the version, or a tag; None for the latest.
       storage_options: of Lance's object store.
 
     Attributes:
-      uri: as it was given.
+      uri: as given.
       number: of the version.
       names: of the columns.
-      stackable: the columns whose values can be stacked, whichever are in a batch.
-      rows: how many of each fragment are not deleted.
-      fragments: what tells each fragment apart: names and sizes of its files, and what is deleted of it.
+      stackable: the columns whose values can be stacked, for any rows in a batch.
+      rows: number of rows of each fragment, without deleted rows.
+      fragments: description of each fragment: names and sizes of files, and the file of deletions.
       size: bytes of the files of all fragments, as far as they are known.
 
     Raises:
-      FileNotFoundError: if there is no such dataset, version or tag.
+      FileNotFoundError: if the dataset, the version or the tag does not exist.
       InvalidArgument: if Lance does not know the scheme of ``uri``.
       MalformedItem: if the dataset is damaged.
-      ReadError: if a remote one cannot be read.
+      ReadError: if a remote dataset cannot be read.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class LanceVersion:
     ) -> None:
         self.uri = uri
         self._options = dict(storage_options or {})
-        # The process, and the fragments as it has opened them. A child must not use those of its parent.
+        # The process, and the fragments it has opened. A child must not use the fragments of its
+        # parent.
         self._opened: tuple[int, list[Any]] | None = None
         with self._told("its versions", opening=True), UnforkableCall():
             dataset = self._dataset(version)
@@ -77,12 +78,12 @@ class LanceVersion:
         """Rows of the fragment at ``place``, by their ``numbers`` in it, shape (n,), at least one.
 
         Raises:
-          MalformedItem: if they cannot be decoded.
-          FileNotFoundError: if a file of the fragment is no longer there.
-          ReadError: if a remote one cannot be read.
-          OSError: if one cannot be read.
+          MalformedItem: if the rows cannot be decoded.
+          FileNotFoundError: if a file of the fragment no longer exists.
+          ReadError: if a remote file cannot be read.
+          OSError: if a file cannot be read.
         """
-        # Lance wants them ascending.
+        # Lance requires ascending numbers.
         wanted, places = np.unique(numbers, return_inverse=True)
         first, last = int(wanted[0]), int(wanted[-1])
         if len(wanted) >= FEW and last - first == len(wanted) - 1:
@@ -94,7 +95,7 @@ class LanceVersion:
         return rows.gather(places)
 
     def _rows(self, place: int, columns: Sequence[str], *which: Any) -> Rows:
-        """The rows with some numbers, a list, or from a first one on so many."""
+        """The rows ``which``: a list of numbers, or the first number and a count."""
         where = f"fragment {self._ids[place]}"
         with self._told(where):
             fragment = self._fragments()[place]
@@ -128,7 +129,7 @@ class LanceVersion:
 
     @contextmanager
     def _told(self, where: str, opening: bool = False) -> Iterator[None]:
-        """Turn errors of Lance, which has few classes of them, into ours."""
+        """Turn errors of Lance, which has few error classes, into ours."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit, MalformedItem, ReadError):
@@ -144,8 +145,8 @@ class LanceVersion:
 
 
 def _explained(place: str, text: str, remote: bool) -> Exception:
-    """The error that says at ``place`` what Lance says by ``text``."""
-    # What follows is where Lance's own code stands.
+    """The error at ``place`` for a message ``text`` of Lance."""
+    # The rest of the message is a place in Lance's own code.
     reason = text.partition(", /home/")[0]
     if "No object store provider found" in text:
         return InvalidArgument(f"uri must be one that Lance knows, got {place!r}: {reason}")

@@ -22,33 +22,33 @@ from .values import check_readable, joined_chunks, stackable
 FOOTER_BUDGET: Final = 1 << 26
 """Bytes of decoded footers that a process keeps."""
 DECODED_FOOTER: Final = 4
-"""A decoded footer takes about so many times the bytes of the encoded one."""
+"""A decoded footer takes about so many times the bytes of the encoded footer."""
 MOST_READERS: Final = 16
-"""Row groups that are decoded a part at a time, and wait with an open file for the next part."""
+"""Most row groups that are decoded in parts, and wait with an open file for the next part."""
 
 MOST_DECODED: Final = 1 << 40
-"""Bytes that a column chunk is thought to take, at the most."""
+"""Upper limit on the estimated bytes of a decoded column chunk."""
 
 footers: ClockCache[Any] = ClockCache(FOOTER_BUDGET)
 
-# A reader's key has its process, its file as it was found, its row group and its columns.
+# The key of a reader: process, file as found, row group and columns.
 Key: TypeAlias = tuple[Any, ...]
 
 
 class Waiting(dict[Key, "_PartReader"]):
-    """The readers of one pipeline that wait for the next part; they and their files end with it.
+    """The readers of one pipeline that wait for the next part; their files close with the pipeline.
 
-    A reader is taken out while it is used, by one thread.
+    A thread takes a reader out while using it.
     """
 
 
 # The waiting readers of all pipelines, the longest waiting first. Files do not own readers, since
-# what was decoded of a file may outlive the pipeline.
+# decoded rows of a file may outlive the pipeline.
 _waiting: OrderedDict[Key, ref[Waiting]] = OrderedDict()
 
 
 def keep_readers(most: int = MOST_READERS) -> None:
-    """Let go of all but the ``most`` readers used last."""
+    """Drop all but the ``most`` readers used last."""
     while len(_waiting) > most:
         key, found = _waiting.popitem(last=False)
         if (waiting := found()) is not None:
@@ -60,20 +60,20 @@ class ParquetFile(Shelved[Any]):
     """A file whose groups are its row groups, or parts of them.
 
     Args:
-      access: to its bytes.
+      access: to the bytes of the file.
       part: rows of a part; None does not divide row groups.
-      waiting: where readers of parts wait, as long as it exists.
-      columns: names of those that will be read; None for all.
+      waiting: the waiting readers of the pipeline, held by a weak reference.
+      columns: names of the columns that will be read; None for all.
 
     Attributes:
-      names: of its columns.
-      stackable: the columns whose values can be stacked, whichever are in a batch.
+      names: of the columns.
+      stackable: the columns whose values can be stacked, for any rows in a batch.
       rows: of each group, shape (groups,), int64.
-      reads: what is read for each group, if the file is remote.
+      reads: the bytes to read for each group of a remote file; None for a local file.
 
     Raises:
-      MalformedItem: if it is not a Parquet file.
-      OSError: if it cannot be read.
+      MalformedItem: if the file is not a Parquet file.
+      OSError: if the file cannot be read.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ParquetFile(Shelved[Any]):
                 f"{access.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
             )
         parts = [-(-rows // part) if part else 1 for rows in counts]
-        # For each group: its row group, and its first row there.
+        # For each group: the number of its row group, and the first row within the row group.
         self._row_group = np.repeat(np.arange(len(parts)), parts)
         within = np.arange(len(self._row_group)) - np.repeat(np.cumsum(parts) - parts, parts)
         self._first = within.astype(np.int64) * (part or 0)
@@ -155,14 +155,14 @@ class ParquetFile(Shelved[Any]):
         return table
 
     def _open(self, row_group: int) -> Any:
-        """The file for pyarrow, which will read a row group of it."""
+        """The file for pyarrow, to read a row group."""
         return self.access.open(self.reads.of_one(row_group) if self.reads else ())
 
     def _opened(self, file: Any) -> Any:
-        """What reads ``file``, with the footer that is known already."""
+        """A reader of ``file`` by pyarrow, with the known footer."""
         import pyarrow.parquet as pq
 
-        # The ranges of all columns of a remote file are asked for together.
+        # The ranges of all columns of a remote file are requested together.
         return pq.ParquetFile(
             file,
             metadata=self._footer(),
@@ -187,11 +187,11 @@ class ParquetFile(Shelved[Any]):
 def _chunks(
     footer: Any, columns: Sequence[str] | None, size: int
 ) -> tuple[Indices, Indices, Indices, Indices]:
-    """The bytes of each row group once it is decoded, and the column chunks of all in a file of ``size`` bytes.
+    """The decoded bytes of each row group, and the column chunks, in a file of ``size`` bytes.
 
     Returns:
-      the bytes of each row group, about, shape (row groups,); and for each chunk of one of ``columns`` its
-      row group, where it begins and where it ends, all of shape (chunks,).
+      the approximate bytes of each decoded row group, shape (row groups,); and for each chunk of
+      ``columns`` the row group, the start and the end, all of shape (chunks,).
     """
     paths = [footer.schema.column(place).path for place in range(len(footer.schema))]
     chosen = [
@@ -205,11 +205,11 @@ def _chunks(
         row_group = footer.row_group(number)
         for place in chosen:
             chunk = row_group.column(place)
-            # An offset of 0 says that there is no dictionary.
+            # An offset of 0 means no dictionary.
             start = min(chunk.data_page_offset, chunk.dictionary_page_offset or size)
             end = start + chunk.total_compressed_size
             decoded[number] += min(max(chunk.total_uncompressed_size, 0), MOST_DECODED)
-            if 0 <= start < end <= size:  # as it is, unless the footer is damaged
+            if 0 <= start < end <= size:  # true unless the footer is damaged
                 found.append((number, start, end))
     return decoded, *np.array(found, np.int64).reshape(-1, 3).T
 
@@ -218,14 +218,14 @@ class _PartReader:
     """Decodes the rows of a row group in order.
 
     Attributes:
-      next_row: number of the row that comes next.
+      next_row: number of the next row.
     """
 
     def __init__(
         self, file: Any, parquet: Any, row_group: int, part: int | None, columns: Sequence[str]
     ) -> None:
         self.next_row = 0
-        self._file = file  # it stays open as long as this object exists
+        self._file = file  # stays open as long as this object exists
         self._batches = parquet.iter_batches(
             part, row_groups=[row_group], columns=list(columns), use_threads=False
         )

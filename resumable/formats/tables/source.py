@@ -1,4 +1,4 @@
-"""Read rows of files that hold them in row groups or record batches, decoded a group at a time."""
+"""Read rows from files of row groups or record batches, decoded a group at a time."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class TableFile(Protocol):
     """A file of rows, as found when a pipeline was built.
 
     Attributes:
-      access: to its bytes.
-      names: of its columns.
-      stackable: the columns whose values can be stacked, whichever are in a batch.
+      access: to the bytes of the file.
+      names: of the columns.
+      stackable: the columns whose values can be stacked, for any rows in a batch.
       rows: of each group, shape (groups,), int64.
-      reads: what is read for each group, if the file is remote.
+      reads: the bytes to read for each group of a remote file; None for a local file.
     """
 
     access: TableFileAccess
@@ -52,21 +52,21 @@ class TableFile(Protocol):
     reads: GroupReads | None
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
-        """The rows of a group, decoded, with only these columns.
+        """The rows of a group, decoded, with only ``columns``.
 
         Raises:
-          MalformedItem: if they cannot be decoded, or the file has changed.
-          OSError: if it cannot be read.
+          MalformedItem: if the rows cannot be decoded, or the file has changed.
+          OSError: if the file cannot be read.
         """
 
 
 class RowGroup(Shelved[Rows]):
-    """The rows of one group, which stay decoded as long as there is room for them.
+    """The rows of one group, decoded as long as there is room.
 
     Args:
-      file: the file that has the group.
+      file: of the group.
       number: of the group in the file.
-      columns: the names of those that are wanted.
+      columns: names of the wanted columns.
     """
 
     def __init__(self, file: TableFile, number: int, columns: Sequence[str]) -> None:
@@ -78,8 +78,8 @@ class RowGroup(Shelved[Rows]):
         """The decoded rows.
 
         Raises:
-          MalformedItem: if they cannot be decoded, or the file has changed.
-          OSError: if it cannot be read.
+          MalformedItem: if the rows cannot be decoded, or the file has changed.
+          OSError: if the file cannot be read.
         """
         found = self.kept
         if found is not None:
@@ -87,14 +87,15 @@ class RowGroup(Shelved[Rows]):
             self.used = True
             return found
         found = self._file.read(self._number, self._columns)
-        # A group larger than the budget is kept alone: decoding it per item would take too long.
+        # A group larger than the budget is kept alone: decoding it for each item would take too
+        # long.
         decoded.put(self, found, min(found.weight, decoded.most))
         return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableFiles(ItemsInParts[dict[str, Any]]):
-    """What the sources of rows share: the files, the order of their groups, and the reading."""
+    """The base of the sources of rows: holds the files and the order of their groups, and reads."""
 
     identity: ClassVar[IdentityFields] = {
         "files": FILES,
@@ -133,7 +134,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
 
     @abstractmethod
     def _open(self, access: TableFileAccess) -> TableFile:
-        """The file that ``access`` reads; only its headers are read."""
+        """The file of ``access``; reads only its headers."""
 
     @derived
     def _data_files(self) -> Sequence[AnyFile]:
@@ -158,7 +159,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
 
     @derived
     def block_layout(self) -> Layout:
-        # Only decoding a column tells whether it has nulls, and so no array for its numbers.
+        # Only decoding shows whether a column has nulls, and so no array of numbers.
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
 
@@ -178,11 +179,14 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
 
     @derived
     def _reads(self) -> tuple[Indices, Indices]:
-        """The number of what is read for each group among those of all files, and the bytes that it takes decoded."""
+        """The number of each group's unit among all files, and the decoded bytes of each unit.
+
+        The shapes are (groups,) and (units,); see `GroupReads`.
+        """
         numbers, sizes, count = list[Indices](), list[Indices](), 0
         for file in self._files:
             groups = len(file.rows)
-            # Of a local file nothing is known.
+            # The reads of a local file are not planned.
             numbers.append(
                 (np.arange(groups) if file.reads is None else file.reads.number_of) + count
             )
@@ -215,7 +219,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         return concatenate(blocks)
 
     def _rows(self, number: int) -> Rows:
-        """The decoded rows of the group with this number among those of all files."""
+        """The decoded rows of the group with this number among the groups of all files."""
         group = self._groups.get(number)
         if group is None:
             place = int(np.searchsorted(self._first_groups, number, side="right")) - 1

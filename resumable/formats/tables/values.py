@@ -1,7 +1,8 @@
-"""Arrow arrays as NumPy arrays where they are numbers, and as Python values where they are not."""
+"""Arrow arrays as NumPy arrays for numbers, and as Python values otherwise."""
 
-# What a value is depends on the value and on the type of its column, never on its neighbours: so a
-# row is the same however it is read. pyarrow itself turns integers among nulls into floats.
+# The conversion of a value depends on the value and on the type of its column, never on its
+# neighbours: so a row is the same however it is read. pyarrow itself turns integers among nulls
+# into floats.
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import numpy.typing as npt
 from ...core.block import block_items
 
 ArrowArray: TypeAlias = Any
-"""A `pyarrow.Array`, or a `pyarrow.ChunkedArray` where no single array holds so many bytes."""
+"""A `pyarrow.Array`, or a `pyarrow.ChunkedArray` with too many bytes for a single array."""
 
 Column: TypeAlias = "npt.NDArray[Any] | ArrowArray"
-"""The values of a column: an array of shape (rows, ...), or an Arrow array of as many."""
+"""The values of a column: an array of shape (rows, ...), or an Arrow array of this length."""
 
 
 def as_column(array: ArrowArray) -> Column:
-    """``array`` with NumPy where all its values are numbers: of shape (rows,) or (rows, size)."""
+    """``array`` as NumPy if all values are numbers, of shape (rows,) or (rows, size)."""
     import pyarrow as pa
 
     array = _plain(array)
@@ -57,23 +58,23 @@ def python_values(array: ArrowArray) -> list[Any]:
 
 
 def stackable(schema: Any) -> frozenset[str]:
-    """The columns of ``schema`` whose values are numbers, as many in each row, or text; or None.
+    """The columns of ``schema`` with numbers, the same count in each row, or text; nulls allowed.
 
-    Whichever of them are in a batch, they can be stacked.
+    Any values of such a column can be stacked into a batch.
     """
     return frozenset(field.name for field in schema if _is_stackable(field.type))
 
 
 def check_readable(schema: Any, columns: Sequence[str] | None, *, empty_structs: bool) -> None:
-    """Check that pyarrow gives the values of ``columns``, or of all.
+    """Check that pyarrow can convert the values of ``columns``.
 
     Args:
-      schema: of them.
-      columns: their names; None for all.
-      empty_structs: whether it gives those of structs without fields.
+      schema: of the table.
+      columns: names of columns; None for all.
+      empty_structs: whether pyarrow can convert structs without fields.
 
     Raises:
-      ValueError: if it does not; says of which column.
+      ValueError: if a column cannot be converted, with its name.
     """
     for field in schema:
         kind = _unreadable(field.type, empty_structs)
@@ -84,7 +85,7 @@ def check_readable(schema: Any, columns: Sequence[str] | None, *, empty_structs:
 
 
 def _unreadable(kind: Any, empty_structs: bool) -> Any:
-    """A type within ``kind`` of which pyarrow gives no values, or None."""
+    """A type within ``kind`` with values that pyarrow cannot convert, or None."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
@@ -109,7 +110,7 @@ def _is_stackable(kind: Any) -> bool:
 
 
 def _plain_type(kind: Any) -> Any:
-    """The type of the values of an array of this type, once it is `_plain`."""
+    """The type of an array of type ``kind`` after `_plain`."""
     import pyarrow as pa
 
     while True:
@@ -136,7 +137,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _plain(array: ArrowArray) -> ArrowArray:
-    """``array`` without what only says how its values are stored or what they mean."""
+    """``array`` without types that describe only the storage or the meaning of its values."""
     import pyarrow as pa
 
     while not isinstance(array, pa.ChunkedArray):
@@ -156,7 +157,7 @@ def _plain(array: ArrowArray) -> ArrowArray:
 
 
 def _without_views(kind: Any) -> Any:
-    """The type ``kind`` with text and bytes in one buffer, where they are views of several."""
+    """The type ``kind`` with text and bytes in one buffer instead of views of several."""
     import pyarrow as pa
 
     types = pa.types
@@ -205,10 +206,10 @@ def _values_without_null(array: ArrowArray) -> list[Any]:
 
 
 def _of_union(array: ArrowArray) -> list[Any]:
-    """The values of an array, each of the type that its code says."""
+    """The values of an array of a union, each of the type by its code."""
     import pyarrow as pa
 
-    # The attributes `type_codes` and `offsets` leave out where a slice begins.
+    # The attributes `type_codes` and `offsets` ignore the start of a slice.
     rows = slice(array.offset, array.offset + len(array))
     codes = np.frombuffer(array.buffers()[1], np.int8)[rows]
     places: npt.NDArray[Any] = np.arange(len(array))
@@ -224,7 +225,7 @@ def _of_union(array: ArrowArray) -> list[Any]:
 
 
 def _lists(inner: ArrowArray, ends: npt.NDArray[Any]) -> list[Any]:
-    """The parts of ``inner`` between ``ends``, shape (rows + 1,): as arrays where they are numbers."""
+    """The parts of ``inner`` between ``ends``, shape (rows + 1,): as arrays if they are numbers."""
     first, cuts = int(ends[0]), ends.tolist()
     inner = inner.slice(first, cuts[-1] - first)
     column = as_column(inner)
@@ -233,7 +234,7 @@ def _lists(inner: ArrowArray, ends: npt.NDArray[Any]) -> list[Any]:
     if not _is_number(_plain(inner).type):
         values = python_values(inner)
         return [values[start - first : stop - first] for start, stop in pairwise(cuts)]
-    # Only the lists that have a null among their numbers are no arrays.
+    # Only lists with a null among their numbers are no arrays.
     lists = []
     for start, stop in pairwise(cuts):
         part = inner.slice(start - first, stop - start)

@@ -64,9 +64,7 @@ class InputCheckpointable:
 async def save_input(
     directory: v1.path.PathAwaitingCreation, find: Callable[[], SaveableInput]
 ) -> Awaitable[None]:
-    """Take the state of the result of ``find`` now; the awaitable writes the state to
-    ``directory``.
-    """
+    """Take the state of ``find()`` now; the result writes the state to ``directory``."""
     try:
         file = take_file(find(), hosts_of_context())
     except BaseException:

@@ -140,9 +140,7 @@ class DevicePrefetch(Iterator[Any]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the batch handed out last; before the first batch, the epoch of the
-        start.
-        """
+        """The epoch of the batch handed out last; before the first batch, of the start."""
         return self._here.epoch
 
     def get_state(self) -> State:

@@ -42,9 +42,7 @@ class Hosts(NamedTuple):
 
 
 def take_file(saveable: SaveableInput, hosts: Hosts) -> InputFile | None:
-    """The file of this process for the current state of the input; None if another process
-    writes.
-    """
+    """The process's file for the current state of the input; None if another process writes."""
     file = input_file(
         saveable.iterator,
         saveable.get_state,

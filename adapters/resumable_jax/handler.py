@@ -64,8 +64,7 @@ class InputHandler:
     async def load(
         self, directory: v1.path.Path, abstract_checkpointable: Any = None
     ) -> Awaitable[Any]:
-        """Resume ``abstract_checkpointable`` and finally return it; without an input, return the
-        state.
+        """Resume ``abstract_checkpointable`` and return it; without an input, return the state.
 
         Raises:
           NoValidCheckpoint, CorruptCheckpoint, StateMismatch: as for `InputCheckpointable`.

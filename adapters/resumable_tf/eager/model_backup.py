@@ -46,9 +46,9 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
       name: the beginning of the names of the files.
 
     Raises:
-      InvalidType: if an argument has the wrong type.
-      InvalidArgument: if ``save_freq`` is another word, a number is less than 1, or the name has
-        other characters than letters, digits, ``_`` and ``.``.
+      InvalidType: if an argument has the wrong type, or ``save_freq`` is another word.
+      InvalidArgument: if a number is less than 1, or the name has other characters than letters,
+        digits, ``_`` and ``.``.
 
     During ``fit`` the callback raises `InvalidArgument` if the model is not built, so that no
     weights can be loaded, or if a required `ResumeInput` is missing, `InvalidType` for a legacy

@@ -68,8 +68,9 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
-      InvalidType: if an argument has the wrong type.
-      InvalidArgument: if the pipeline ends, ``save_freq`` is neither, or the policy is another word.
+      InvalidType: if an argument has the wrong type, or ``save_freq`` is another word.
+      InvalidArgument: if the pipeline ends, ``save_freq`` is less than 1, or the policy is another
+        word.
       ExternalStateError: if the pipeline has a source that can only be read once, or a function
         that draws random numbers not restored by any state, and the policy is ``"fail"``.
 

@@ -167,7 +167,8 @@ def resume(
       InvalidType: if ``pipeline`` is no pipeline.
       RuntimeError: of Ray, outside of a training function.
 
-    Warns: RuntimeWarning: if the run is finished, as far as visible without reading items.
+    Warns:
+      RuntimeWarning: if the run is finished, as far as visible without reading items.
     """
     stage = check_pipeline(pipeline).stage
     context = ray.train.get_context()

@@ -123,7 +123,7 @@ class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
             try:
                 block = self._iterator.pull_as_moved(count)
             except Exception:
-                # One by one, so that the items before the error can be handed out.
+                # Singly, so that the items before the error can be handed out.
                 self._at_once = False
                 if count == 1:
                     raise

@@ -22,7 +22,7 @@ MOST_EVERYWHERE: Final = 400
 
 
 class Link(NamedTuple):
-    """A resume: its chain, its position, how it was made, and its outcome."""
+    """A resume: the chain, the position, the tuning, and the outcome."""
 
     chain: int
     position: int

@@ -71,7 +71,7 @@ class ProcessCost:
         return self._start_again * len(stops) + self.run * passed / max(self.items, 1)
 
     def _of_several(self) -> float:
-        """Seconds of ranks that save one checkpoint together, and of ranks that resume from it."""
+        """Seconds of ranks that save one checkpoint together, and of the resuming ranks."""
         if not self.deals:
             return 0.0
         return PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run

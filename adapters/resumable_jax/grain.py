@@ -3,8 +3,8 @@
 # A separate module, since only this module of the package imports Grain.
 #
 # A `MapDataset` continues beyond its length n: index n + i is item i of the next epoch, with newly
-# drawn shuffles and random maps. So epoch e of the pipeline has the items from e * n to (e + 1) * n
-# - 1, as delivered by `repeat` of the data set.
+# drawn shuffles and random maps. So epoch e of the pipeline has the items from index e * n up to
+# (e + 1) * n - 1, as delivered by `repeat` of the data set.
 #
 # A filtered item of a `MapDataset` is None at its index, and iteration by Grain skips None. Here a
 # `filter` skips None, but only where some part of the data set may leave items out, since a filter

@@ -242,7 +242,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
             self._run_context.request_stop()
 
     def _before_other(self, session: Any) -> None:
-        """Save before other code uses the same Saver: two savers must not run at once."""
+        """Save before other code uses the same Saver: a Saver must not be used twice at once."""
         if session is self.session:
             self._save(session, session.run(self._global_step_tensor))
             self._collect(wait_for_it=True)

@@ -137,7 +137,7 @@ class _Functions:
 
 
 def _is_deterministic(operation: tf.Operation) -> bool:
-    """Whether ``operation`` leaves the option unset that allows items in any order."""
+    """Whether the options of ``operation`` keep items in order, as by default."""
     data = operation.node_def.attr["serialized_options"].s
     options = dataset_options_pb2.Options.FromString(data)
     return bool(not options.HasField("optional_deterministic") or options.deterministic)

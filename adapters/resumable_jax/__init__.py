@@ -1,10 +1,10 @@
 """Orbax checkpoints with the state of the input, and batches on JAX's devices."""
 
-# `folder` writes the state of an input into a folder of Orbax's, and reads it there, for any number of
-# processes. What has a state is said in `resumable.checkpoint.saveable_input`, and what the files hold in
-# `resumable.checkpoint.input_folder`.
-# `checkpointable` and `handler` are for version 1 of Orbax's interface, `arguments` is for version 0.
-# `arrays` and `device_prefetch` put batches on the devices.
+# `folder` writes the state of an input into a folder of Orbax's, and reads the state back, for any
+# number of processes. `resumable.checkpoint.saveable_input` says which objects have a state, and
+# `resumable.checkpoint.input_folder` describes the files. `checkpointable` and `handler` are for
+# version 1 of Orbax's interface, `arguments` is for version 0. `arrays` and `device_prefetch` put
+# batches on the devices.
 
 from __future__ import annotations
 

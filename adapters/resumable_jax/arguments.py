@@ -18,15 +18,14 @@ __all__ = ["InputCheckpointHandler", "InputRestore", "InputSave"]
 
 
 class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
-    """Saves and restores the input of `InputSave` and `InputRestore`; Orbax makes one by itself.
+    """Saves and restores the input of `InputSave` and `InputRestore`; Orbax makes a handler itself.
 
-    Register one of your own only where each process has a storage of its own
-    (``multiprocessing_options.primary_host`` is None):
-    ``registry.add("input", InputSave, InputCheckpointHandler(multiprocessing_options=options))``, and
-    the same with `InputRestore`.
+    Register your own handler only where each process has a separate storage
+    (``multiprocessing_options.primary_host`` is None): ``registry.add("input", InputSave,
+    InputCheckpointHandler(multiprocessing_options=options))``, and the same with `InputRestore`.
 
     Args:
-      multiprocessing_options: those of the ``CheckpointManager``; only ``primary_host`` is used.
+      multiprocessing_options: options of the ``CheckpointManager``; only ``primary_host`` is used.
     """
 
     def __init__(
@@ -42,31 +41,31 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
     ) -> list[ocp.future.Future]:
         """Take the state now, and write it in the background.
 
-        If it cannot be saved, that is raised where Orbax tells that a save has failed, such as by
-        ``wait_until_finished``.
+        The error of a state that cannot be saved is raised where Orbax reports failed saves, such
+        as by ``wait_until_finished``.
         """
         try:
             work = _write(directory, self._file(item, args))
         except Exception as error:
-            # Raised here, it would leave the threads behind by which Orbax makes the folders. They wait
-            # for what then never happens, and the process does not end before them.
+            # Raised here, the error would leave behind the threads by which Orbax makes folders.
+            # The threads would wait forever, and the process does not end before its threads.
             work = _refuse(error)
         name = "resumable_input_save"
         return [ocp.future.CommitFutureAwaitingContractedSignals(work, name=name)]
 
     def save(self, directory: epath.Path, item: Any = None, args: InputSave | None = None) -> None:
-        """Take the state and write it."""
+        """Take and write the state."""
         write_file(directory, self._file(item, args))
 
     def restore(
         self, directory: epath.Path, item: Any = None, args: InputRestore | None = None
     ) -> Any:
-        """Let the input of ``args`` go on, and return it; without one, return the state.
+        """Resume the input of ``args`` and return it; without an input, return the state.
 
         Raises:
           NoValidCheckpoint: if a part is missing, naming its rank.
           CorruptCheckpoint: if a file is damaged, naming it.
-          StateMismatch: if it belongs to another pipeline.
+          StateMismatch: if the state belongs to another pipeline.
         """
         target = item if args is None else args.item
         if target is None:
@@ -76,12 +75,12 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
         return target
 
     def metadata(self, directory: epath.Path) -> InputMetadata:
-        """Where the input stands, and how many processes saved it."""
+        """The step of the input, the number of saved parts, and the size."""
         return described(directory)
 
     @classmethod
     def typestr(cls) -> str:
-        """The name in the checkpoint, the same as that of `InputHandler`."""
+        """The name in the checkpoint, the same as for `InputHandler`."""
         return TYPE_STRING
 
     def _file(self, item: Any, args: InputSave | None) -> InputFile | None:
@@ -101,9 +100,9 @@ async def _refuse(error: Exception) -> None:
 class InputSave(ocp.args.CheckpointArgs):
     """Save an input: ``manager.save(step, args=ocp.args.Composite(input=InputSave(iterator), ...))``.
 
-    It saves the state after the batches that the loop was given. With asynchronous saving, the state is taken
-    before ``save`` returns. The files are those of `InputCheckpointable`, and each version of Orbax's
-    interface reads what the other one saved.
+    Saves the state after the last batch handed to the loop. With asynchronous saving, the state is
+    taken before ``save`` returns. The files are the same as for `InputCheckpointable`, and each
+    version of Orbax's interface reads the files of the other.
 
     Args:
       item: ``iter(pipeline)``, ``pipeline.resume(state)``, `device_prefetch`, or the loop of a `Checkpointer`.
@@ -123,11 +122,11 @@ class InputSave(ocp.args.CheckpointArgs):
 class InputRestore(ocp.args.CheckpointArgs):
     """Restore an input: ``manager.restore(step, args=ocp.args.Composite(input=InputRestore(iterator), ...))``.
 
-    The iterator goes on at the saved state, and is returned. Any number of processes may restore, as for
-    `InputCheckpointable`.
+    The iterator continues at the saved state, and is returned. Any number of processes may restore,
+    as for `InputCheckpointable`.
 
     Args:
-      item: as of `InputSave`; if it is left out, the state is returned, for ``pipeline.resume(state)``.
+      item: as for `InputSave`; without it, the state is returned, for ``pipeline.resume(state)``.
 
     Raises:
       InvalidType: if ``item`` is none of these.

@@ -1,8 +1,8 @@
 """Batches of NumPy arrays as arrays of JAX, divided over devices."""
 
-# `jax.device_put` places all leaves of a batch at once, and does what `make_array_from_process_local_data`
-# does where this process sees all devices of the sharding. The rules are looked at only after JAX has
-# refused a batch, so that they cost nothing.
+# `jax.device_put` places all leaves of a batch at once, and equals
+# `make_array_from_process_local_data` where this process sees all devices of the sharding. The
+# rules are checked only after JAX has refused a batch, so that accepted batches cost nothing.
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from resumable.errors import shorten
 __all__ = ["ToGlobal", "default_placed", "to_global"]
 
 Tree: TypeAlias = Any
-"""Arrays, or dicts, tuples and lists of trees; more precisely, what `jax.tree` takes apart."""
+"""Arrays, or dicts, tuples and lists of trees; precisely, any tree of `jax.tree`."""
 
 
 def to_global(sharding: Mesh | Sharding | Tree) -> ToGlobal:
     """Make a function for `map` that turns the batch of this host into global arrays of JAX.
 
-    Each host passes its own batch, and together these are one `jax.Array` for each leaf, as by
-    `jax.make_array_from_process_local_data`. All hosts must pass batches of the same shapes, so let
-    `batch` have ``drop_last=True``, or a length that divides the data.
+    Each host passes a local batch, and all local batches together make one `jax.Array` for each
+    leaf, as by `jax.make_array_from_process_local_data`. All hosts must pass batches of the same
+    shapes, so let `batch` have ``drop_last=True``, or a length that divides the data.
 
-    The sharding is no part of the pipeline's identity, but the `map` is. So a state resumes with another mesh
-    and with other devices, and where there is none, with ``map(lambda batch: batch)`` in its place.
-    `device_prefetch` has a ``sharding`` too, and leaves no trace in the state.
+    The sharding is no part of the pipeline's identity, but the `map` is. So a state resumes with
+    another mesh and with other devices, and without devices, with ``map(lambda batch: batch)``
+    instead. `device_prefetch` has a ``sharding`` too, and leaves no trace in the state.
 
-    JAX has no 64-bit numbers unless ``jax_enable_x64`` is set: it makes int32 of int64 and float32 of
-    float64 without a word, also where a number does not fit. On a CPU, an array of JAX may share its
-    memory with the batch it was made of.
+    JAX has no 64-bit numbers unless ``jax_enable_x64`` is set: int64 silently becomes int32 and
+    float64 becomes float32, even if a number does not fit. On a CPU, an array of JAX may share
+    memory with the original batch.
 
     Args:
-      sharding: a `jax.sharding.Mesh`, which divides the first axis of each array over all axes of the
-        mesh; or a `jax.sharding.Sharding`, which is used as it is; or a tree of these that mirrors the
+      sharding: a `jax.sharding.Mesh`, to divide the first axis of each array over all axes of the
+        mesh; or a `jax.sharding.Sharding`, used unchanged; or a tree of these that mirrors the
         batch, such as a dict with the same keys.
 
     Returns:
-      A function of a batch, which is a NumPy array, or a dict, tuple or list of batches. Called, it
-      raises `InvalidType` for a leaf that is neither numbers nor bools, and `InvalidArgument` for
-      one whose first axis is missing or cannot be divided. The error names the leaf.
+      A function of a batch: a NumPy array, or a dict, tuple or list of batches. The function raises
+      `InvalidType` for a leaf that is neither numbers nor bools, and `InvalidArgument` for a leaf
+      whose first axis is missing or cannot be divided. The error names the leaf.
 
     Raises:
       InvalidType: if ``sharding`` is none of these.
@@ -58,7 +58,7 @@ def to_global(sharding: Mesh | Sharding | Tree) -> ToGlobal:
 
 @final
 class ToGlobal:
-    """What `to_global` returns.
+    """The function that `to_global` returns.
 
     Args:
       sharding: as for `to_global`.
@@ -98,7 +98,7 @@ def default_placed(batch: Tree) -> Tree:
     """``batch`` on JAX's default device.
 
     Raises:
-      InvalidType: if JAX cannot hold one of its leaves.
+      InvalidType: if JAX cannot hold a leaf.
     """
     try:
         return jax.device_put(batch)
@@ -120,12 +120,12 @@ def _each_made_global(sharding: Sharding, part: Tree) -> Tree:
 
 
 def _explain(batch: Tree, sharding: Tree, error: Exception) -> None:
-    """Raise an error that names the first leaf that cannot be placed; return if there is none.
+    """Raise an error that names the first leaf that cannot be placed; return if every leaf can.
 
     Args:
-      batch: what was refused.
-      sharding: a sharding, a tree of them, or None for the default device.
-      error: what JAX said.
+      batch: the refused batch.
+      sharding: a sharding, a tree of shardings, or None for the default device.
+      error: the error of JAX.
     """
     leaves = jax.tree_util.tree_flatten_with_path(batch)[0]
     shardings = [None] * len(leaves)
@@ -159,7 +159,7 @@ def _explain(batch: Tree, sharding: Tree, error: Exception) -> None:
 
 
 def _rule(ndim: int, sharding: Sharding, refused: Exception) -> str:
-    """What an array of ``ndim`` axes has to fulfil, as far as it is known."""
+    """The known requirements on an array of ``ndim`` axes."""
     if ndim == 0:
         return f"must have a first axis to be divided over {len(sharding.device_set)} devices"
     shape = (len(sharding.device_set),) * ndim

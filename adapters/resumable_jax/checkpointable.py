@@ -19,18 +19,20 @@ __all__ = ["InputCheckpointable", "load_input", "save_input"]
 class InputCheckpointable:
     """An input for ``save_checkpointables`` and ``load_checkpointables``, an Orbax ``StatefulCheckpointable``.
 
-    ``save_checkpointables(path, {"state": ..., "input": InputCheckpointable(iterator)})`` saves the state after
-    the batches that the loop was given. So in the body of the loop the batch in work counts as done.
-    The state is taken before the call returns, also by ``save_checkpointables_async``.
-    ``load_checkpointables`` with the same dict lets the iterator go on there.
+    ``save_checkpointables(path, {"state": ..., "input": InputCheckpointable(iterator)})`` saves the
+    state after the last batch handed to the loop. So in the body of the loop the current batch
+    counts as done. The state is taken before the call returns, also by
+    ``save_checkpointables_async``. ``load_checkpointables`` with the same dict moves the iterator
+    to the saved state.
 
-    State: one file of some 300 bytes where it is equal on all processes, as behind `shard`. Otherwise one file for
-    each process, such as with partitions. Any number of processes reads and joins them. If they
-    cannot be joined, because a stage holds items of its rank, as many processes must go on.
+    State: one file of some 300 bytes if the state is equal on all processes, as after `shard`;
+    otherwise one file for each process, such as with partitions. Any number of processes reads and
+    joins the files. States that cannot be joined, because a stage holds items of its rank, need the
+    same number of processes.
 
     Args:
       target: ``iter(pipeline)``, ``pipeline.resume(state)``, `device_prefetch`, or the loop of a
-        `Checkpointer`. That loop must stand where the checkpoint is, when it is loaded.
+        `Checkpointer`. When loading, the loop must be at the checkpoint's position.
 
     Raises:
       InvalidType: if ``target`` is none of these.
@@ -40,7 +42,7 @@ class InputCheckpointable:
         self._saveable = as_saveable("target", target)
 
     async def save(self, directory: v1.path.PathAwaitingCreation) -> Awaitable[None]:
-        """Take the state now; what is returned writes it to ``directory`` once that exists.
+        """Take the state now; the result writes the state to ``directory`` once the folder exists.
 
         Raises:
           ExternalStateError, UnencodableState: if the state cannot be saved exactly.
@@ -48,12 +50,12 @@ class InputCheckpointable:
         return await save_input(directory, lambda: self._saveable)
 
     async def load(self, directory: v1.path.Path) -> Awaitable[None]:
-        """Read the state from ``directory`` now, and let the input go on there.
+        """Read the state from ``directory`` now, and move the input to the state.
 
         Raises:
           NoValidCheckpoint: if a part is missing, naming its rank.
           CorruptCheckpoint: if a file is damaged, naming it.
-          StateMismatch: if it belongs to another pipeline.
+          StateMismatch: if the state belongs to another pipeline.
         """
         load_input(directory, self._saveable)
         return _nothing_more()
@@ -62,12 +64,12 @@ class InputCheckpointable:
 async def save_input(
     directory: v1.path.PathAwaitingCreation, find: Callable[[], SaveableInput]
 ) -> Awaitable[None]:
-    """Take the state of what ``find`` returns now; what is returned writes it to ``directory``."""
+    """Take the state of ``find()`` now; the result writes the state to ``directory``."""
     try:
         file = take_file(find(), hosts_of_context())
     except BaseException:
-        # Orbax may have begun to save something else. The threads that do so wait for the folder, and
-        # the process does not end before them.
+        # Orbax may have begun to save something else. Threads of that save wait for the folder, and
+        # the process does not end before its threads.
         await directory.await_creation()
         raise
     return _write(directory, file, meeting_of_context(directory.path.name))
@@ -80,16 +82,16 @@ async def _write(
 ) -> None:
     folder = await directory.await_creation()
     await asyncio.to_thread(write_file, folder, file)
-    # The first process commits the folder as soon as it has written all of its own. Version 0 of Orbax
-    # waits for the others by itself.
+    # The first process commits the folder as soon as all its own files are written. Version 0 of
+    # Orbax itself waits for the other processes.
     await meet()
 
 
 def load_input(directory: v1.path.Path, saveable: SaveableInput) -> None:
-    """Let ``saveable`` go on at the state in ``directory``."""
-    # At once: what is raised later, Orbax replaces by an error that blames the handler.
+    """Continue ``saveable`` at the state in ``directory``."""
+    # At once: Orbax replaces later exceptions by an error that blames the handler.
     put_state(saveable, read_state(directory, saveable.stage, hosts_of_context()))
 
 
 async def _nothing_more() -> None:
-    """The second phase, in which nothing is left to be done."""
+    """The second phase, without any work left."""

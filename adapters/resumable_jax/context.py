@@ -1,4 +1,4 @@
-"""Which processes write, as the context of version 1 of Orbax has it, and how they wait for each other."""
+"""The writing processes by the context of Orbax's version 1, and the barrier between processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 # The public interface sets the context and does not return it.
 from orbax.checkpoint.experimental.v1._src.context.context import get_context
 
-# Nor has it the barrier at which Orbax's own handlers wait.
+# The public interface also lacks the barrier at which Orbax's own handlers wait.
 from orbax.checkpoint.experimental.v1._src.synchronization import multihost, synchronization
 
 from .folder import Hosts
@@ -16,15 +16,15 @@ __all__ = ["hosts_of_context", "meeting_of_context"]
 
 
 def hosts_of_context() -> Hosts:
-    """The processes that save, by ``multiprocessing.primary_host`` of the context that a call is made in."""
+    """The processes that save, by ``multiprocessing.primary_host`` of the current context."""
     return Hosts(get_context().multiprocessing.primary_host)
 
 
 def meeting_of_context(name: str) -> Callable[[], Awaitable[None]]:
-    """A function whose result is to be awaited; that ends when all processes that save have come as far.
+    """A function to await, as a barrier of all processes that save.
 
     Args:
-      name: of what they save, the same on all of them and another one for each input of a checkpoint.
+      name: of the barrier, the same on all processes, and different for each input of a checkpoint.
     """
     context = get_context()
     among = context.multiprocessing

@@ -1,12 +1,13 @@
-"""Keep the next batches on the devices while the loop works on one."""
+"""Keep the next batches on the devices while the loop computes."""
 
-# No thread is needed: JAX's transfers are asynchronous, so a batch that was put on its way is
-# copied while the loop computes. What is kept ahead is in `_Ahead`, which counts what the loop has had.
+# No thread is needed: JAX's transfers are asynchronous, so a batch is copied while the loop
+# computes. `_Ahead` keeps the batches ahead, and counts the batches handed out.
 #
-# An interrupt may come between any two bytecodes. An item gets from the pipeline's iterator into
-# `fetched`, and from `ready` to the loop, without any in between: the first by `extend`, the second by
-# a loop of one round (see `resumable/core/iterator.py`). From `fetched` to `ready` it goes by its number: it is in
-# `fetched` as long as the iterator is one step further than `ready`, whatever was interrupted.
+# An interrupt may come between any two bytecodes. No bytecode lies between taking an item from the
+# pipeline's iterator and keeping it in `fetched` (by `extend`), nor between `ready` and the loop
+# (by a loop of one round, see `resumable/core/iterator.py`). Between `fetched` and `ready` the step
+# number decides: the item counts as in `fetched` as long as the iterator is one step further than
+# `ready`, despite interrupts.
 
 from __future__ import annotations
 
@@ -36,29 +37,33 @@ INSTEAD: Final = "checkpointer.resume(pipeline.map(to_global(mesh)).prefetch(2))
 def device_prefetch(
     iterator: rs.PipelineIterator[Any], size: int = 2, sharding: Mesh | Sharding | Tree = None
 ) -> DevicePrefetch:
-    """Keep batches on the devices ahead of the loop, with the state of the one that the loop has.
+    """Keep batches on the devices ahead of the loop, with the state of the current batch.
 
-    Each `next` puts batches on the devices until ``size`` of them are there, and hands out the first. The transfers
-    run while the loop computes. It is what ``flax.jax_utils.prefetch_to_device`` does, but its state is
-    that of the pipeline after the batch handed out last: a resume neither loses nor repeats those that
-    lie ahead. The state does not depend on ``size``, and a resume may do without `device_prefetch`.
+    Each `next` fills the devices up to ``size`` batches, and hands out the first. The transfers run
+    while the loop computes, as with ``flax.jax_utils.prefetch_to_device``. The state, however, is
+    the state of the pipeline after the batch handed out last: a resume neither loses nor repeats
+    the batches ahead. The state does not depend on ``size``, and a resume may do without
+    `device_prefetch`.
 
-    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. For a stream,
-    it reads again what was produced while a hundred states are taken, at most. It reads none if steps take
-    longer than that, or if an object of the pipeline has a state of its own.
+    State: that of the pipeline. Taking a state is O(number of stages) for a random-access pipeline.
+    For a stream, taking a state repeats at most the items produced in the time of taking a hundred
+    states. No items are repeated if steps take longer than that time, or if an object of the
+    pipeline has a state of its own.
 
     Args:
-      iterator: what ``iter(pipeline)`` or ``pipeline.resume(state)`` returned. Its items are batches: NumPy arrays,
-        or dicts, tuples and lists of batches. It belongs to the result from now on.
-      size: batches on the devices, including the one that is handed out, at least 1. With 1, nothing is copied
-        while the loop computes.
+      iterator: the result of ``iter(pipeline)`` or ``pipeline.resume(state)``. The items are
+        batches: NumPy arrays, or dicts, tuples and lists of batches. The result takes over the
+        iterator.
+      size: batches on the devices, including the batch handed out, at least 1. With 1, nothing is
+        copied while the loop computes.
       sharding: where the arrays go, as for `to_global`; by default to JAX's default device, as by `jax.device_put`.
 
     Raises:
-      InvalidType: if ``iterator`` is no iterator of a pipeline. A loop of a `Checkpointer` is none: it would save
-        states after batches that the loop has not had. Let it have batches that are on the devices already:
+      InvalidType: if ``iterator`` is no iterator of a pipeline. A loop of a `Checkpointer` is
+        refused: the loop would save states after batches not handed out yet. Instead, put the
+        batches on the devices in the pipeline:
         ``checkpointer.resume(pipeline.map(to_global(mesh)).prefetch(2))``.
-      InvalidType: if ``sharding`` is none.
+      InvalidType: if ``sharding`` is no sharding.
       InvalidArgument: if ``size`` is less than 1.
 
     >>> batches = device_prefetch(iter(rs.range(6).batch(2)))  # doctest: +SKIP
@@ -84,13 +89,15 @@ def device_prefetch(
 
 @final
 class DevicePrefetch(Iterator[Any]):
-    """The batches of a pipeline on the devices; `device_prefetch` makes it.
+    """The batches of a pipeline on the devices, made by `device_prefetch`.
 
-    An error in a function of the pipeline, or of a batch that JAX cannot hold, comes after the batches before
-    it were handed out, and once: the next call tries the same batch again. So does an `Exception` that a signal
-    handler raises meanwhile. What is no `Exception`, such as `KeyboardInterrupt`, comes at once.
+    An error in a function of the pipeline, or of a batch that JAX cannot hold, is raised after the
+    earlier batches were handed out, and once: the next call tries the same batch again. The same
+    holds for an `Exception` raised by a signal handler meanwhile. Other exceptions, such as
+    `KeyboardInterrupt`, are raised at once.
 
-    It belongs to one thread at a time, which is not checked. The state stays readable after `close`.
+    Only one thread may use the iterator at a time; the rule is not checked. The state stays
+    readable after `close`.
 
     Args:
       iterator: as for `device_prefetch`.
@@ -115,7 +122,7 @@ class DevicePrefetch(Iterator[Any]):
         here.fill(self._size, self._place)
         taken = here.taken
         if here.ready:
-            # A loop of one round: no signal handler runs between the batch and its step.
+            # A loop of one round: no signal handler runs between the batch and the batch's step.
             for here.step, here.epoch, batch in taken:
                 return batch
         error, here.error = here.error, None
@@ -133,11 +140,11 @@ class DevicePrefetch(Iterator[Any]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the batch handed out last; before any, that of the start."""
+        """The epoch of the batch handed out last; before the first batch, of the start."""
         return self._here.epoch
 
     def get_state(self) -> State:
-        """The state of the pipeline after the batch handed out last; those that lie ahead do not count.
+        """The state of the pipeline after the batch handed out last, without the batches ahead.
 
         Raises:
           ExternalStateError: if the position of a source cannot be restored.
@@ -148,10 +155,10 @@ class DevicePrefetch(Iterator[Any]):
             return here.get_state()
         finally:
             if self._closed:
-                here.close()  # what the state was read from
+                here.close()  # the iterator that the state was read from
 
     def set_state(self, state: State) -> None:
-        """Continue at ``state``; batches that lie ahead are dropped.
+        """Continue at ``state`` and drop the batches ahead.
 
         Raises:
           StateMismatch: if ``state`` does not fit; nothing changes then.
@@ -159,12 +166,12 @@ class DevicePrefetch(Iterator[Any]):
         """
         self._check_open()
         before = self._here
-        # A new iterator, since one assignment has to replace all that belongs together.
+        # A new iterator, since a single assignment has to replace all fields together.
         self._here = _Ahead(before.pipeline.resume(state), self._size)
         before.close()
 
     def close(self) -> None:
-        """End threads, release files, and drop what lies ahead; may be called again."""
+        """End threads, release files, and drop the batches ahead; may be called again."""
         self._closed = True
         self._here.close()
 
@@ -189,20 +196,21 @@ class DevicePrefetch(Iterator[Any]):
 
 @final
 class _Ahead:
-    """An iterator of a pipeline, and what it has delivered that the loop has not had.
+    """An iterator of a pipeline, and the batches not handed out yet.
 
     Attributes:
-      iterator: stands after what is ``ready``, or one item further.
-      pipeline: its pipeline.
+      iterator: after the batches in ``ready``, or one item further.
+      pipeline: the pipeline of ``iterator``.
       step: the step of ``iterator`` after the batch handed out last.
-      epoch: its epoch.
+      epoch: the epoch of this batch.
       ready: the batches on the devices, each with the step and the epoch after it.
-      taken: takes them out of ``ready``, one after the other.
-      error: what comes after them: an error, or `StopIteration` at the end.
+      taken: takes batches out of ``ready``, one after the other.
+      error: raised after ``ready``: an error, or `StopIteration` at the end.
     """
 
-    # Invariant: the steps in `ready` follow `step` without a gap. If that of `iterator` is one more than
-    # the last of them, its item is in `fetched`; otherwise what is in `fetched` does not count.
+    # Invariant: the steps in `ready` follow `step` without a gap. If the step of `iterator` is one
+    # more than the last step in `ready`, the item is in `fetched`; otherwise `fetched` does not
+    # count.
 
     def __init__(self, iterator: rs.PipelineIterator[Any], size: int) -> None:
         self.iterator = iterator
@@ -213,7 +221,7 @@ class _Ahead:
         self.taken = iter(self.ready.popleft, None)
         self.error: Exception | None = None
         self._fetched = deque[Tree](maxlen=1)
-        # The error, if no state can be taken; it is raised where one is asked for.
+        # The error, if no state can be taken; raised by the request for a state.
         self._states: ConsumedStates[Any] | Exception
         start = take_state(iterator.get_state)
         if isinstance(start, Exception):
@@ -222,13 +230,13 @@ class _Ahead:
             self._states = ConsumedStates.behind(iterator, size)
 
     def fill(self, size: int, place: Callable[[Tree], Tree]) -> None:
-        """Make ``size`` batches ready, or as many as there are before the end or an error."""
+        """Make ``size`` batches ready, or fewer before the end or an error."""
         if self.error is not None:
             return
         try:
             while len(self.ready) < size:
                 self._fetch()
-                # An interrupt between these lines leaves the item where it is, or in both places.
+                # An interrupt between the lines leaves the item in `fetched`, or in both places.
                 placed = self.iterator.step, self.iterator.epoch, place(self._fetched[0])
                 self.ready.append(placed)
                 self._fetched.clear()
@@ -249,7 +257,7 @@ class _Ahead:
         self._fetched.clear()
 
     def _fetch(self) -> None:
-        """Get the next item into `fetched` if it is not there.
+        """Get the next item into `fetched`, if missing.
 
         Raises:
           StopIteration: at the end.

@@ -1,4 +1,4 @@
-"""Write the state of an input into a folder that Orbax commits, and read it there."""
+"""Write the state of an input into a folder that Orbax commits, and read the state back."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Hosts(NamedTuple):
     """The processes that save together.
 
     Attributes:
-      primary: number of the process that writes what is equal on all; None if each has a storage of its
-        own, and so writes everything that it needs.
+      primary: number of the process that writes a state equal on all processes; None if each
+        process has a separate storage, and so writes every file it needs.
     """
 
     primary: int | None = 0
@@ -42,7 +42,7 @@ class Hosts(NamedTuple):
 
 
 def take_file(saveable: SaveableInput, hosts: Hosts) -> InputFile | None:
-    """The file that this process writes for the state of the input now; None if another one writes it."""
+    """The process's file for the current state of the input; None if another process writes."""
     file = input_file(
         saveable.iterator,
         saveable.get_state,
@@ -56,10 +56,10 @@ def take_file(saveable: SaveableInput, hosts: Hosts) -> InputFile | None:
 def write_file(folder: epath.Path, file: InputFile | None) -> None:
     """Write ``file`` into ``folder``, which exists, and to the disk.
 
-    Two processes may write the same file: those that share a rank.
+    Two processes that share a rank may write the same file.
 
     Raises:
-      StateMismatch: if another process has written another state into it.
+      StateMismatch: if another process has written another state into the file.
       OSError: if the system refuses.
     """
     if file is None:
@@ -75,12 +75,12 @@ def write_file(folder: epath.Path, file: InputFile | None) -> None:
 
 
 def read_input(folder: epath.Path) -> SavedInput:
-    """What lies in ``folder``.
+    """The saved input in ``folder``.
 
     Raises:
-      NoValidCheckpoint: if it holds no state of an input.
-      CorruptCheckpoint, NewerFormat, StateMismatch: if a file cannot be used, naming it.
-      OSError: if it cannot be read.
+      NoValidCheckpoint: if ``folder`` holds no state of an input.
+      CorruptCheckpoint, NewerFormat, StateMismatch: if a file cannot be used, with the file's name.
+      OSError: if the folder cannot be read.
     """
     files = {
         path.name: path.read_bytes() if is_input_file(path.name) else b""
@@ -90,16 +90,16 @@ def read_input(folder: epath.Path) -> SavedInput:
 
 
 def read_state(folder: epath.Path, stage: Stage[object] | None, hosts: Hosts) -> State:
-    """The state from which this process goes on; the parts of all processes are joined.
+    """The state at which this process continues; the parts of all processes are joined.
 
     Args:
       folder: written by `write_file`, by any number of processes.
-      stage: the last one of the pipeline; None if it is not known.
-      hosts: of now.
+      stage: the last stage of the pipeline; None if unknown.
+      hosts: the present processes.
 
     Raises:
-      NoValidCheckpoint, CorruptCheckpoint, NewerFormat, StateMismatch: naming what is missing,
-        damaged or different.
+      NoValidCheckpoint, CorruptCheckpoint, NewerFormat, StateMismatch: for a missing, damaged or
+        different part, with its name.
       OSError: if the folder cannot be read.
     """
     return state_for_process(

@@ -1,14 +1,14 @@
 """Grain's data sets as pipelines, and pipelines as data sources of Grain."""
 
-# A module of its own, which imports Grain; the rest of the package does not.
+# A separate module, since only this module of the package imports Grain.
 #
-# Beyond its length, a `MapDataset` goes on: index n + i is item i of the next epoch, for which its shuffles
-# and random maps draw anew. So epoch e of the pipeline has the items from e * n to (e + 1) * n - 1. This
-# is what `repeat` of the data set delivers too.
+# A `MapDataset` continues beyond its length n: index n + i is item i of the next epoch, with newly
+# drawn shuffles and random maps. So epoch e of the pipeline has the items from index e * n up to
+# (e + 1) * n - 1, as delivered by `repeat` of the data set.
 #
-# What a filter leaves out of a `MapDataset` is None at its index, and Grain passes over it when it iterates.
-# Here a `filter` does that, but only where something in the data set may leave items out, since random access
-# ends there. The classes are recognised by their names, as Grain does not export all of them.
+# A filtered item of a `MapDataset` is None at its index, and iteration by Grain skips None. Here a
+# `filter` skips None, but only where some part of the data set may leave items out, since a filter
+# ends random access. Classes are recognised by name, as Grain does not export all classes.
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = ["GrainSource", "from_grain"]
 T = TypeVar("T")
 
 LEAVE_OUT: Final = {"FilterMapDataset", "FlatMapMapDataset"}
-"""The classes of Grain whose items may be None because they are left out."""
+"""The classes of Grain that may leave items out, with None instead."""
 
 SEEDS: Final = ("_seed", "_seed_rng_seed", "_rng_pool._seed")
 """The attributes in which Grain's data sets keep seeds."""
@@ -65,7 +65,7 @@ ARGUMENTS: Final = {
     "SliceMapDataset": ("_start", "_step"),
     "WindowShuffleMapDataset": ("_window_size",),
 }
-"""The attributes in which classes of Grain keep what chooses items or their order, beside lengths and seeds."""
+"""The attributes of classes of Grain that determine items or order, besides lengths and seeds."""
 
 DIGEST_BYTES: Final = 12
 
@@ -75,32 +75,35 @@ def from_grain(
 ) -> rs.Pipeline[Any]:
     """A pipeline over the items of a Grain data set.
 
-    Of a `grain.MapDataset` it has random access, so a resume reads nothing, and the number of ranks
-    behind it may change. Epoch e has the items that Grain has at the indices from ``e * len(dataset)``
-    on, as in ``dataset.repeat()``. One that has no end, such as ``dataset.repeat()``, is an endless
-    pipeline. Grain's threads are not used; where an item takes long, use ``map(..., workers=n)``.
+    A `grain.MapDataset` gives random access, so a resume reads nothing, and the number of ranks of
+    a later `shard` may change. Epoch e has the items of Grain at the indices from ``e *
+    len(dataset)`` on, as in ``dataset.repeat()``. A data set without end, such as
+    ``dataset.repeat()``, is an endless pipeline. Grain's threads are not used; for slow items, use
+    ``map(..., workers=n)``.
 
-    A `grain.IterDataset` or a `grain.DataLoader` is a stream, which is resumed by Grain's own state, as
-    by `resumable.from_iterable`. Each epoch iterates it anew, so all epochs are alike. Threads and
-    processes of Grain end when the iterator of the pipeline is closed; those of a `DataLoader` end
-    when it is dropped.
+    A `grain.IterDataset` or a `grain.DataLoader` is a stream, resumed by Grain's own state, as by
+    `resumable.from_iterable`. Each epoch iterates from the start, so all epochs are alike. Threads
+    and processes of Grain end when the iterator of the pipeline is closed; with a `DataLoader`,
+    when the iterator is dropped.
 
-    State: the position, or what Grain saves. A state of a ``MapDataset`` is refused if the data set now has
-    another length, other transformations, other seeds, or another slice, range, batch size, window or
-    weights of a mixture. Functions and the items of a data source are not compared.
+    State: the position, or the state that Grain saves. A state of a ``MapDataset`` is refused if
+    the data set now has another length, other transformations, other seeds, or another slice,
+    range, batch size, window or weights of a mixture. Functions and the items of a data source are
+    not compared.
 
     Args:
       dataset: a `grain.MapDataset`, `grain.IterDataset` or `grain.DataLoader`.
-      identity: what identifies the data beyond that: a version, a digest or a list of file
-        names. It must be the same at save and resume.
-      filtered: whether items of a ``MapDataset`` may be None, and are left out then. The pipeline has no
-        random access then. By default, it is looked up whether the data set has a ``filter`` or a flat map.
-        Where it is not filtered, an item that is None raises `MalformedItem`.
+      identity: identifies the data further: a version, a digest or a list of file names. Must be
+        the same at save and resume.
+      filtered: whether to leave out items of a ``MapDataset`` that are None; this ends random
+        access. The default is whether the data set has a ``filter`` or a flat map. Without
+        filtering, an item that is None raises `MalformedItem`.
 
     Raises:
       InvalidType: if ``dataset`` is something else, such as an iterator over a data set; or if
         ``identity`` is neither a string nor a list of strings.
-      InvalidArgument: if ``filtered`` is given for a stream, which never has None for what it leaves out.
+      InvalidArgument: if ``filtered`` is given for a stream, since a stream leaves items out
+        without None.
 
     >>> pipeline = from_grain(grain.MapDataset.range(5).map(str))
     >>> pipeline[3], list(pipeline.shard(0, 2).batch(2))
@@ -133,14 +136,14 @@ def from_grain(
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class FromMapDataset(LookedUp[Any]):
-    """The items of a `grain.MapDataset` by their index, as `from_grain` describes it.
+    """The items of a `grain.MapDataset` by index, as described by `from_grain`.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
-      dataset: its length must not change later.
-      data_identity: what identifies the data beyond its length, transformations and seeds.
-      filtered: whether an item may be None. If not, one that is raises `MalformedItem`.
+      dataset: a data set of constant length.
+      data_identity: identifies the data, in addition to length, transformations and seeds.
+      filtered: whether an item may be None. If not, None raises `MalformedItem`.
     """
 
     identity: ClassVar[IdentityFields] = {
@@ -156,7 +159,7 @@ class FromMapDataset(LookedUp[Any]):
     data_identity: Any = None
     filtered: bool = False
     size: int = field(init=False, repr=False)
-    # Of both, only what this version of Grain tells is compared.
+    # Of structure and seeds, only the facts that this version of Grain reports are compared.
     structure: Evidence = field(init=False, repr=False, default=UNKNOWN)
     seeds: Evidence = field(init=False, repr=False, default=UNKNOWN)
 
@@ -182,7 +185,7 @@ class FromMapDataset(LookedUp[Any]):
 
     @property
     def length(self) -> int | float:
-        # Grain says `sys.maxsize` of what has no end.
+        # Grain reports the length `sys.maxsize` for an endless data set.
         return self.size if self.size <= MOST_ITEMS else math.inf
 
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
@@ -213,21 +216,22 @@ class FromMapDataset(LookedUp[Any]):
 class GrainSource(Generic[T]):
     """A data source of Grain with the items of a pipeline that has random access.
 
-    It goes into ``grain.MapDataset.source`` and ``grain.DataLoader(data_source=...)``. Shuffles, workers and
-    checkpoints are then Grain's. It can be pickled for Grain's worker processes if the pipeline's
-    functions can be. Threads may look items up at the same time.
+    For ``grain.MapDataset.source`` and ``grain.DataLoader(data_source=...)``. Shuffles, workers and
+    checkpoints are then Grain's. The source can be pickled for Grain's worker processes if the
+    pipeline's functions can be. Threads may look items up at the same time.
 
-    ``repr`` is the same in every process, and another one for another pipeline, length or epoch. A
-    `DataLoader` of Grain saves it and compares it when it restores.
+    ``repr`` is the same in every process, and differs for another pipeline, length or epoch. A
+    `DataLoader` of Grain saves the ``repr`` and compares it on restoring.
 
     Args:
-      pipeline: has random access and an end. Put what ends random access behind it, in Grain.
-      epoch: the epoch of the pipeline whose items these are. They are the same in each epoch of Grain.
+      pipeline: has random access and an end. Put stages that end random access after the source, in
+        Grain.
+      epoch: the epoch of the pipeline to take items from. Each epoch of Grain has the same items.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
-      InvalidArgument: if it has no random access, is endless, or has threads or processes, which a look-up
-        by index would not use; or if ``epoch`` is below 0.
+      InvalidArgument: if the pipeline has no random access, is endless, or has threads or
+        processes, since a look-up by index would not use them; or if ``epoch`` is below 0.
 
     >>> source = GrainSource(rs.from_sequence("abcd").map(str.upper))
     >>> list(grain.MapDataset.source(source)[1:3])
@@ -274,13 +278,13 @@ class GrainSource(Generic[T]):
 
         Raises:
           IndexError: if ``index`` is negative or not below the length.
-          MalformedItem: if the item is None, which Grain would leave out.
+          MalformedItem: if the item is None, since Grain would leave it out.
         """
         position = self._checked(index)
         return self._not_none(self._indexed.item(position), position)
 
     def _getitems(self, indices: Sequence[int]) -> list[T]:
-        """Many items at once, for which Grain asks by this name."""
+        """Many items at once; Grain calls this method."""
         positions = list(map(self._checked, indices))
         if not positions:
             return []
@@ -315,12 +319,12 @@ def _is_kept(item: Any) -> bool:
 
 
 def _nodes(dataset: Any) -> Iterator[Any]:
-    """``dataset`` and the data sets that it is made of, in an order that depends on nothing else."""
+    """``dataset`` and its input data sets, in an order that depends on nothing else."""
     waiting = [dataset]
     while waiting:
         node = waiting.pop()
         yield node
-        # A class of the user may not have called `__init__` of its base.
+        # A user's class may not have called `__init__` of the base class.
         waiting += getattr(node, "_parents", ())
 
 
@@ -329,7 +333,7 @@ def _class_names(dataset: Any) -> set[str]:
 
 
 def _arguments(dataset: Any) -> Iterator[str]:
-    """What ``dataset`` was made with, as far as this version of Grain tells it in plain values."""
+    """The arguments of ``dataset``, as far as this version of Grain keeps plain values."""
     for value in _attributes(dataset, ARGUMENTS.get(type(dataset).__name__, ())):
         if isinstance(value, (int, np.integer, np.bool_)):
             yield str(int(value))
@@ -338,14 +342,14 @@ def _arguments(dataset: Any) -> Iterator[str]:
 
 
 def _seeds(dataset: Any) -> Iterator[int]:
-    """The seeds that ``dataset`` has of its own."""
+    """The seeds of ``dataset`` alone."""
     for seed in _attributes(dataset, SEEDS):
         if isinstance(seed, (int, np.integer)):
             yield int(seed)
 
 
 def _attributes(dataset: Any, names: Sequence[str]) -> Iterator[Any]:
-    """Those of ``names`` that ``dataset`` has; a name may have dots."""
+    """The attributes in ``names`` that ``dataset`` has; a name may have dots."""
     for name in names:
         with suppress(AttributeError):
             yield attrgetter(name)(dataset)

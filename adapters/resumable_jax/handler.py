@@ -1,4 +1,4 @@
-"""The handler by which version 1 of Orbax saves and loads an input that is passed as it is."""
+"""The handler by which version 1 of Orbax saves and loads an unwrapped input."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .folder import read_input, read_state
 __all__ = ["TYPE_STRING", "InputHandler", "InputMetadata", "described"]
 
 TYPE_STRING: Final = "resumable_jax.InputHandler"
-"""What the checkpoints of both versions of Orbax's interface name as the handler of an input."""
+"""The handler's name in the checkpoints of both versions of Orbax's interface."""
 
 
 class InputMetadata(NamedTuple):
-    """What ``checkpointables_metadata`` says of an input.
+    """The metadata of an input in ``checkpointables_metadata``.
 
     Attributes:
-      step: number of batches that each process was given; with parts, that of the furthest.
+      step: number of batches handed out on each process; with parts, on the furthest process.
       parts: how many processes saved a part; 1 if the state is equal on all.
       bytes: size of the files.
     """
@@ -36,12 +36,13 @@ class InputMetadata(NamedTuple):
 
 
 class InputHandler:
-    """Saves and loads an iterator of a pipeline, or a loop, where Orbax finds one among the checkpointables.
+    """Saves and loads an iterator of a pipeline, or a loop, among Orbax's checkpointables.
 
-    ``import resumable_jax`` registers it. So ``save_checkpointables(path, {"input": iterator})`` works like
-    one with `InputCheckpointable`, and ``load_checkpointables(path, {"input": iterator})`` lets the iterator go
-    on and returns it. Without an iterator, as in ``load_checkpointables(path)``, the state is returned. It is that
-    of the whole run, for ``pipeline.resume(state)``.
+    ``import resumable_jax`` registers the handler. So ``save_checkpointables(path, {"input":
+    iterator})`` works like a call with `InputCheckpointable`, and ``load_checkpointables(path,
+    {"input": iterator})`` resumes the iterator and returns it. Without an iterator, as in
+    ``load_checkpointables(path)``, the state of the whole run is returned, for
+    ``pipeline.resume(state)``.
     """
 
     # Orbax writes the name of the class into the checkpoint, where it must not change.
@@ -50,10 +51,11 @@ class InputHandler:
     async def save(
         self, directory: v1.path.PathAwaitingCreation, checkpointable: Any
     ) -> Awaitable[None]:
-        """Take the state now; what is returned writes it.
+        """Take the state now; the result writes the state.
 
         Raises:
-          InvalidType: if ``checkpointable`` is a `Pipeline` or a `Checkpointer`, saying what to pass.
+          InvalidType: if ``checkpointable`` is a `Pipeline` or a `Checkpointer`; the message says
+            what to pass.
         """
         if isinstance(checkpointable, InputCheckpointable):
             return await checkpointable.save(directory)
@@ -62,10 +64,10 @@ class InputHandler:
     async def load(
         self, directory: v1.path.Path, abstract_checkpointable: Any = None
     ) -> Awaitable[Any]:
-        """Let ``abstract_checkpointable`` go on, and return it in the end; without one, the state.
+        """Resume ``abstract_checkpointable`` and return it; without an input, return the state.
 
         Raises:
-          NoValidCheckpoint, CorruptCheckpoint, StateMismatch: as of `InputCheckpointable`.
+          NoValidCheckpoint, CorruptCheckpoint, StateMismatch: as for `InputCheckpointable`.
         """
         if abstract_checkpointable is None or isinstance(abstract_checkpointable, InputMetadata):
             return _already(read_state(directory, None, hosts_of_context()))
@@ -78,31 +80,32 @@ class InputHandler:
         return _already(abstract_checkpointable)
 
     async def metadata(self, directory: v1.path.Path) -> InputMetadata:
-        """Where the input stands, and how many processes saved it."""
+        """The step of the input, the number of saved parts, and the size."""
         return await asyncio.to_thread(described, directory)
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether it is an input, or what a user may mean by one."""
-        # A `Checkpointer` has methods `save` and `load`. Orbax would call them by its own protocol.
+        """Whether the object is an input, or one mistaken for an input."""
+        # A `Checkpointer` has methods `save` and `load`. Orbax would call these by another
+        # protocol.
         mistaken = isinstance(checkpointable, (rs.Pipeline, rs.Checkpointer))
         return (
             mistaken or isinstance(checkpointable, InputCheckpointable) or is_input(checkpointable)
         )
 
     def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool | None:
-        """The same for what is loaded into; metadata are one too."""
+        """The same for the target of a load; metadata may be the target too."""
         if isinstance(abstract_checkpointable, InputMetadata):
             return True
         return self.is_handleable(abstract_checkpointable)
 
 
 async def _already(loaded: Any) -> Any:
-    """The second phase of what is loaded already."""
+    """The second phase of a finished load."""
     return loaded
 
 
 def described(directory: v1.path.Path) -> InputMetadata:
-    """What the files in ``directory`` say of the input."""
+    """The metadata of the input from the files in ``directory``."""
     saved = read_input(directory)
     furthest = max(one.step for one in saved.checkpoints)
     return InputMetadata(furthest, saved.ranks, saved.size)

@@ -1,7 +1,8 @@
 """A pool of Ray actors as an executor for `map` and `partition`, and the state of an input in Ray Train's checkpoints."""
 
-# `executor` is a `concurrent.futures.Executor`, and knows nothing of pipelines. `train` reports the state with
-# a checkpoint and resumes from one; `checkpoint_folder` writes and reads it where Ray keeps the checkpoint.
+# `executor` is a `concurrent.futures.Executor`, and knows nothing of pipelines. `train` reports the
+# state with a checkpoint and resumes from a checkpoint; `checkpoint_folder` writes and reads the
+# state where Ray keeps the checkpoint.
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # Ray Train needs packages that the executor does without, and takes a second to import.
+    # Ray Train needs packages that the executor does not need, and takes a second to import.
     if name in ("report", "resume"):
         from . import train
 

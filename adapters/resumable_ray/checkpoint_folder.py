@@ -1,4 +1,4 @@
-"""Write the state of an input into the folder of a Ray checkpoint, and read it there."""
+"""Write the state of an input into the folder of a Ray checkpoint, and read the state back."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def folder_of(checkpoint: Checkpoint) -> str:
 
 
 def write_file(checkpoint: Checkpoint, file: InputFile) -> None:
-    """Write ``file`` into the folder of ``checkpoint``. Other workers may write theirs meanwhile.
+    """Write ``file`` into the folder of ``checkpoint``. Other workers may write files meanwhile.
 
     Raises:
-      StateMismatch: if files of another checkpoint are there, or another worker has written another
-        state into the same file.
+      StateMismatch: if the folder has files of another checkpoint, or another worker has written
+        another state into the same file.
       OSError: if the system refuses.
     """
     filesystem: Any = checkpoint.filesystem
@@ -59,17 +59,17 @@ def write_file(checkpoint: Checkpoint, file: InputFile) -> None:
 
 
 def read_state(checkpoint: Checkpoint, stage: Stage[object], rank: int, workers: int) -> State:
-    """The state from which worker ``rank`` of ``workers`` goes on; the parts of all workers are joined.
+    """The state at which worker ``rank`` of ``workers`` continues; all workers' parts are joined.
 
     Args:
       checkpoint: written by `write_file`, by any number of workers.
-      stage: the last one of the pipeline.
+      stage: the last stage of the pipeline.
       rank: of this worker.
-      workers: how many there are now.
+      workers: the present number of workers.
 
     Raises:
-      NoValidCheckpoint: if it has no state of an input, or lacks a part.
-      CorruptCheckpoint, NewerFormat, StateMismatch: naming the file that cannot be used.
+      NoValidCheckpoint: if ``checkpoint`` has no state of an input, or lacks a part.
+      CorruptCheckpoint, NewerFormat, StateMismatch: if a file cannot be used, with the file's name.
       OSError: if the folder cannot be read.
     """
     filesystem: Any = checkpoint.filesystem
@@ -86,7 +86,7 @@ def read_state(checkpoint: Checkpoint, stage: Stage[object], rank: int, workers:
 
 
 def remove_unfinished(checkpoint: Checkpoint) -> None:
-    """Remove the state of an input that workers left in ``checkpoint`` when they died before it was committed."""
+    """Remove the state of an input left in an uncommitted ``checkpoint`` by dead workers."""
     filesystem: Any = checkpoint.filesystem
     folder = folder_of(checkpoint)
     if any(map(is_input_file, _names(filesystem, folder))):
@@ -94,7 +94,7 @@ def remove_unfinished(checkpoint: Checkpoint) -> None:
 
 
 def _names(filesystem: Any, folder: str) -> list[str]:
-    """The names of what is in ``folder``, if it is there."""
+    """The names in ``folder``; empty without the folder."""
     infos = filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
     return [info.base_name for info in infos]
 

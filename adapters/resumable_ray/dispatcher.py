@@ -1,11 +1,11 @@
-"""Give tasks to actors; all of it runs in one thread."""
+"""Give tasks to actors, all in one thread."""
 
-# Ray answers in a thread of its own, in which no actor may be started or called. So it only puts the answer into the
-# inbox of the dispatcher, as `submit` does with a task. Nothing has a lock, since only the dispatcher's thread
-# touches what is not said to be shared.
+# Ray answers in a separate thread, where no actor may be started or called. So that thread only
+# puts the answer into the inbox of the dispatcher, as `submit` does with a task. There are no
+# locks, since only the dispatcher's thread touches attributes not marked as shared.
 #
-# Each task that Ray has is answered by Ray, once, whatever becomes of the actor. So the death of an actor touches no
-# other task than those it had, and those that wait go to another one.
+# Ray answers each sent task exactly once, even if the actor dies. So the death of an actor affects
+# only the actor's own tasks, and waiting tasks go to another actor.
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ NODE_HEARTBEATS: Final = 10
 
 
 class Stop(NamedTuple):
-    """Asks the dispatcher to end, once what is in work is done.
+    """Asks the dispatcher to end, once the present tasks are done.
 
     Attributes:
-      cancel: whether tasks that wait are given up.
+      cancel: whether waiting tasks are cancelled.
     """
 
     cancel: bool
 
 
 class Answer(NamedTuple):
-    """What Ray has answered.
+    """An answer of Ray.
 
     Attributes:
-      slot: where the actor is, or was.
+      slot: the place of the actor, maybe a former one.
       actor: its handle.
-      task: the one that is done; None if the actor was only to start.
+      task: the finished task; None for the start of an actor.
       value: the result, or an error of Ray's.
     """
 
@@ -60,19 +60,19 @@ class Answer(NamedTuple):
 
 @final
 class Dispatcher:
-    """A thread that gives the tasks of an executor to actors; it does not refer to the executor.
+    """A thread that gives the tasks of an executor to actors, without a reference to the executor.
 
     Args:
-      owner: the executor; the thread ends when it is gone.
+      owner: the executor; the thread ends when the executor is gone.
       count: number of actors.
-      actors: their class, as Ray starts them.
-      max_restarts: how often in a row an actor is started anew; -1 for no limit.
+      actors: the class of the actors, for Ray.
+      max_restarts: how often in a row an actor is replaced; -1 for no limit.
       timeout: seconds after which an actor that has not done a task is replaced; None for no limit.
 
     Attributes:
-      inbox: tasks, answers, and what asks to stop; None when the owner is gone. Shared.
+      inbox: tasks, answers, and requests to stop; None when the owner is gone. Shared.
       stopped: whether no further task is taken. Shared.
-      broken: the error by which no task can be done any more; None as long as some can. Shared.
+      broken: the error that prevents all further tasks; None while tasks can run. Shared.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Dispatcher:
         self._silent = 0  # heartbeats without an event
         self._session = session()
         self._slots = [ActorSlot() for _ in range(count)]
-        # The tasks that no actor has, in order, by their lane, and the place of the actor of each lane.
+        # The tasks without an actor, in order, by lane, and the slot of the actor of each lane.
         self._queues: dict[Lane | None, deque[Task]] = {}
         self._lanes: weakref.WeakKeyDictionary[Lane, ActorSlot | None] = weakref.WeakKeyDictionary()
         self._in_work: dict[Task, None] = {}
@@ -114,11 +114,11 @@ class Dispatcher:
         if self.stopped or self.broken is not None:
             raise self._refusal()
         self.inbox.put(task)
-        if self._ended:  # in this moment, so nobody may have seen it
+        if self._ended:  # just ended, so the task may be unseen
             self._refuse_rest()
 
     def shut_down(self, wait: bool, cancel_waiting: bool) -> None:
-        """Take no more tasks, and end once the present ones are done."""
+        """Take no more tasks, and end once the present tasks are done."""
         self.stopped = True
         self.inbox.put(Stop(cancel_waiting))
         if wait:
@@ -150,11 +150,11 @@ class Dispatcher:
             return True
         if not self._may_finish or self._in_work:
             return False
-        # Those that were cancelled may wait for an actor that never starts.
+        # Cancelled tasks may wait for an actor that never starts.
         return all(task.future.cancelled() for task in self._waiting())
 
     def _take_in(self) -> None:
-        """Wait for the next event, and take note of it."""
+        """Wait for the next event, and handle it."""
         try:
             event = self.inbox.get(timeout=HEARTBEAT)
         except Empty:
@@ -167,7 +167,7 @@ class Dispatcher:
         elif isinstance(event, Task):
             self._queue(event)
         else:
-            # What was submitted before this has been taken in.
+            # All earlier submissions have been taken in.
             self._may_finish = isinstance(event, Stop) or self._owner() is None
             if isinstance(event, Stop) and event.cancel:
                 for task in self._waiting():
@@ -179,18 +179,18 @@ class Dispatcher:
             self._lanes.setdefault(task.lane, None)
 
     def _waiting(self) -> Iterator[Task]:
-        """The tasks that no actor has."""
+        """The tasks without an actor."""
         return chain(*self._queues.values())
 
     def _note_answer(self, answer: Answer) -> None:
         slot, actor, task, value = answer
         error = as_error(value)
-        present = actor is slot.actor  # not one that another has taken the place of
+        present = actor is slot.actor  # False for an actor already replaced
         if task is None:
             slot.ready = slot.ready or (present and error is None)
         else:
             if task not in self._in_work:
-                return  # its actor did not answer in time
+                return  # the actor did not answer in time
             del self._in_work[task]
             task.ref = None
             if present:
@@ -200,7 +200,7 @@ class Dispatcher:
             self._replace(slot, error)
 
     def _replace_silent_actors(self) -> None:
-        """Replace each actor that has had its present task for longer than the timeout."""
+        """Replace each actor that has had the present task for longer than the timeout."""
         now = perf_counter()
         if self._timeout is None or now < self._next_check:
             return
@@ -214,11 +214,11 @@ class Dispatcher:
                 self._replace(slot, error)
 
     def _replace(self, slot: ActorSlot, error: BaseException) -> None:
-        """Start another actor in the place of one that died of ``error``, unless too many have."""
+        """Replace an actor that died of ``error``, unless too many died in a row."""
         self._check_connection()
         if self.broken is not None:
             return
-        self._kill(slot)  # it may only be out of reach
+        self._kill(slot)  # the actor may only be out of reach
         if self._max_restarts < 0 or slot.restarts < self._max_restarts:
             slot.restarts += 1
             self._start_actor(slot)
@@ -235,17 +235,17 @@ class Dispatcher:
         self.inbox.put(Answer(slot, actor, task, value))
 
     def _send_what_waits(self) -> None:
-        """Give tasks to actors as long as some have room; each gets the oldest task that it may do."""
+        """Give tasks to actors with room; each actor gets the oldest task it may do."""
         if not self._queues:
             return
         self._place_lanes()
-        # Those without work come first.
+        # Actors without work come first.
         for slot in sorted(self._slots, key=lambda slot: len(slot.in_work)):
             while slot.has_room and (task := self._next_task(slot)) is not None:
                 self._send(slot, task)
 
     def _next_task(self, slot: ActorSlot) -> Task | None:
-        """The oldest task that waits and that the actor in ``slot`` may do, which then waits no longer."""
+        """Take the oldest waiting task that the actor in ``slot`` may do out of the queue."""
         lanes = [lane for lane in self._queues if lane is None or self._lanes[lane] is slot]
         if not lanes:
             return None
@@ -256,13 +256,13 @@ class Dispatcher:
         return task
 
     def _place_lanes(self) -> None:
-        """Give each lane in which a task waits an actor that runs, if there is one: it keeps the one it has."""
+        """Give each lane with waiting tasks a running actor, if any; lanes mostly keep actors."""
         running = [slot for slot in self._slots if slot.ready]
         lanes = Counter(self._lanes.values())
         for lane in filter(None, self._queues):
             fewest = min(running, key=lanes.__getitem__, default=None)
             slot = self._lanes[lane]
-            # One that has just started relieves another one of a lane.
+            # An actor that has just started relieves another actor of a lane.
             if slot not in running or lanes[slot] > lanes[fewest] + 1:
                 lanes[slot] -= 1
                 lanes[fewest] += 1
@@ -278,13 +278,13 @@ class Dispatcher:
         try:
             task.ref = slot.call(task)
         except BaseException as error:
-            task.answer(None, error)  # most likely it cannot be pickled
+            task.answer(None, error)  # most likely the call cannot be pickled
             return
         self._in_work[task] = None
         task.ref._on_completed(partial(self._put_answer, slot, slot.actor, task))
 
     def _check_connection(self) -> None:
-        """Do no more tasks if Ray was shut down: it answers nothing any more, and a call would start it anew."""
+        """Stop if Ray was shut down: Ray would not answer, and a call would start Ray again."""
         if session() != self._session:
             self._break(RuntimeError("ray.shutdown() was called"))
         elif self._silent and not self._silent % NODE_HEARTBEATS:
@@ -298,7 +298,7 @@ class Dispatcher:
         self.broken = self.broken or error
 
     def _refusal(self) -> BaseException:
-        """The error for a task that will not be done."""
+        """The error for a refused task."""
         if self.broken is None:
             return RuntimeError("cannot schedule new futures after shutdown")
         refusal = PoolBroken(f"the executor has no actor left: {self.broken}")
@@ -320,7 +320,7 @@ class Dispatcher:
         self._threads.stop()
 
     def _refuse_rest(self) -> None:
-        """Answer the tasks that are still in the inbox, from which nobody takes any more."""
+        """Answer the tasks left in the inbox after the end."""
         while True:
             try:
                 event = self.inbox.get_nowait()
@@ -341,5 +341,5 @@ class Dispatcher:
 
 
 def session() -> str | None:
-    """Names this process's connection to Ray; None if there is none."""
+    """The name of this process's connection to Ray; None without a connection."""
     return ray.get_runtime_context().get_worker_id() if ray.is_initialized() else None

@@ -27,35 +27,39 @@ T = TypeVar("T")
 class RayExecutor(Executor):
     """Calls functions in a pool of Ray actors.
 
-    It is a `concurrent.futures.Executor`, so `resumable.Pipeline.map` and `resumable.Pipeline.partition` take it as
-    ``executor``. If Ray does not run yet in this process, ``ray.init()`` is called: it connects to the
-    cluster in ``RAY_ADDRESS``, or to one that runs on this machine, or else starts one. Ray stays when the executor is shut down.
+    As a `concurrent.futures.Executor`, it can be the ``executor`` of `resumable.Pipeline.map` and
+    `resumable.Pipeline.partition`. If Ray does not run yet in this process, ``ray.init()`` connects
+    to the cluster in ``RAY_ADDRESS``, or to a cluster running on this machine, or else starts a
+    cluster. Ray stays when the executor is shut down.
 
-    An actor makes one call at a time. Arguments and results travel through Ray's object store. Large arrays in the
-    arguments are not copied for the actor, which may therefore only read them.
+    An actor makes one call at a time. Arguments and results travel through Ray's object store.
+    Large arrays in the arguments are not copied for the actor, so the actor may only read.
 
-    When an actor or its node dies, the futures of what it had in work fail with a ``BrokenExecutor`` of
-    `concurrent.futures`, and another actor takes its place, on whatever node has room. Work that waited goes to other actors. The executor
-    never tries work again by itself, nor does Ray. Once no actor is left, `submit` raises a ``BrokenExecutor`` too.
+    When an actor or its node dies, the futures of the actor's present tasks fail with a
+    ``BrokenExecutor`` of `concurrent.futures`, and a new actor starts on any node with room.
+    Waiting tasks go to other actors. Neither the executor nor Ray retries tasks. Once no actor is
+    left, `submit` raises a ``BrokenExecutor`` too.
 
     Args:
       num_cpus: CPUs that Ray reserves for each actor, a number of at least 0 such as 0.5.
-      num_actors: number of actors, at least 1; None for as many as the CPUs of the cluster's present nodes allow. Those
-        for which there is no room yet start when there is.
-      max_restarts: how often in a row another actor takes the place of one that died before any work was done there, at
-        least -1; -1 is for no limit. An item that ends its actor each time is found after four deaths at most.
-      runtime_env: Ray's runtime environment of the actors, such as ``{"pip": ["resumable-loader"]}``; None for that
-        of the job.
-      timeout: seconds after which a loop that waits for an item raises ``WorkerError`` with that item, and after which an
-        actor that has not done its task is replaced; None for no limit. Without one, a loop warns after a minute. The next
-        call of ``next`` tries the item again.
+      num_actors: number of actors, at least 1; None for as many as the CPUs of the cluster's
+        present nodes allow. Actors without room start later, when there is room.
+      max_restarts: how often in a row to replace an actor that died before any work was done there,
+        at least -1; -1 for no limit. An item that kills every actor is found after four deaths at
+        most.
+      runtime_env: Ray's runtime environment of the actors, such as ``{"pip":
+        ["resumable-loader"]}``; None for the environment of the job.
+      timeout: seconds after which a loop that waits for an item raises ``WorkerError`` with the
+        item, and after which an actor with an unfinished task is replaced; None for no limit.
+        Without a limit, a loop warns after a minute. The next call of ``next`` tries the item
+        again.
 
     Attributes:
       timeout: the argument.
 
     Raises:
-      InvalidArgument: if a number is out of its range, if Ray refuses one, or if no node has the CPUs for one
-        actor and ``num_actors`` is None.
+      InvalidArgument: if a number is out of range, if Ray refuses a number, or if no node has the
+        CPUs for one actor and ``num_actors`` is None.
       InvalidType: if an argument has the wrong type.
 
     >>> with RayExecutor(num_cpus=1) as executor:  # doctest: +SKIP
@@ -109,20 +113,20 @@ class RayExecutor(Executor):
         return task.future
 
     def lane(self) -> Executor:
-        """An executor that lets one actor of these make all calls, as long as that lives.
+        """An executor that makes all calls in one actor of the pool, as long as the actor lives.
 
-        So what a function keeps in its process is there at the next call, but for a few cases: another actor goes on when
-        this one dies, or when an actor has started that has no lane while this one has several. The lanes are spread
-        over the actors. They end with this executor.
+        So the data that a function keeps in the process are there at the next call. Exceptions:
+        another actor takes over when the actor dies, or when a newly started actor has no lane
+        while this actor has several. Lanes are spread over the actors, and end with this executor.
         """
         return _RayLane(self)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work, and end the actors once what was submitted is done.
+        """Take no more work, and end the actors once all submitted work is done.
 
         Args:
-          wait: whether to return only then.
-          cancel_futures: whether to give up what no actor has begun.
+          wait: whether to return only when the actors have ended.
+          cancel_futures: whether to cancel work that no actor has begun.
         """
         if self._process.is_this_one():
             self._dispatcher.shut_down(wait, cancel_futures)
@@ -130,7 +134,7 @@ class RayExecutor(Executor):
 
 @final
 class _RayLane(Executor):
-    """Calls functions in one actor of ``executor``, as long as that lives."""
+    """Calls functions in one actor of ``executor``, as long as the actor lives."""
 
     def __init__(self, executor: RayExecutor) -> None:
         self._executor = executor

@@ -1,4 +1,4 @@
-"""What an executor is asked to do, and the actors that do it."""
+"""The tasks of an executor, and the places of actors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 QUICK_SECONDS: Final = 0.1
-"""An actor whose last task took no longer gets another one before it has done the present one."""
+"""An actor whose last task took no longer gets another task before the present task is done."""
 
 _numbers: Final = count()
 
 
 class Call(NamedTuple):
-    """A function and its arguments."""
+    """A function and the arguments."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -25,24 +25,24 @@ class Call(NamedTuple):
 
 @final
 class Lane:
-    """Stands for one actor, as long as it lives; the dispatcher knows which."""
+    """Stands for one actor, as long as the actor lives; the dispatcher knows the actor."""
 
 
 @final
 class Task:
-    """A call that an actor is to make.
+    """A call for an actor to make.
 
     Args:
       call: the call.
-      lane: whose actor is to make it; None if any actor may.
+      lane: the lane whose actor makes the call; None for any actor.
 
     Attributes:
       future: of its result.
-      call: the argument, until it was sent, so that the items in it are freed then.
+      call: the argument until the call was sent, so that sending frees the items in it.
       lane: the argument.
-      number: larger than that of each task before it.
-      ref: Ray's name of the result, while an actor has it.
-      sent: when an actor got it, in seconds.
+      number: larger than the number of each earlier task.
+      ref: Ray's name of the result, while an actor has the task.
+      sent: when an actor got the task, in seconds.
     """
 
     def __init__(self, call: Call, lane: Lane | None) -> None:
@@ -54,7 +54,7 @@ class Task:
         self.sent = 0.0
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """Give ``value`` or ``error`` to who waits for the future, which is running."""
+        """Set ``value`` or ``error`` on the running future."""
         if error is not None:
             self.future.set_exception(error)
         else:
@@ -63,14 +63,14 @@ class Task:
 
 @final
 class ActorSlot:
-    """The place of an actor, which another one takes when it dies.
+    """The place of an actor; another actor takes the place of a dead actor.
 
     Attributes:
-      actor: the handle of the present one; None if there is none.
-      ready: whether it runs.
-      starting: Ray's name of the answer that says so.
-      restarts: how often another one was started since a task was done.
-      in_work: the tasks that it has, in order.
+      actor: the handle of the present actor; None without an actor.
+      ready: whether the actor runs.
+      starting: Ray's name of the answer to the start.
+      restarts: how often the actor was replaced since a task was done.
+      in_work: the tasks of the actor, in order.
     """
 
     def __init__(self) -> None:
@@ -84,12 +84,12 @@ class ActorSlot:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may get a task: one more than it works on, if they take little time."""
+        """Whether the actor may get a task: with quick tasks, one more than the present task."""
         return self.ready and len(self.in_work) < 1 + self._quick
 
     @property
     def began(self) -> float:
-        """When the actor began with the first task that it has, in seconds."""
+        """When the actor began the first task in work, in seconds."""
         return max(self.in_work[0].sent, self._last_done)
 
     def call(self, task: Task) -> Any:
@@ -102,7 +102,7 @@ class ActorSlot:
         return ref
 
     def note_done(self, task: Task, lost: bool) -> None:
-        """Note that the actor has done ``task``, or that this was ``lost``."""
+        """Note that the actor has done ``task``, or that the task was ``lost``."""
         self.in_work.remove(task)
         if lost:
             return
@@ -112,7 +112,7 @@ class ActorSlot:
         self.restarts = 0
 
     def vacate(self) -> Any:
-        """Take the actor out; returns its handle, or None."""
+        """Remove the actor; returns the handle, or None."""
         actor, self.actor = self.actor, None
         self.ready = self._quick = False
         self.starting = None

@@ -1,11 +1,12 @@
-"""Report the state of an input with the checkpoints of Ray Train, and resume from them."""
+"""Report the state of an input with the checkpoints of Ray Train, and resume from checkpoints."""
 
-# A worker puts the state into the folder of the checkpoint after Ray has copied the user's files there, and
-# before it tells Ray that it is done. Ray commits the checkpoint when all workers have done so. So every
-# committed checkpoint has the whole state.
+# A worker puts the state into the folder of the checkpoint after Ray has copied the user's files,
+# and before reporting completion to Ray. Ray commits the checkpoint when all workers have reported.
+# So every committed checkpoint has the whole state.
 #
-# One file is enough where the state is equal on all workers. Rank 0 writes it: Ray never commits a checkpoint
-# without rank 0, even if `relax_collectives_on_preemption` lets it go on without others.
+# One file is enough where the state is equal on all workers. Rank 0 writes the file: Ray never
+# commits a checkpoint without rank 0, even if `relax_collectives_on_preemption` lets Ray continue
+# without other ranks.
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ T = TypeVar("T")
 UploadFn = Callable[[Checkpoint, str], Checkpoint]
 
 _has_reported = False
-"""Whether this process has reported; each worker of each attempt is a process of its own."""
+"""Whether this process has reported; each worker of each attempt is a separate process."""
 
 
 def report(
@@ -56,33 +57,35 @@ def report(
     checkpoint_upload_fn: UploadFn | None = None,
     validation: bool | ValidationTaskConfig = False,
 ) -> None:
-    """Report metrics and a checkpoint that has the state of ``loop``, as ``ray.train.report`` does without it.
+    """Report metrics and a checkpoint with the state of ``loop``, like ``ray.train.report``.
 
-    The state is that after the batch handed out last, and is taken before this returns. So in the body of the
-    loop the batch in work counts as done. All workers call this, at the same step. A worker without files
-    of its own passes no checkpoint.
+    The state is that after the batch handed out last, and is taken before the call returns. So in
+    the body of the loop the current batch counts as done. All workers call this, at the same step.
+    A worker without own files passes no checkpoint.
 
-    State: one file of some 300 bytes in the folder ``input`` of the checkpoint where it is equal on all
-    workers, as behind `shard`; rank 0 writes it. Otherwise one file for each worker, such as with
-    partitions. Any number of workers reads and joins them.
+    State: one file of some 300 bytes in the folder ``input`` of the checkpoint, written by rank 0,
+    if the state is equal on all workers, as after `shard`; otherwise one file for each worker, such
+    as with partitions. Any number of workers reads and joins the files.
 
     Args:
       metrics: as for ``ray.train.report``.
-      loop: what `resume` returned, ``iter(pipeline)``, or the loop of a `Checkpointer`.
+      loop: the result of `resume`, ``iter(pipeline)``, or the loop of a `Checkpointer`.
       checkpoint: with the model, as for ``ray.train.report``; by default the checkpoint has the input only.
-      checkpoint_dir_name: as for ``ray.train.report``; a new name for each checkpoint. What an attempt that died
-        before its commit has left there of an input is removed.
+      checkpoint_dir_name: as for ``ray.train.report``; a new name for each checkpoint. Files of an
+        input left there by an attempt that died before the commit are removed.
       checkpoint_upload_mode: as for ``ray.train.report``.
       delete_local_checkpoint_after_upload: as for ``ray.train.report``.
-      checkpoint_upload_fn: as for ``ray.train.report``; the state is put where it says that the checkpoint is.
+      checkpoint_upload_fn: as for ``ray.train.report``; the state goes into the checkpoint that the
+        function returns.
       validation: as for ``ray.train.report``.
 
     Raises:
       InvalidType: if ``loop`` has no state that can be saved.
-      InvalidArgument: if ``checkpoint_dir_name`` is that of the newest checkpoint; if nothing is to be uploaded,
-        and this worker has a part to write but no checkpoint; or if there is none to validate.
-      UnencodableState, ExternalStateError: if the state cannot be saved exactly, or was taken right after
-        an error and is for other workers too.
+      InvalidArgument: if ``checkpoint_dir_name`` names the newest checkpoint; if nothing is to be
+        uploaded, and this worker has a part to write but no checkpoint; or if there is no
+        checkpoint to validate.
+      UnencodableState, ExternalStateError: if the state cannot be saved exactly, or was taken right
+        after an error and serves other workers too.
       StateMismatch: if the folder has files of another checkpoint, or workers with one rank are not at the same
         batch. With ``ASYNC``, Ray raises it later.
       RuntimeError: of Ray, outside of a training function.
@@ -100,7 +103,7 @@ def report(
         "delete_local_checkpoint_after_upload": delete_local_checkpoint_after_upload,
         "checkpoint_upload_fn": checkpoint_upload_fn,
     }
-    if validation:  # earlier versions of Ray do not know it
+    if validation:  # earlier versions of Ray have no `validation`
         options["validation"] = validation
     storage = _storage_of(context)
     if storage is None:
@@ -122,7 +125,8 @@ def report(
                 file, storage, checkpoint, checkpoint_upload_fn
             )
             if checkpoint is None:
-                # Ray calls the function only where there is a checkpoint. This one is not looked at.
+                # Ray calls the function only with a checkpoint. The function ignores this
+                # checkpoint.
                 checkpoint = Checkpoint(storage.experiment_fs_path, storage.storage_filesystem)
                 options["delete_local_checkpoint_after_upload"] = False
         elif checkpoint is None:
@@ -140,30 +144,31 @@ def resume(
 ) -> rs.PipelineIterator[T]:
     """The items of ``pipeline`` from the newest checkpoint on, or from the start if Ray has none.
 
-    Call it once, at the beginning of the training function. After a failure, a change of the number of
-    workers or a new ``fit`` with the same ``RunConfig(name, storage_path)``, Ray calls the function anew, with
-    the newest checkpoint that all workers had reported.
+    Call it once, at the beginning of the training function. After a failure, a change of the number
+    of workers or a new ``fit`` with the same ``RunConfig(name, storage_path)``, Ray calls the
+    function again, with the newest checkpoint that all workers had reported.
 
     Args:
-      pipeline: the same as when the checkpoint was reported, as this worker has it. Behind ``shard`` or
-        ``partition`` with the rank and the number of workers from ``ray.train.get_context()``, any number
-        of workers goes on.
-      checkpoint: to begin at; by default that of ``ray.train.get_checkpoint()``.
+      pipeline: this worker's pipeline, the same as at the report. After ``shard`` or ``partition``
+        with the rank and the number of workers from ``ray.train.get_context()``, any number of
+        workers can resume.
+      checkpoint: to begin at; by default the result of ``ray.train.get_checkpoint()``.
 
     Raises:
-      NoValidCheckpoint: if there is a checkpoint without a state of an input, or it lacks a part,
-        naming its rank.
-      CorruptCheckpoint: if a file is damaged, naming it.
+      NoValidCheckpoint: if a checkpoint has no state of an input, or lacks the part of a rank, with
+        the rank's number.
+      CorruptCheckpoint: if a file is damaged, with the file's name.
       NewerFormat: if a later version of the library wrote it.
-      StateMismatch: if it belongs to another pipeline.
+      StateMismatch: if the state belongs to another pipeline.
       ExternalStateError: if the pipeline has a source that cannot be saved exactly.
-      InvalidArgument: if ``pipeline`` is dealt out to more ranks than there are workers, so that some items would
-        reach none; or if this worker has reported before, and no ``checkpoint`` is given.
-      InvalidType: if ``pipeline`` is none.
+      InvalidArgument: if ``pipeline`` is dealt out to more ranks than workers, so that some items
+        would reach no worker; or if this worker has reported before, and no ``checkpoint`` is
+        given.
+      InvalidType: if ``pipeline`` is no pipeline.
       RuntimeError: of Ray, outside of a training function.
 
     Warns:
-      RuntimeWarning: if the run had come to its end, as far as that is seen without reading items.
+      RuntimeWarning: if the run is finished, as far as visible without reading items.
     """
     stage = check_pipeline(pipeline).stage
     context = ray.train.get_context()
@@ -186,7 +191,7 @@ def resume(
     try:
         if checkpoint is not None:
             _set_state(iterator, checkpoint, rank, workers)
-        iterator.get_state()  # what cannot be saved raises before the first item
+        iterator.get_state()  # an unsavable state raises before the first item
     except BaseException:
         iterator.close()
         raise
@@ -207,12 +212,12 @@ def _set_state(
 
 
 def _has_ended(pipeline: rs.Pipeline[Any], iterator: rs.PipelineIterator[Any]) -> bool:
-    """Whether nothing is left for rank 0, which has as much as any other rank behind `shard`."""
+    """Whether no item is left for rank 0, which has the most items of any rank after `shard`."""
     return pipeline.random_access and not has_more(pipeline.stage, iterator.get_state())
 
 
 def _storage_of(context: TrainContext) -> Any:
-    """Where Ray keeps the checkpoints of the run; None if it keeps none."""
+    """Where Ray keeps the checkpoints of the run; None without storage."""
     try:
         return context.get_storage()
     except NotImplementedError:
@@ -225,7 +230,7 @@ def _checkpoint_in(storage: Any, checkpoint_dir_name: str) -> Checkpoint:
 
 
 def _make_way(storage: Any, checkpoint_dir_name: str) -> None:
-    """Remove what was left under this name; no worker writes before rank 0 has called Ray's ``report``."""
+    """Remove old files under this name; no worker writes before rank 0 calls Ray's ``report``."""
     place = _checkpoint_in(storage, checkpoint_dir_name)
     newest = ray.train.get_checkpoint()
     if newest is not None and newest.path == place.path:
@@ -239,7 +244,7 @@ def _make_way(storage: Any, checkpoint_dir_name: str) -> None:
 def _with_input(
     file: InputFile, storage: Any, checkpoint: Checkpoint | None, upload: UploadFn | None
 ) -> UploadFn:
-    """Uploads what ``upload`` does, or what Ray does without it, and ``file``."""
+    """Uploads like ``upload``, or like Ray by default, and adds ``file``."""
 
     def upload_with_input(given: Checkpoint, checkpoint_dir_name: str) -> Checkpoint:
         if checkpoint is None:

@@ -1,7 +1,7 @@
-"""The actors that call functions, and what their deaths look like."""
+"""The actors that call functions, and the errors of dead actors."""
 
-# Ray's own restarts and retries are off. Ray would try a task again that has ended its actor, and nobody would know:
-# who waits for the future counts the deaths over its work, and finds the item that causes them.
+# Ray's own restarts and retries are off. Ray would silently retry a task that has killed its actor.
+# The waiter for the future counts the deaths, and finds the item at fault.
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ LOST: Final = (
     OutOfMemoryError,
     ObjectLostError,
 )
-"""Errors that come from the end of a process or a node, and not from a function."""
+"""Errors from the end of a process or a node, and not from a function."""
 
 
 @final
 class ActorLost(BrokenExecutor):
-    """An actor died over this work, or its node with the result; another actor can do it."""
+    """An actor died over this work, or a node with the result; another actor can do the work."""
 
 
 @final
 class ActorTraceback(Exception):
-    """The frames of an error in its actor."""
+    """The frames of an error in the actor."""
 
 
 @final
 class PoolBroken(BrokenExecutor):
-    """No actor is left that could do any work."""
+    """No actor is left to do any work."""
 
 
 class _WorkerActor:
     """Calls one function at a time."""
 
     def start(self) -> None:
-        """Nothing: it returns once the actor runs."""
+        """Do nothing; the call returns once the actor runs."""
 
     def call(self, fn: Callable[..., Any], names: tuple[str, ...], *values: Any) -> Any:
-        """Call ``fn`` with ``values``, of which the last ones are arguments with these ``names``."""
-        # No argument has its name here, since it may be that of a parameter of this method, or of Ray's.
+        """Call ``fn`` with ``values``; the last values are keyword arguments with ``names``."""
+        # Arguments are not passed by name, since a name may clash with a parameter of this method,
+        # or of Ray's.
         count = len(values) - len(names)
         return fn(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
 
 def actor_class(num_cpus: float, runtime_env: dict[str, Any] | None) -> Any:
-    """The class of the actors, as Ray starts them."""
+    """The class of the actors, for Ray."""
     options: dict[str, Any] = {} if runtime_env is None else {"runtime_env": runtime_env}
     return ray.remote(num_cpus=num_cpus, max_restarts=0, max_task_retries=0, **options)(
         _WorkerActor
@@ -69,7 +70,7 @@ def actor_class(num_cpus: float, runtime_env: dict[str, Any] | None) -> Any:
 
 
 def as_error(value: Any) -> BaseException | None:
-    """The error to raise for what Ray has answered; None if it is a result."""
+    """The error to raise for an answer of Ray; None for a result."""
     if isinstance(value, LOST):
         lost = ActorLost(f"{type(value).__name__}: {value}")
         lost.__cause__ = value

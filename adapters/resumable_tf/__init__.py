@@ -1,17 +1,19 @@
 """TensorFlow's session hooks, savers, checkpoints and Keras callbacks, for a resumable pipeline."""
 
-# `sessions` is for a TF1 graph: `dataset` makes the input, with a variable for the number of consumed items, and
-# `between` looks at what tf.data does after it. `hooks` saves and restores all `inputs` of a graph with the model,
-# by `following` the model's saver; where and when, the `settings` of a task say. `async_saver` also writes a
-# `snapshot` of the model. `saveable` puts the input into the model's checkpoint. `model_folder` also knows the
-# files of TensorFlow's own hooks.
+# `sessions` is for a TF1 graph: `dataset` makes the input, with a variable for the number of
+# consumed items, and `between` checks the later operations of tf.data. `hooks` saves and restores
+# all `inputs` of a graph with the model, by `following` the model's saver; the `settings` of a task
+# say where and when. `async_saver` also writes a `snapshot` of the model. `saveable` puts the input
+# into the model's checkpoint. `model_folder` also knows the files of TensorFlow's own hooks.
 #
-# `eager` is for TF2: `checkpointable` is an object for a `tf.train.Checkpoint`. `resume_input` is a callback
-# for Keras's ``fit`` with `batches`; `model_backup` is one that saves the model in `model_files`.
+# `eager` is for TF2: `checkpointable` is an object for a `tf.train.Checkpoint`. `resume_input` is a
+# callback for Keras's ``fit`` with `batches`; `model_backup` is a callback that saves the model in
+# `model_files`.
 #
-# Both use a `feed`, which has the state after any item, and `checkpoints`, which keeps states by step; those of
-# several inputs are its `input_stores`. If the number of `tasks` has changed, it joins what all of them have saved.
-# Items cross into TensorFlow in `blocks`, whose arrays are `columns`, and make data sets that are `numbered`.
+# Both use a `feed`, which has the state after any item, and `checkpoints`, which keeps states by
+# step; the stores of several inputs are in `input_stores`. If the number of `tasks` has changed,
+# the saved states of all tasks are joined. Items cross into TensorFlow in `blocks`, with arrays
+# from `columns`, and make data sets that are `numbered`.
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Blocks of items for a framework that takes the items of a pipeline one by one."""
+"""Hand items in blocks to a framework that takes single items."""
 
 # One call into Python costs TensorFlow more than an item usually does, so items cross in blocks. The graph
 # takes the blocks apart again. Each item of a block has its number, so the position stays exact.
 #
-# A block holds back its first item until its last one is there. So it grows only while items come fast,
-# and no block is longer than an eighth of the items that came fast before it: a source that
-# pauses now and then delays few items.
+# A block holds back the first item until the last item is there. So blocks grow only while items
+# come fast, and no block is longer than an eighth of the preceding fast items: a source that pauses
+# now and then delays few items.
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ SLOW: Final = 5
 
 
 class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
-    """The items of an epoch in blocks: their numbers, and columns in the structure of an item.
+    """The items of an epoch in blocks: item numbers, and columns in the structure of an item.
 
-    If an item raises an exception, those before it come first. The next call tries the same item again.
+    If an item raises an exception, the earlier items come first. The next call tries the same item
+    again.
 
     Args:
-      states: those of the epoch.
-      columns: makes arrays of the items; None to hand out single items with their numbers.
+      states: the states of the epoch.
+      columns: makes arrays of the items; None to hand out single items with numbers.
       failures: takes note of each exception.
       note_end: called with the number of the last item at the end of the epoch.
     """
 
-    # An object and not a generator, so that after an error it returns the same item again.
+    # An object and not a generator, so that the same item can be returned again after an error.
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
         return self._next_single()
 
     def _next_single(self) -> tuple[Indices, Any]:
-        """The next of those items that could not be stacked."""
+        """The next item of a block that could not be stacked."""
         assert self._columns is not None
         numbers = self._numbers(len(self._singly))[:1]
         try:
@@ -99,7 +100,7 @@ class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
         return numbers, columns
 
     def _numbers(self, count: int) -> Indices:
-        """The numbers of the last ``count`` items that were taken."""
+        """The numbers of the last ``count`` items taken."""
         last = self._iterator.step
         return np.arange(last - count + 1, last + 1, dtype=np.int64)
 
@@ -122,7 +123,7 @@ class NumberedBlocks(Iterator[tuple[Any, Any]], Generic[T]):
             try:
                 block = self._iterator.pull_as_moved(count)
             except Exception:
-                # One by one, so that the items before the error can be handed out.
+                # Singly, so that the items before the error can be handed out.
                 self._at_once = False
                 if count == 1:
                     raise
@@ -160,8 +161,8 @@ class _Pace:
 
         Args:
           count: number of its items.
-          seconds: the time that it took.
-          size: its bytes.
+          seconds: the time for the block.
+          size: the bytes of the block.
         """
         share = BLOCK_SECONDS / max(seconds, 1e-9)
         self._fast = self._fast + count if share * SLOW > 1 else self._fast // 2
@@ -177,5 +178,5 @@ class _Pace:
         )
 
     def begin_anew(self) -> None:
-        """Return to single items, as those of the last block do not stack."""
+        """Return to single items, since the items of the last block do not stack."""
         self.size, self._fast = 1, 0

@@ -22,23 +22,23 @@ from .tasks import TaskFiles
 __all__ = ["InputCheckpoints"]
 
 _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionary()
-"""The last object of this process that wrote to a store, by the name of the store."""
+"""The last writer to each store in this process, by the name of the store."""
 
 
 class InputCheckpoints:
-    """Saves the state of the input under the step of the model, and restores the one of that step.
+    """Saves the state of the input under the step of the model, and restores the state of a step.
 
     Args:
-      inputs: the checkpoints of each input by its key.
-      get_state: returns the state of each input by its key.
-      may_be_fresh: whether the input of a store without checkpoints may begin at its start, with a
+      inputs: the checkpoints of each input by key.
+      get_state: returns the state of each input by key.
+      may_be_fresh: whether the input of a store without checkpoints may begin at the start, with a
         warning, although the model does not.
-      asynchronous: whether the training goes on while a checkpoint is written.
+      asynchronous: whether the training continues while a checkpoint is written.
       listeners: called at the saves.
-      retain: called with step and time after each save; returns what failed.
-      others_in: for such a store, says what other hooks have saved in its place.
+      retain: called with step and time after each save; returns the failure, if any.
+      others_in: for a store without checkpoints, says what other hooks have saved instead.
       after: called with the step in each save, once all inputs are stored.
-      retention: which checkpoints of each input to keep, in place of ``retain``; all by default.
+      retention: which checkpoints of each input to keep, instead of ``retain``; all by default.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class InputCheckpoints:
         self._inputs = dict(inputs)
         self._stores = {key: each.store for key, each in inputs.items()}
         self._after = after
-        # The step that was read or saved last, and its inputs, which are not stored again.
+        # The step read or saved last, and its inputs, to avoid storing them again.
         self._stored: tuple[int, set[str]] = (-1, set())
         self._may_be_fresh = may_be_fresh
         self._others_in = others_in
@@ -73,23 +73,23 @@ class InputCheckpoints:
     ) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
 
-        It has a state for each input that has one. If this task's state does not fit, the states of
-        all tasks are joined; see `TaskFiles`.
+        Inputs without a state are left out. If this task's state does not fit, the states of all
+        tasks are joined; see `TaskFiles`.
 
-        Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to the
-        store. An object of this process that wrote to it before, such as the hook of a training that
-        failed, no longer writes.
+        Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to
+        the store. An earlier writer of this process, such as the hook of a failed training, no
+        longer writes.
 
         Args:
           step: of the model.
-          exactly: whether it must be the checkpoint of exactly this step; otherwise it is the
-            newest one up to this step.
-          supersede: whether to rename later checkpoints now; else `supersede_after` must do it.
+          exactly: whether to require the checkpoint of exactly this step; otherwise take the newest
+            checkpoint up to this step.
+          supersede: whether to rename later checkpoints now; else call `supersede_after`.
 
         Raises:
           NameInUse: if another process writes to the store.
-          NoValidCheckpoint: if there is none for the step, or that one is damaged.
-          StateMismatch: if other tasks have saved that step, and the joined states do not fit.
+          NoValidCheckpoint: if the step has no checkpoint, or a damaged checkpoint.
+          StateMismatch: if other tasks have saved the step, and the joined states do not fit.
         """
         self.close()
         with ExitStack() as undo:
@@ -107,7 +107,7 @@ class InputCheckpoints:
 
     @property
     def step(self) -> int | None:
-        """The step saved last, also if it is still being written; or the one that was restored."""
+        """The step saved last, maybe still being written, or the restored step."""
         return self._running.last_save.step
 
     def has_after(self, step: int) -> bool:
@@ -115,12 +115,12 @@ class InputCheckpoints:
         return any(each.has_after(step) for each in self._inputs.values())
 
     def supersede_after(self, step: int) -> None:
-        """Rename the checkpoints after ``step``, as the training goes on from there."""
+        """Rename the checkpoints after ``step``, as the training resumes there."""
         for each in self._inputs.values():
             each.supersede_after(step)
 
     def save(self, step: int, *, again: bool = False) -> None:
-        """Save the state now as that of ``step``, unless that step is saved already.
+        """Save the state now under ``step``, unless already saved.
 
         Args:
           step: of the model.
@@ -135,7 +135,7 @@ class InputCheckpoints:
         self.collect()
 
     def collect(self, *, wait_for_it: bool = False) -> bool:
-        """Acknowledge a save that is done; returns whether a listener has stopped the training.
+        """Acknowledge a finished save; returns whether a listener has stopped the training.
 
         Raises:
           SaveError: if a save has failed.
@@ -146,14 +146,14 @@ class InputCheckpoints:
         return saver.stopped
 
     def keep_only(self, steps: set[int], latest: int = 1) -> None:
-        """Remove the checkpoints of all steps but these and the ``latest`` newest ones."""
+        """Remove all checkpoints except those of ``steps`` and the ``latest`` newest."""
         for store in self._stores.values():
             for step in store.steps()[:-latest]:
                 if step not in steps:
                     store.remove(step)
 
     def close(self) -> None:
-        """Wait for a save that is being written, and release the store; may be called again.
+        """Wait for a running save, and release the store; may be called again.
 
         Raises:
           SaveError: if the save failed.
@@ -189,10 +189,11 @@ class InputCheckpoints:
         return self._read(step, {}) if step in steps else None
 
     def _read(self, step: int, joined: Mapping[str, State]) -> rs.Checkpoint:
-        """The checkpoint of ``step``, with ``joined`` in place of what the stores of these inputs hold.
+        """The checkpoint of ``step``, with the states in ``joined`` instead of the stored states.
 
         Raises:
-          NoValidCheckpoint: if another input that was begun has none for ``step``, or a damaged one.
+          NoValidCheckpoint: if another begun input has no checkpoint for ``step``, or a damaged
+            one.
         """
         own = {key: store for key, store in self._begun.items() if key not in joined}
         read = {key: read_valid(store, step) for key, store in own.items()}
@@ -223,7 +224,7 @@ class InputCheckpoints:
         return [store for store in self._stores.values() if step in store.steps()]
 
     def _newest_until(self, step: int, steps: list[int]) -> rs.Checkpoint | None:
-        """The newest valid checkpoint that is not after ``step``."""
+        """The newest valid checkpoint up to ``step``."""
         for earlier in reversed([saved for saved in steps if saved <= step]):
             try:
                 return self._read(earlier, {})
@@ -234,7 +235,7 @@ class InputCheckpoints:
         return None
 
     def _check_begun(self, part: rs.Store, step: int, exactly: bool) -> None:
-        """Make sure that ``part`` has what belongs to the model at ``step``."""
+        """Make sure that ``part`` has the checkpoint for the model at ``step``."""
         steps = part.steps()
         if step in steps or (not exactly and any(saved <= step for saved in steps)):
             return
@@ -259,7 +260,7 @@ class InputCheckpoints:
         )
 
     def _lock(self, undo: ExitStack) -> list[StoreLock]:
-        """The locks of the stores; another object of this process that wrote to one gives it up."""
+        """The locks of the stores; an earlier writer of this process gives up its lock."""
         for store in self._stores.values():
             before = _writing.pop(repr(store), None)
             if before is not None and before is not self:
@@ -279,7 +280,7 @@ class InputCheckpoints:
             self._asynchronous,
             self._listeners,
             self._retain if self._retention is None else self._retainer(self._retention),
-            None,  # what removes checkpoints of the input is never at work while one of the model is restored
+            None,  # no checkpoint of the input is removed while a checkpoint of the model is restored
             time.monotonic,
             SavePoint(saved, time.monotonic()),
         )
@@ -287,7 +288,7 @@ class InputCheckpoints:
             lock.close_with(self._saver)
 
     def _retainer(self, retention: rs.Retention) -> Retain:
-        """A function that applies ``retention``, until a restore removes checkpoints by itself."""
+        """A function that applies ``retention``, until a restore itself removes checkpoints."""
         retainers = [Retainer(retention, store) for store in self._stores.values()]
 
         def apply(step: int, saved_at: float) -> str | None:

@@ -1,4 +1,4 @@
-"""The items of a block as arrays, one for each tensor of a signature."""
+"""The items of a block as arrays, an array for each tensor of a signature."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Columns", "converted", "leaves"]
 Array: TypeAlias = npt.NDArray[Any]
 
 ALIGNMENT: Final = 64
-"""Where the memory of an array begins, in bytes, for TensorFlow to use it without a copy."""
+"""Alignment of an array's memory in bytes, for TensorFlow to use the array without a copy."""
 PLAIN: Final = (bool, int, float, complex, np.generic)
 
 
 class Columns:
-    """Makes arrays with the items as rows out of blocks.
+    """Turns blocks into arrays with an item in each row.
 
     Args:
       signature: `tf.TensorSpec` objects in tuples and dicts, in the structure of one item.
@@ -39,7 +39,7 @@ class Columns:
 
     @staticmethod
     def fit(signature: Any) -> bool:
-        """Whether all parts of ``signature`` are tensors of a known rank, so that items come in blocks."""
+        """Whether all parts of ``signature`` are tensors of known rank, as blocks require."""
         try:
             specs = list(leaves(signature, signature))
         except rs.MalformedItem:
@@ -59,11 +59,11 @@ class Columns:
     def of(self, block: Block) -> Any:
         """The columns of ``block``, in the structure of the signature.
 
-        What is already an array of the right dtype is not copied.
+        An array of the right dtype is not copied.
 
         Raises:
-          MalformedItem: if an item has not the structure, the shapes or the dtypes of the signature, or
-            if the items differ in shape.
+          MalformedItem: if an item lacks the structure, the shapes or the dtypes of the signature,
+            or if the items differ in shape.
         """
         if is_columns(block):
             parts: Iterator[Any] = leaves(self._item, block)
@@ -97,7 +97,7 @@ def _with_rows(spec: tf.TensorSpec) -> tf.TensorSpec:
 
 
 def leaves(signature: Any, value: Any) -> Iterator[Any]:
-    """The parts of ``value`` that stand where ``signature`` has no more structure."""
+    """The parts of ``value`` at the leaves of ``signature``."""
     if isinstance(signature, Mapping):
         if not isinstance(value, Mapping) or value.keys() != signature.keys():
             raise _other_structure(signature, value)
@@ -132,7 +132,7 @@ def _stacked(spec: tf.TensorSpec, values: Sequence[Any]) -> Array:
 
 
 def converted(spec: tf.TensorSpec, value: Any) -> Array:
-    """``value`` as an array, as `tf.data.Dataset.from_generator` converts it."""
+    """``value`` as an array, converted as by `tf.data.Dataset.from_generator`."""
     try:
         return np.asarray(value, dtype=spec.dtype.as_numpy_dtype, order="C")
     except (ValueError, TypeError, OverflowError) as error:

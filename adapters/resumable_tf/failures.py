@@ -1,7 +1,7 @@
-"""Which item of an input failed, in which stage, and why."""
+"""Report the item of an input that failed, the stage, and the reason."""
 
-# TensorFlow shows an exception of the input below a description of its own graph. So the reason is
-# logged when it is raised, and can be asked for later.
+# TensorFlow shows an exception of the input below a description of the graph. So the reason is
+# logged when raised, and can be asked for later.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resumable.core.stage_iterator import StageIterator
 
 __all__ = ["Failures"]
 
-# TensorFlow makes its own error by the type of the Python exception.
+# TensorFlow chooses an own error type by the type of the Python exception.
 KINDS: Final = (MemoryError, NotImplementedError, ValueError, TypeError)
 
 
@@ -31,7 +31,7 @@ class Failures:
       pipeline: of the input.
 
     Attributes:
-      last: the reason of the last one; None before any.
+      last: the reason of the last exception; None before any.
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
@@ -40,9 +40,9 @@ class Failures:
         self.last: str | None = None
 
     def noted(self, error: Exception, number: int) -> Exception:
-        """The exception to raise for ``error`` at the item with this number; the reason is logged.
+        """The exception to raise for ``error`` at item ``number``; the reason is logged.
 
-        An item that is tried again is not logged again.
+        A repeated failure of the same item is not logged again.
         """
         place = stage_of(error, self._stage)
         self.last = (
@@ -57,7 +57,7 @@ class Failures:
 
 
 def stage_of(error: BaseException, stage: Stage[Any]) -> str | None:
-    """The innermost stage below ``stage`` that ``error`` came through, with its path."""
+    """The innermost stage below ``stage`` that ``error`` came through, with the stage's path."""
     codes: dict[CodeType, str] = {}
     stages: dict[int, str] = {}
     for each, path in walk(stage):

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """One epoch of a pipeline, in which items are produced before they are consumed.
+    """One epoch of a pipeline, with items produced ahead of consumption.
 
     Args:
       pipeline: the pipeline with the items.
@@ -53,7 +53,7 @@ class Feed(Generic[T]):
 
     @property
     def is_endless(self) -> bool:
-        """Whether the epoch never ends: by its length if known, else by an endless `repeat`."""
+        """Whether the epoch never ends: by the length if known, else by an endless `repeat`."""
         length = self.pipeline.length
         if length is not None:
             return length == math.inf
@@ -62,11 +62,11 @@ class Feed(Generic[T]):
 
     @property
     def origin(self) -> int:
-        """The number of items before the first one of this epoch."""
+        """The number of items before the first item of this epoch."""
         return int(self._states.origin["step"])
 
     def items(self) -> Iterator[tuple[np.int64, T]]:
-        """The items from the origin on, each with its number. The very first item has number 1."""
+        """The numbered items from the origin on. The very first item has number 1."""
         self._is_restored = False
         return NumberedBlocks(self._states, None, self.failures, self._note_end)
 
@@ -81,14 +81,14 @@ class Feed(Generic[T]):
 
     @property
     def has_partitions(self) -> bool:
-        """Whether a rank of the pipeline owns partitions, and saves those alone."""
+        """Whether a rank of the pipeline owns partitions, and saves only its partitions."""
         return has_partitions(self.pipeline.stage)
 
     def check(self, state: State) -> None:
         """Make sure that `move_to` can move to ``state``.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline, or lacks partitions.
+          StateMismatch: if ``state`` belongs to another pipeline, or lacks partitions.
         """
         self._states.checked(state)
 
@@ -104,10 +104,10 @@ class Feed(Generic[T]):
             rs.Pipeline(whole).resume(state).close()
 
     def move_to(self, state: State | None) -> None:
-        """Let the next `items` begin at ``state``, or at the very start for None.
+        """Begin the next `items` at ``state``, or at the very start for None.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; nothing changes then.
+          StateMismatch: if ``state`` belongs to another pipeline; then nothing changes.
         """
         states = self._states
         start = states.first_of(0) if state is None else states.checked(state)
@@ -115,10 +115,10 @@ class Feed(Generic[T]):
         self._is_restored = state is not None
 
     def begin_anew(self, keep_restored: bool) -> int:
-        """Let the next `items` begin at the very start; returns the new origin.
+        """Begin the next `items` at the very start; returns the new origin.
 
         Args:
-          keep_restored: whether to stay at a restored state after which no item was asked for yet.
+          keep_restored: whether to stay at a restored state if no item was asked for since.
         """
         if not self._is_restored or not keep_restored:
             if self._is_restored:
@@ -130,7 +130,7 @@ class Feed(Generic[T]):
         return self.origin
 
     def _note_end(self, number: int) -> None:
-        """Warn once if the epoch ends at ``number``, the item at which it was restored."""
+        """Warn once if the epoch ends at ``number``, the restored position."""
         if number == self.origin > 0:
             warn_of_ended_run(number, "use another folder for model and input")
 

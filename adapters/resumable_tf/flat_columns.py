@@ -1,8 +1,8 @@
-"""The items of a block whose shapes may differ, as the elements of all of them one after another."""
+"""Blocks of items with different shapes, as the concatenated elements of all items."""
 
-# Items that differ in shape cannot be stacked. One by one, each would cost a call into Python and a data set of
-# its own in the graph. So a block has all elements of a tensor in one array, and the shapes in another. The
-# graph cuts them apart again.
+# Items that differ in shape cannot be stacked. One by one, each item would cost a call into Python
+# and a separate data set in the graph. So a block has all elements of a tensor in one array, and
+# the shapes in another. The graph splits the elements again.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FlatColumns"]
 
 
 class FlatColumns(Columns):
-    """Makes arrays with the elements of all items, and with their shapes, out of blocks.
+    """Turns blocks into arrays with the elements of all items and arrays with the shapes.
 
     Args:
       signature: `tf.TensorSpec` objects in tuples and dicts, in the structure of one item.
@@ -53,7 +53,7 @@ class FlatColumns(Columns):
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def unbatched(self, numbers: Any, parts: Any) -> tf.data.Dataset:
-        """Each item of a block with its number, for a ``flat_map`` of tf.data."""
+        """The numbered items of a block, for a ``flat_map`` of tf.data."""
         places = []
         for _, shapes in parts:
             sizes = tf.reduce_prod(shapes, 1)

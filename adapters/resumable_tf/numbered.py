@@ -1,11 +1,11 @@
-"""Data sets of numbered items, which stay numbered through the operations of tf.data."""
+"""Data sets of numbered items; the numbers survive the operations of tf.data."""
 
-# TensorFlow's own data sets do not know their source. A `NumberedDataset` does, and its methods
-# return such data sets. So any code that iterates it, even an Estimator, gets an iterator that
-# counts.
+# TensorFlow's own data sets do not know their source. A `NumberedDataset` knows the source, and all
+# methods return numbered data sets. So any code that iterates a numbered data set, even an
+# Estimator, gets an iterator that counts.
 #
-# To TensorFlow it is a data set of the items, since its iterator delivers items. Only the functions
-# that its methods call get the pairs with the numbers.
+# To TensorFlow it is a data set of items, since the iterator delivers items. Only functions passed
+# to the methods get pairs of number and item.
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ DERIVING: Final = (
     "window",
     "with_options",
 )
-"""The methods of a data set that return another one."""
+"""The methods of a data set that return another data set."""
 
 
 class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
-    """The items of pairs of a number and an item, or what tf.data has made of them.
+    """The items of pairs of a number and an item, or items made from these by tf.data.
 
-    Its methods work on the pairs.
+    Methods work on the pairs.
 
     Args:
       pairs: the pairs.
-      feed: which they come from.
-      make_iterator: makes an initializable iterator over such a data set.
-      blocks: the same pairs in blocks, where nothing was done to them yet.
+      feed: the source of the pairs.
+      make_iterator: makes an initializable iterator over a numbered data set.
+      blocks: the same pairs in blocks, before any operation.
 
     Attributes:
       pairs: the argument.
@@ -91,7 +91,7 @@ class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
 
     @property
     def are_numbered(self) -> bool:
-        """Whether the numbers are still there."""
+        """Whether the items still have numbers."""
         return _are_pairs(self.pairs)
 
     def apply(self, transformation_func: Callable[[tf.data.Dataset], Any]) -> Any:
@@ -122,7 +122,7 @@ class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
     def _inputs(self) -> list[tf.data.Dataset]:
         return [self._items]
 
-    # TensorFlow calls these for an iterator of its own.
+    # TensorFlow calls these methods for its own iterator.
 
     def _make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         return self._make_iterator(self)
@@ -151,11 +151,11 @@ def without_number(number: Any, item: Any) -> Any:
 
 
 def derive_by(kind: type, names: Iterable[str], derive: Callable[..., Any]) -> None:
-    """Give a class of data sets the methods of tf.data with these ``names``, unless it has its own.
+    """Give a class of data sets the missing ones among the methods ``names`` of tf.data.
 
     Args:
       kind: the class.
-      names: of methods, of which this version of TensorFlow may lack some.
+      names: of methods; this version of TensorFlow may lack some.
       derive: called with the data set, the name and the arguments.
     """
 
@@ -186,13 +186,13 @@ def numbered(
     begin: Callable[[], None] = lambda: None,
     watch: Callable[[object], None] = lambda iterator: None,
 ) -> tuple[tf.data.Dataset, tf.data.Dataset | None]:
-    """Pairs of a number and an item of ``feed``; and, where all items are alike, the same in blocks.
+    """Pairs of a number and an item of ``feed``; for stackable items also the same in blocks.
 
     Args:
       feed: the source.
       output_signature: `tf.TypeSpec` objects in the structure of one item.
       begin: called whenever the data set is iterated, before the first item.
-      watch: called with the iterator that this makes, which is freed when the iteration is over.
+      watch: called with the new iterator, which is freed when the iteration is over.
     """
 
     def dataset(iterate: Callable[[], Iterator[Any]], *signature: tf.TensorSpec) -> tf.data.Dataset:
@@ -212,7 +212,7 @@ def numbered(
     if columns.have_one_shape:
         in_blocks = dataset(lambda: feed.blocks(columns), numbers, columns.signature)
         return in_blocks.unbatch(), in_blocks
-    # Also for items without elements, on which `unbatch` crashes in TensorFlow 2.15 and 2.21.
+    # Also for items without elements: `unbatch` crashes on them in TensorFlow 2.15 and 2.21.
     flat = FlatColumns(output_signature)
     in_blocks = dataset(lambda: feed.blocks(flat), numbers, flat.signature)
     return in_blocks.flat_map(flat.unbatched), None

@@ -1,4 +1,4 @@
-"""What to do about what a resume does not repeat: sources that are read once, and randomness."""
+"""The policy on inexact resumes: sources that are read once, and unsaved randomness."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ __all__ = ["check_policy", "note_functions", "policy_of", "without_policy"]
 T = TypeVar("T")
 
 FUNCTIONS: Final = ("resumable_functions",)
-"""The collection of a graph with the pipelines and what is wrong with functions after them."""
+"""The collection of a graph with pipelines and the faults of functions after each."""
 
 
 def policy_of(external_state_policy: Any) -> str:
     """The policy as a word; ``"fail"`` for None.
 
     Raises:
-      InvalidArgument: if it is neither one of the three words nor of TensorFlow's enumeration.
+      InvalidArgument: if the policy is neither one of the three words nor a member of TensorFlow's
+        enumeration.
     """
     if isinstance(external_state_policy, tf.data.experimental.ExternalStatePolicy):
         return str(external_state_policy.name).lower()
@@ -45,12 +46,12 @@ def policy_of(external_state_policy: Any) -> str:
 
 
 def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
-    """Apply ``policy`` to what cannot be saved exactly; the policy of a source itself comes first.
+    """Apply ``policy`` to parts that cannot be saved exactly; a source's own policy comes first.
 
     Raises:
-      ExternalStateError: if a source can only be read once, if a function draws random numbers that no
-        state restores, or if one of tf.data, in the default graph, has a stateful operation; and the
-        policy is ``"fail"``.
+      ExternalStateError: if the policy is ``"fail"``, and a source can only be read once, a
+        function draws random numbers that no state restores, or a tf.data function in the default
+        graph has a stateful operation.
     """
     for stage, path in inexact_sources(pipeline.stage):
         own = stage.inexact_policy
@@ -67,18 +68,18 @@ def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
 
 
 def note_functions(pipeline: rs.Pipeline[Any], found: Iterable[str]) -> None:
-    """Let `check_policy` find what tf.data functions after ``pipeline`` do that is not repeated.
+    """Record for `check_policy` the unrepeatable effects of tf.data functions after ``pipeline``.
 
     Args:
       pipeline: of an input of the default graph.
-      found: what is wrong.
+      found: the faults.
     """
     for message in found:
         tf1.get_default_graph().add_to_collection(FUNCTIONS, (pipeline, message))
 
 
 def without_policy(pipeline: rs.Pipeline[T]) -> rs.Pipeline[T]:
-    """The same pipeline, with states that can always be taken, even if they are not exact."""
+    """The same pipeline, with states that can always be taken, even if inexact."""
 
     def ignoring(number: int, stage: Stage[Any]) -> Stage[Any]:
         if not isinstance(stage, ExternalSource) or stage.inexact_policy is None:

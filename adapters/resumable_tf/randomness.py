@@ -1,8 +1,7 @@
-"""Functions of a pipeline that draw random numbers which no state restores."""
+"""Find functions of a pipeline that draw random numbers not restored by any state."""
 
-# What a function will do cannot be known, but most randomness is reached by name. So the names that
-# a function loads are looked up, without calling anything, and so are those of the functions it
-# loads.
+# The effects of a function cannot be known, but most randomness is reached by name. So the names
+# loaded by a function, and by the functions it loads, are looked up, without any call.
 
 from __future__ import annotations
 
@@ -43,13 +42,13 @@ RANDOM: Final = (
     tf.random.uniform,
 )
 UNSEEDED: Final = (random.Random, np.random.default_rng, np.random.RandomState)
-"""What is random if it is called without arguments."""
+"""Callables that are random if called without arguments."""
 SEEDING: Final = ("seed", "setstate", "set_state")
 LIBRARIES: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def hidden_randomness(pipeline: rs.Pipeline[Any]) -> Iterator[str]:
-    """For each function of ``pipeline`` that draws random numbers, its stage and what it draws by."""
+    """For each function of ``pipeline`` that draws random numbers, the stage and the names used."""
     for stage, path in walk(pipeline.stage):
         for field, function in stage.user_functions.items():
             if names := random_names(function):
@@ -58,7 +57,7 @@ def hidden_randomness(pipeline: rs.Pipeline[Any]) -> Iterator[str]:
 
 
 def random_names(function: Any) -> set[str]:
-    """The names by which ``function`` draws random numbers; none if it seeds what it draws from."""
+    """The names by which ``function`` draws random numbers; empty if it seeds the generators."""
     found: set[str] = set()
     waiting, seen = [function], set()
     while waiting:
@@ -82,7 +81,7 @@ def random_names(function: Any) -> set[str]:
             waiting += filter(_is_of_the_user, loaded.values())
             waiting += [value for value in _defaults(plain) if isinstance(value, GENERATORS)]
             if plain is not called and not isinstance(called, MethodType):
-                # An object that is called, such as a chain of functions, calls what it holds.
+                # A callable object, such as a chain of functions, calls the functions it holds.
                 held = callables_in(getattr(called, "__dict__", {})).values()
                 waiting += [value for value in held if _is_random(value) or _is_of_the_user(value)]
     return found
@@ -108,7 +107,7 @@ def _is_random(value: Any) -> bool:
 
 
 def _is_of_the_user(value: Any) -> bool:
-    """Whether calling it runs a function that is not a library's."""
+    """Whether calling ``value`` runs a function from outside the libraries."""
     if isinstance(value, partial):
         return True
     code = getattr(_plain_function(value), "__code__", None)
@@ -123,10 +122,10 @@ class _Hashless(tuple):  # type: ignore[type-arg]
 
 
 class _Names:
-    """What a function loads by name.
+    """The names that a function loads.
 
     Attributes:
-      unseeded: generators that it makes without a seed.
+      unseeded: generators made without a seed.
     """
 
     def __init__(self, function: FunctionType, owner: Any) -> None:
@@ -145,7 +144,7 @@ class _Names:
             self._local[self._code.co_varnames[0]] = owner
 
     def loaded(self) -> Iterator[tuple[str, Any]]:
-        """The names with dots, and what they stand for."""
+        """The dotted names and the objects found by name."""
         yield from self._loaded(self._code)
 
     def _loaded(self, code: CodeType) -> Iterator[tuple[str, Any]]:

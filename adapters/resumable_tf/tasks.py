@@ -1,21 +1,22 @@
-"""What the tasks of a job have saved of one input, each under a name of its own."""
+"""Join the states of one input, saved by the tasks of a job under separate names."""
 
-# Each task saves by itself, and tasks exchange nothing else. A job with another number of tasks
-# needs what all of them have saved at the step of its model. It must never join files of another
-# life of the job: one of four workers, say, may have come further than the model from which two
-# continue.
+# Each task saves alone, and tasks exchange nothing else. A job with another number of tasks needs
+# the saved states of all tasks at the step of the model. Files of another life of the job must
+# never be joined: a life with four workers, say, may have come further than the model from which
+# two workers continue.
 #
-# - Only files of the model's very step are joined, and only if together they have all partitions,
-#   even those that this task does not need. A task that continues from a model sets its own later
-#   files aside. So the files of another life lack the partitions of each task that is in both
-#   lives. They contradict what the other tasks of this life have saved, or leave a gap.
-# - The chief of an Estimator also sets aside what other tasks, which may be gone, have saved after
-#   the step of the model. No task of this job can be further than the model from which all begin.
+# - Only files of exactly the model's step are joined, and only if all files together have all
+#   partitions, even partitions that this task does not need. A task that continues from a model
+#   sets its own later files aside. So the files of another life lack the partitions of each task
+#   that is in both lives. Such files contradict the files of the other tasks of this life, or
+#   leave a gap.
+# - The chief of an Estimator also sets aside later files of other tasks, which may be gone. No task
+#   of this job can be further than the model from which all tasks begin.
 #
 # The state of a `shard` is the same on all tasks. A task that returns after a job without it has an
-# older state, and must adopt that of the others. But if each task goes at its own pace, as with
-# parameter servers, it continues from its own. Equal states of two others at one step show the
-# former.
+# older state, and must adopt the state of the other tasks. But if each task goes at its own pace, as
+# with parameter servers, the task continues from its own state. Equal states of two other tasks at
+# one step show the former case.
 
 from __future__ import annotations
 
@@ -34,17 +35,17 @@ from .feed import Feed
 __all__ = ["TaskFiles"]
 
 TASK: Final = re.compile(r"_(chief|master|worker)_[0-9]+(?=_|$)")
-"""The part of an input's name that a job with one task does not have."""
+"""The part of an input's name that is missing in a job with one task."""
 
 
 @final
 class TaskFiles:
-    """The checkpoints of one input, of this task and of the others.
+    """The checkpoints of one input, of this task and of other tasks.
 
     Args:
-      store: of this task. In a store of the user's own no others are looked for.
+      store: of this task. A store given by the user is not searched for other tasks.
       feed: of the input.
-      leads: whether this task is the chief of all that save in this place.
+      leads: whether this task is the chief of all tasks that save here.
 
     Attributes:
       store: the argument.
@@ -57,14 +58,14 @@ class TaskFiles:
         self._leads = leads
 
     def joined(self, step: int, exactly: bool) -> State | None:
-        """The state at ``step`` from the files of several tasks, if this task needs those of others.
+        """The state at ``step`` joined from several tasks' files, if this task needs other files.
 
         Args:
           step: of the model.
-          exactly: whether an earlier checkpoint of this task would not do.
+          exactly: whether an earlier checkpoint of this task is not enough.
 
         Raises:
-          StateMismatch: if all files of that step do not make up a state that fits.
+          StateMismatch: if all files of the step do not make up a suitable state.
         """
         others = self._others(step)
         steps = self.store.steps()
@@ -101,7 +102,7 @@ class TaskFiles:
         return any(saved > step for store in self._superseded() for saved in store.steps())
 
     def supersede_after(self, step: int) -> None:
-        """Rename the checkpoints after ``step``, as the training goes on from there."""
+        """Rename the checkpoints after ``step``, as the training resumes there."""
         for store in self._superseded():
             supersede_after(store, step)
 
@@ -109,7 +110,7 @@ class TaskFiles:
         return [self.store, *(self._others().values() if self._leads else [])]
 
     def _others(self, step: int | None = None) -> dict[str, rs.Store]:
-        """The stores of other tasks, by name; if ``step`` is given, only those that have it."""
+        """The stores of other tasks, by name; with ``step``, only stores that have the step."""
         own = self.store
         if not isinstance(own, (rs.Directory, rs.Remote)):
             return {}
@@ -122,17 +123,17 @@ class TaskFiles:
         }
 
     def _go_together(self, others: Mapping[str, rs.Store]) -> bool:
-        """Whether ``others``, if their states are equal, were saved by tasks that go in step."""
-        # Tasks that go at their own pace are hardly ever at the same place at the same step.
+        """Whether ``others`` with equal states were saved by tasks that go in step."""
+        # Tasks that go at their own pace hardly ever have the same position at the same step.
         return len(others) > 1 or _without_task(self._name) in others
 
     def _fits(self, step: int) -> bool:
-        """Whether what this task has saved at ``step`` has what it needs, or is damaged."""
+        """Whether this task's checkpoint at ``step`` has all needed partitions, or is damaged."""
         try:
             self._feed.check(read_valid(self.store, step).state)
         except rs.StateMismatch:
             return False
-        except rs.NoValidCheckpoint:  # the caller gets this error when it loads it
+        except rs.NoValidCheckpoint:  # the caller gets this error on loading
             pass
         return True
 

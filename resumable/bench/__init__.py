@@ -1,4 +1,4 @@
-"""Measure a pipeline: how fast it is, where its time goes, what its state costs."""
+"""Measure a pipeline: speed, time by stage, cost of the state."""
 
 # `measuring` plans the runs. `runs` draws items against the clock. `timed` puts a timing stage
 # after each stage, and a `ledger` adds up the time of each stage. `saving` takes states, saves and

@@ -1,7 +1,7 @@
-"""Name the bottleneck in a sentence, and say what to do about it."""
+"""Name the bottleneck in a sentence, and advise on a cure."""
 
-# A pipeline that already follows a hint gets another one. The stages before and after the
-# bottleneck decide which.
+# A pipeline that already follows a hint gets another hint, chosen by the stages before and after
+# the bottleneck.
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
 
 HALF: Final = 0.5
-"""A process that computes for less than this share of the time is not held up by what it hands from thread to thread."""
+"""A process that computes for less than this share of the time is not held up by handing items from
+thread to thread.
+"""
 
 SLOW_THREAD: Final = (
     "The loop waits for its thread, which mostly waits too: read larger pieces of the source at once, or several "
@@ -56,11 +58,11 @@ CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {
     Map: "map(fn",
     RandomMap: "random_map(fn, seed",
 }
-"""Stages that take workers, and how a call of their method begins."""
+"""Stages that take workers, and the beginning of the method call."""
 
 
 class Hint(NamedTuple):
-    """What to do, and what else if the pipeline does it already."""
+    """Advice, and other advice for a pipeline that already follows the first."""
 
     text: str
     is_followed: Callable[[Stage[Any], list[Stage[Any]]], bool]
@@ -70,13 +72,13 @@ class Hint(NamedTuple):
 def advise(
     stage: Stage[Any], path: str, share: int, above: list[Stage[Any]], cpu_share: float | None
 ) -> str:
-    """A sentence that names the bottleneck, and a hint that fits it.
+    """A sentence that names the bottleneck, and a suitable hint.
 
     Args:
       stage: the stage with the greatest share.
-      path: where that stage is.
-      share: its share of the loop's time, in percent.
-      above: the stages after it, the nearest first.
+      path: where the stage is.
+      share: the stage's share of the loop's time, in percent.
+      above: the later stages, the nearest first.
       cpu_share: the part of the time in which the process computed, from 0 to 1; None if unknown.
     """
     named = named_bottleneck(stage, path, share)
@@ -117,7 +119,7 @@ def advise_on_loop(share: int, last: Stage[Any]) -> str:
 
 
 def _gives_batches(stage: Stage[Any]) -> bool:
-    """Whether its items are batches, judged by the nearest stage that makes or splits them."""
+    """Whether the items are batches, judged by the nearest stage that makes or splits batches."""
     for found, _ in walk(stage):
         if isinstance(found, (Batch, Unbatch)):
             return isinstance(found, Batch)
@@ -203,7 +205,7 @@ HINTS: Final[Mapping[type[Stage[Any]], Hint]] = {
 
 
 def _of_workers(stage: Stage[Any], above: list[Stage[Any]]) -> Partition[Any] | None:
-    """The partition whose workers could share what ``stage`` does; None if that does not help."""
+    """The partition whose workers could share the work of ``stage``; None if sharing is no help."""
     if isinstance(stage, Partition) and runs_ahead(stage) and stage.executor == "thread":
         return stage
     kind = type(stage)
@@ -263,7 +265,7 @@ def _batch_hint(stage: Stage[Any]) -> str:
 
 
 def _waits_for_files(stage: Stage[Any], cpu_share: float | None) -> bool:
-    """Whether ``stage`` reads one file after another, and mostly waits for a network or what its function opens."""
+    """Whether ``stage`` reads file after file, and mostly waits for a network or opened inputs."""
     if isinstance(stage, RecordStream):
         return len(stage.found) > 1 and any(isinstance(file, RemoteFile) for file in stage.found)
     waits = cpu_share is not None and cpu_share < IDLE
@@ -296,6 +298,6 @@ def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
 
 
 def _after_look_ups(above: list[Stage[Any]]) -> str:
-    """Where a stage that runs ahead belongs: after the last one that looks items up by index."""
+    """Where to put a stage that runs ahead: after the last stage that looks items up by index."""
     looking_up = [later for later in above if looks_up(later)]
     return f", after {type(looking_up[-1]).__name__}" if looking_up else ""

@@ -13,16 +13,16 @@ from ..file_cache.cache import FileCache
 from ..file_cache.working_set import advice_on, working_sets
 
 MOST_ITEMS: Final = 1 << 20
-"""Items of the sources that are looked at in an epoch, about."""
+"""About how many source items of an epoch are considered."""
 
 
 def needed_of_caches(stage: Stage[Any]) -> dict[FileCache, int]:
-    """How many bytes the order of ``stage`` has in use at a time, for each cache that its sources read through."""
+    """For each cache of the sources: how many bytes the order of ``stage`` uses at a time."""
     return working_sets(_uses(stage))
 
 
 def notes_on_caches(needed: Mapping[FileCache, int]) -> list[str]:
-    """A sentence for each cache of which as many bytes are ``needed`` at a time."""
+    """A sentence for each cache, on the bytes ``needed`` at a time."""
     return [
         f"the order has up to {most:,} bytes of remote files in use at a time, and the cache in {cache.path} has "
         f"room for {cache.max_bytes:,}"
@@ -32,7 +32,7 @@ def notes_on_caches(needed: Mapping[FileCache, int]) -> list[str]:
 
 
 def advice_on_source(source: Stage[Any], needed: Mapping[FileCache, int]) -> str:
-    """What to do about the cache of ``source``, if it has no room for what is ``needed``; empty otherwise."""
+    """Advice if the cache of ``source`` has no room for the bytes ``needed``; else empty."""
     caches = dict.fromkeys(uses.cache for uses in _uses(source))
     advice = next(filter(None, (advice_on(cache, needed.get(cache, 0)) for cache in caches)), "")
     return f"Its cache has no room for what the order uses at a time; {advice}." if advice else ""

@@ -1,11 +1,11 @@
 """The seconds of a running pipeline, booked to its stages."""
 
-# Every call into a stage and every return from one is an event. Between two events nothing
-# changes, so the seconds between them are booked as a whole, twice:
+# Every call into a stage and every return from a stage is an event. Nothing changes between two
+# events, so the seconds between are booked as a whole, twice:
 #
 # * as work, in each thread, to the stage that runs there;
-# * as the loop's time, to the one stage that runs in the loop's thread. While that stage only waits
-#   for a thread of its own, the stage that runs there gets it.
+# * as the loop's time, to the stage that runs in the loop's thread. While this stage only waits for
+#   a thread of its own, the stage that runs in that thread gets the time.
 #
 # The time of an event itself is not booked. The calls around the events take the same time in each
 # interval; this `cost` is subtracted.
@@ -23,10 +23,10 @@ class Totals(NamedTuple):
     """Seconds by the number of the stage.
 
     Attributes:
-      loop: the loop's time in each stage; with ``around``, these add up to all of it.
+      loop: the loop's time in each stage; adds up, with ``around``, to the whole time.
       around: the loop's time outside all stages.
       work: the work in all threads; waiting for another thread does not count.
-      beside: the part of the work that was not done in the loop's thread.
+      beside: the part of the work outside the loop's thread.
     """
 
     loop: tuple[float, ...]
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
     beside: tuple[float, ...]
 
     def since(self, before: Totals) -> Totals:
-        """What has been added since ``before``."""
+        """The seconds added since ``before``."""
         return Totals(
             _difference(self.loop, before.loop),
             self.around - before.around,
@@ -51,10 +51,10 @@ class Ledger:
     Stages are identified by their numbers. The thread that makes the ledger is the loop's.
 
     Args:
-      readers: for each stage the number of the stage that reads it; None for the last one.
+      readers: for each stage the number of the reading stage; None for the last stage.
       clock: returns seconds that never go back.
       cost: seconds of each interval that the timing itself takes.
-      thread: returns what identifies the calling thread.
+      thread: returns an identifier of the calling thread.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Ledger:
         self._lock = threading.Lock()
         # Invariant: the stages entered and not left, by thread; a thread in none is absent.
         self._stacks: dict[int, list[int]] = {}
-        # Invariant: a stage with a thread of its own is here while that thread is in a stage.
+        # Invariant: a stage with a separate thread is here while the thread is in a stage.
         self._serving: dict[int, list[int]] = {}
         # The last place is the loop itself, stage -1.
         self._loops = [0.0] * (len(readers) + 1)
@@ -102,7 +102,7 @@ class Ledger:
             self._last = self._clock()
 
     def leave(self) -> None:
-        """The calling thread comes out of the stage it entered last."""
+        """The calling thread leaves the stage entered last."""
         with self._lock:
             self._book()
             thread = self._thread()
@@ -115,7 +115,7 @@ class Ledger:
             self._last = self._clock()
 
     def totals(self) -> Totals:
-        """What was booked until now."""
+        """The seconds booked so far."""
         with self._lock:
             self._book()
             self._last = self._clock()
@@ -134,7 +134,7 @@ class Ledger:
                     self._beside[stack[-1]] += elapsed
 
     def _to_blame(self) -> int:
-        """The stage that the loop is in or waits for; -1 for the loop itself."""
+        """The stage where the loop is or waits; -1 for the loop itself."""
         stack = self._stacks.get(self._loop)
         if stack is None:
             return -1

@@ -1,8 +1,9 @@
-"""Measure a pipeline: how fast it is, where the time goes, and what its state costs."""
+"""Measure a pipeline: speed, time by stage, and cost of the state."""
 
-# Each run starts the pipeline anew. The first only warms up files and imports, the second measures
+# Each run restarts the pipeline. The first run only warms up files and imports, the second measures
 # the speed of the unchanged pipeline, and the third has a timing stage after each stage. All graphs
-# are built before any run, since a copy of a stage keeps the state that its function has then.
+# are built before any run, since copying a stage also copies the current state of the stage's
+# function.
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def measure(
 
     Args:
       pipeline: to measure.
-      target: its name in the report.
+      target: name in the report.
       seconds: the longest time of a run; an item in work is finished.
       items: the largest number of items of a run.
       tell: called with a text as each run begins.
@@ -162,7 +163,7 @@ class _Measurement:
         return run(self._pipeline, self._clocks, seconds=seconds, items=self._items)
 
     def _staged_run(self, whole: MeasuredRun) -> tuple[_Times | None, float | None]:
-        """The times of the stages, and how much slower that run was than ``whole``."""
+        """The times of the stages, and the slowdown compared with ``whole``."""
         if self._timed is None or not whole.items:
             return None, None
         self._tell("timing its stages")
@@ -173,7 +174,7 @@ class _Measurement:
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
     def _only_run(self) -> tuple[MeasuredRun, _Times | None]:
-        """One run for speed and stages; the cost of timing is subtracted from its time."""
+        """One run for speed and stages; the cost of timing is subtracted from the time."""
         self._tell("timing the pipeline and its stages")
         if self._timed is None:
             return self._run(self._seconds), None
@@ -249,14 +250,14 @@ class _Measurement:
             above.append(found[reader])
             reader = self._readers[reader]
         slowest, path = found[place], stages[place].path
-        # A source behind a cache that is too small would be as slow with anything else that could be advised.
+        # No other advice would speed up a source whose cache is too small.
         if not slowest.inputs and (hint := advice_on_source(slowest, self._needed)):
             return f"{named_bottleneck(slowest, path, share)} {hint}"
         return advise(slowest, path, share, above, cpu_share)
 
 
 class _Times(NamedTuple):
-    """What the ledger booked in a run, and for how many items."""
+    """The totals of the ledger for a run, and the number of items."""
 
     totals: Totals
     items: int

@@ -1,4 +1,4 @@
-"""Time and advise on stages in partitions, which workers may run whole."""
+"""Time and advise on stages in partitions, where a worker may run a whole partition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core.stage import Stage
 from ..stages.partition import Partition
 
 ONE_PROCESSOR: Final = (0.75, 1.25)
-"""Threads that compute for such a share of the time do it in turn: Python runs one at a time."""
+"""Threads with a total share in this range compute in turn: Python runs one thread at a time."""
 
 
 def run_elsewhere(stage: Stage[Any]) -> dict[int, Partition[Any]]:
-    """The partitions of the graph that processes run: no clock of this process sees their work."""
+    """The partitions that processes run: no clock of this process measures the work."""
     return {
         number: found
         for number, (found, _) in enumerate(walk(stage))
@@ -24,22 +24,22 @@ def run_elsewhere(stage: Stage[Any]) -> dict[int, Partition[Any]]:
 
 
 def run_here(stage: Stage[Any]) -> Stage[Any]:
-    """``stage``, with those partitions run by the loop itself."""
+    """``stage``, with the partitions of `run_elsewhere` run by the loop itself."""
     by_the_loop = {"workers": 0, "executor": "thread"}
     return tuned(stage, dict.fromkeys(run_elsewhere(stage), by_the_loop))
 
 
 def partition_of(above: Iterable[Stage[Any]]) -> Partition[Any] | None:
-    """The partition among the stages after a stage, if any: its workers run that stage."""
+    """The partition among the stages after a stage, if any: its workers run the stage."""
     return next((later for later in above if isinstance(later, Partition)), None)
 
 
 def advise_workers(partition: Partition[Any], *, waits: bool, cpu_share: float | None) -> str:
-    """A hint for a partition whose stages take the time.
+    """A hint for a partition whose stages are the bottleneck.
 
     Args:
-      partition: with its workers.
-      waits: whether its stages mostly wait.
+      partition: the partition, with workers.
+      waits: whether the stages mostly wait.
       cpu_share: the part of the time in which the process computed; None if unknown.
     """
     least, most = ONE_PROCESSOR

@@ -15,7 +15,7 @@ LONGEST_LABEL: Final = 44
 
 
 def check_plot(path: str) -> None:
-    """Refuse a file that cannot be drawn to, before anything is measured.
+    """Refuse an impossible plot file before measuring.
 
     Raises:
       MissingDependency: if matplotlib is not installed.
@@ -33,10 +33,10 @@ def check_plot(path: str) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Refuse a file that cannot be written, and leave it as it is.
+    """Refuse a file that cannot be written, without changing the file.
 
     Raises:
-      OSError: if it cannot be.
+      OSError: if the file is refused.
     """
     existed = os.path.lexists(path)
     with open(path, "ab"):
@@ -49,7 +49,7 @@ def draw(report: BenchReport, path: str) -> None:
     """Write horizontal bars, one for each stage, to the file ``path``.
 
     Raises:
-      OSError: if it cannot be written.
+      OSError: if writing fails.
     """
     canvas = _canvas(height=1.6 + 0.42 * max(len(report.stages), 1))
     axes = canvas.figure.add_subplot()

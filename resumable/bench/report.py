@@ -10,19 +10,19 @@ from .saving import Saving
 
 WHOLE: Final = 1000
 AROUND: Final = "the loop around them"
-"""Stands for the time outside all stages: that of the outermost iterator and the loop."""
+"""Name of the time outside all stages, in the outermost iterator and the loop."""
 
 
 class StageTime(NamedTuple):
     """A stage and its time.
 
     Attributes:
-      stage: with its arguments.
+      stage: with arguments.
       path: where the stage is, in the form that errors use; empty for the time outside all stages.
       share: the part of the loop's time in which the loop waits for this stage, from 0 to 1.
       seconds: of work for each item of the pipeline, in all threads; waiting does not count.
-      beside: the share of this work that is done in other threads than the loop's, from 0 to 1.
-      bytes: its part of the state; None if there is no state.
+      beside: the share of this work in threads other than the loop's, from 0 to 1.
+      bytes: the stage's part of the state; None without a state.
     """
 
     stage: str
@@ -39,19 +39,18 @@ class BenchReport:
     """The outcome of a measurement.
 
     Attributes:
-      target: what was measured.
-      items: how many items were timed: all but the first, unless it was the only one.
+      target: name of the measured pipeline.
+      items: how many items were timed: all but the first, unless only one was drawn.
       seconds: the time of these items.
       complete: whether the pipeline came to its end.
-      first_seconds: the time of the first item; None if there is none.
+      first_seconds: the time of the first item; None without items.
       cpu_share: the seconds that all threads of this process computed, as a share of the time.
-      slowdown: how many times slower the pipeline was while its stages were timed; None if it
-        was read only once.
-      stages: the last one first, then the loop around them; empty if they could not be timed.
-      bottleneck: the index in ``stages`` of the one with the greatest share; None without stages.
-      advice: the bottleneck in a sentence, and what to do about it.
-      saving: what saving and resuming cost; None if no state could be taken.
-      notes: what else is worth knowing.
+      slowdown: how many times slower the pipeline was with timed stages; None if read only once.
+      stages: the last stage first, finally the surrounding loop; empty if timing failed.
+      bottleneck: the index in ``stages`` of the greatest share; None without stages.
+      advice: the bottleneck in a sentence, and a hint.
+      saving: the costs of saving and resuming; None if no state could be taken.
+      notes: other facts worth knowing.
     """
 
     target: str
@@ -79,7 +78,7 @@ class BenchReport:
         return f"{rate:,.0f}" if rate >= WHOLE else f"{rate:.4g}"
 
     def as_json(self) -> dict[str, Any]:
-        """The fields by name, as JSON can hold them."""
+        """The fields by name, as values for JSON."""
         found = asdict(self)
         found["stages"] = [stage._asdict() for stage in self.stages]
         found["saving"] = self.saving and self.saving._asdict()
@@ -87,7 +86,7 @@ class BenchReport:
 
 
 def brief(text: str, limit: int = 60) -> str:
-    """``text``, or its beginning and its end if it is longer than ``limit``."""
+    """``text``; only the beginning and the end of a text longer than ``limit``."""
     if len(text) <= limit:
         return text
     kept = limit - 3

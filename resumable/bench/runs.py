@@ -12,7 +12,7 @@ from ..pipeline import Pipeline
 from ..verify import CannotRun
 
 TICK: Final = 0.01
-"""Seconds between two readings of the clock, if items come faster than that."""
+"""Seconds between two readings of the clock, if items come faster."""
 MOST_AT_ONCE: Final = 1 << 16
 
 
@@ -20,7 +20,7 @@ class Clocks(NamedTuple):
     """The clocks of a measurement; replaced in tests.
 
     Attributes:
-      seconds: a clock that only goes on.
+      seconds: a monotonic clock.
       cpu: the seconds that all threads of this process computed.
     """
 
@@ -29,7 +29,7 @@ class Clocks(NamedTuple):
 
 
 class ItemTimes(NamedTuple):
-    """Items in a row, and the seconds they took."""
+    """A number of consecutive items, and their seconds."""
 
     items: int
     seconds: float
@@ -40,8 +40,8 @@ class MeasuredRun(NamedTuple):
     """A run from the first item on.
 
     Attributes:
-      first: the first item, for which threads start and buffers fill; empty if there is no item.
-      rest: those after it.
+      first: the first item, including the start of threads and buffers; empty without items.
+      rest: the later items.
       ended: whether the run came to the end of the pipeline.
     """
 
@@ -56,7 +56,7 @@ class MeasuredRun(NamedTuple):
 
     @property
     def steady(self) -> ItemTimes:
-        """The part that shows the speed: all but the first item, unless it was the only one."""
+        """The part that shows the speed: all but the first item, unless only one was drawn."""
         return self.rest if self.rest.items else self.first
 
 
@@ -80,7 +80,7 @@ def run(
       after_last: called when the last item has come, before the iterator is closed.
 
     Raises:
-      CannotRun: if an item cannot be made; the message says which and why.
+      CannotRun: if an item cannot be made; the message names the item and the reason.
     """
     step = 0
     try:

@@ -1,4 +1,4 @@
-"""Measure what saving a state and resuming from it cost."""
+"""Measure the costs of saving a state and of resuming."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Saving(NamedTuple):
 
     Attributes:
       position: the number of items after which the pipeline was resumed.
-      state_bytes: of the state there.
+      state_bytes: of the state at ``position``.
       get_state_seconds: median time to take a state, over several positions.
       save_seconds: median time of a durable save into a temporary folder.
       resume_seconds: from opening the checkpoint up to and including the first item.
-      reread: source items that the resume read again; None if it was not counted.
+      reread: source items that the resume read again; None if not counted.
     """
 
     position: int
@@ -46,14 +46,14 @@ def measure_saving(
     run: range,
     clock: Callable[[], float],
 ) -> tuple[Saving, State]:
-    """Save on the way to a position and there, and resume from there; returns the state too.
+    """Save up to and at a position, and resume there; returns the state too.
 
     Args:
       pipeline: to save and to resume.
-      counting: the same pipeline without threads, which counts in ``reads`` what it reads; None to
-        count nothing.
+      counting: the same pipeline without threads; counts items read in ``reads``. None to count
+        nothing.
       reads: items read from each source.
-      run: the items from the position on, up to the last one that may be drawn.
+      run: the items from the position on, up to the last item that may be drawn.
       clock: of seconds.
     """
     states, taking, saving = {}, [], []
@@ -71,8 +71,8 @@ def measure_saving(
         _, resuming = _clocked(clock, lambda: _first_item(folder, pipeline))
     again = None
     if counting is not None:
-        # A run from so many items earlier, or from the start, has read again all that a resume reads once it
-        # comes to the position.
+        # A run from an earlier position, or from the start, has read all repeated items by the time
+        # the position is reached.
         with counting.resume(states[before]) as iterator:
             reads_of_next(iterator, position - iterator.step, reads)
             again = reread(counting, iterator, items, reads)

@@ -1,8 +1,8 @@
 """Time each stage without changing how the items move."""
 
-# There is a timing stage after each stage. It offers everything that its upstream offers (blocks,
-# single items, `items`, random access, a pure change of order), so that the stages around it work
-# in the same way as without it. Any other way would have other costs.
+# Each stage is followed by a timing stage. The timing stage offers everything that the upstream
+# offers (blocks, single items, `items`, random access, a pure change of order), so that the
+# neighbours work as usual. Any other way would have other costs.
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def timed(stage: Stage[Any], ledger: Ledger) -> Stage[Any]:
     """A copy of ``stage`` in which ``ledger`` records the time of each stage."""
 
     def build(number: int, found: Stage[Any]) -> Stage[Any]:
-        # Which pipeline an epoch has is asked of the stage itself, and takes no time.
+        # The stage itself chooses the pipeline of an epoch, in no time.
         return found if isinstance(found, ByEpoch) else Timed(found, number, ledger)
 
     return rebuilt(stage, build)
 
 
 def readers(stage: Stage[Any]) -> list[int | None]:
-    """For each stage of the graph, as `walk` numbers them, the number of the one that reads it."""
+    """For each stage of the graph, in the order of `walk`, the number of the reading stage."""
     numbers = count()
     found: list[int | None] = []
 
@@ -56,7 +56,7 @@ def readers(stage: Stage[Any]) -> list[int | None]:
 
 
 def empty_interval(clock: Callable[[], float]) -> float:
-    """The seconds between two events of a stage that does nothing: what timing itself costs."""
+    """The seconds between two events of an idle stage: the cost of timing."""
     costs = []
     for _ in range(TRIALS):
         ledger = Ledger([None], clock)
@@ -72,9 +72,9 @@ class Timed(PassThrough[T]):
     """Upstream's items. State: upstream's own.
 
     Args:
-      upstream: the stage whose time is taken.
-      number: of that stage.
-      ledger: called when that stage is entered and left.
+      upstream: the timed stage.
+      number: of the stage.
+      ledger: called when the stage is entered and left.
     """
 
     blind = True
@@ -116,7 +116,7 @@ class Timed(PassThrough[T]):
 
 @dataclass(eq=False)
 class _TimedPreparedItems(PreparedItems[T]):
-    """Prepared items whose computing is booked to the stage."""
+    """Prepared items; the time of computing is booked to the stage."""
 
     prepared: PreparedItems[T]
     number: int
@@ -158,7 +158,7 @@ class _TimedIterator(MovesInBlocks[T], PassThroughIterator[T]):
 
 
 class _TimedItems(Iterator[T]):
-    """Items whose time is booked to the stage; ``ended`` says whether they came to their end."""
+    """Items with the time booked to the stage; ``ended`` is true after the last item."""
 
     def __init__(self, items: Iterator[T], number: int, ledger: Ledger) -> None:
         self._items = items

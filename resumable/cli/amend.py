@@ -34,7 +34,7 @@ OF_EACH: Final = " of each partition"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print where the run stands; returns the exit status."""
+    """Print the position of the run; returns the exit status."""
     with only_outcome("amend"):
         store = store_at(options.run, options.name)
         stage = target_of(options).load().stage

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 def loaded(options: argparse.Namespace) -> tuple[Pipeline[Any], str]:
     """The pipeline that the command line names, and its name.
 
-    What it prints goes to standard error: only the outcome goes to standard output.
+    Output of the pipeline goes to standard error: only the outcome goes to standard output.
     """
     with redirect_stdout(sys.stderr):
         target = target_of(options)
@@ -96,7 +96,7 @@ def work_of(stage: StageTime) -> str:
 
 
 def figures(report: BenchReport) -> Iterator[tuple[str, str]]:
-    """The speed, each figure with its name."""
+    """The names and figures of the speed."""
     more = "" if report.complete else ", and there are more"
     yield "items", f"{report.items:,} in {show_duration(report.seconds)}{more}"
     if report.items_per_second is not None:
@@ -110,14 +110,14 @@ def figures(report: BenchReport) -> Iterator[tuple[str, str]]:
 
 
 def slowdown_text(slowdown: float) -> str:
-    """How much slower the pipeline was while its stages were timed."""
+    """How much slower the pipeline was with timed stages."""
     if slowdown >= 1:
         return f"{slowdown:.2f} times as slow; what timing takes is subtracted"
     return f"{1 / slowdown:.2f} times as fast" if slowdown > 0 else "in no time"
 
 
 def figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:
-    """What a save and a resume cost, each figure with its name."""
+    """The names and figures of a save and a resume."""
     saving = report.saving
     if saving is None:
         return

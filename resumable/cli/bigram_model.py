@@ -1,4 +1,4 @@
-"""A byte-bigram language model in NumPy, and its checkpoints, for the demo."""
+"""A byte-bigram language model in NumPy, with checkpoints, for the demo."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ MODELS_KEPT: Final = 3
 
 
 def bigrams(numbered: tuple[int, bytes]) -> tuple[int, npt.NDArray[np.int64]]:
-    """The number of a line and its byte pairs, first * 256 + second; shape (bytes + 1,)."""
+    """The number of a line and the line's byte pairs, first * 256 + second; shape (bytes + 1,)."""
     number, line = numbered
     data = np.frombuffer(b"\n" + line + b"\n", np.uint8).astype(np.int64)
     return number, data[:-1] * BYTES + data[1:]
 
 
 def join_lines(items: list[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """A batch: the numbers of its lines, shape (lines,), and all their pairs, shape (pairs,)."""
+    """A batch: the numbers of the lines, shape (lines,), and all byte pairs, shape (pairs,)."""
     numbers = np.array([number for number, _ in items])
     return numbers, np.concatenate([pairs for _, pairs in items])
 
 
 class BigramModel:
-    """Predicts the next byte from the last one, trained by SGD on the cross entropy.
+    """Predicts the next byte from the last byte, trained by SGD on the cross entropy.
 
     Attributes:
       weights: shape (256, 256), float64: a logit for each pair.
-      seen: shape (lines,), int64: how often each line was trained on. It is saved with the
-        weights, so it counts the lines that went into them, not those that a process has read.
+      seen: shape (lines,), int64: how often each line was trained on. Saved with the weights, so
+        lines count only once the weights include them.
     """
 
     def __init__(self, lines: int) -> None:
@@ -70,7 +70,7 @@ class BigramModel:
         os.replace(temporary, path)
 
     def load(self, path: Path) -> None:
-        """Read what `save` wrote."""
+        """Read the files of `save`."""
         with np.load(path) as arrays:
             self.weights, self.seen = arrays["weights"], arrays["seen"]
 

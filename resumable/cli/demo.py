@@ -39,7 +39,7 @@ from .progress import ProgressBar, progress_bar
 from .texts import explain
 
 MOST_WORKERS: Final = 4
-"""With partitions, each start has one worker more than the one before, and none after three."""
+"""With partitions, each start has one more worker than the start before, and none after three."""
 
 LATEST_KILL_DELAY: Final = 0.02
 """The kill comes up to this many seconds after the chosen step, in a step, a save or a start."""
@@ -66,12 +66,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 class TrainingFailed(ResumableError):
-    """The training process ended by itself with an error."""
+    """The training process ended with an error, without being killed."""
 
 
 @dataclass
 class _DemoRun:
-    """What the training processes of one run reported."""
+    """The reports of the training processes of one run."""
 
     step: int = 0
     killed_at: list[int] = field(default_factory=list)
@@ -152,7 +152,7 @@ def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
                     process.kill()
                     killed = True
                     break
-            # Everything that it reported before it died counts as done.
+            # Everything reported before the death of the process counts as done.
             for event in _events(process):
                 _record(report, event, bar)
         if not killed:
@@ -179,7 +179,7 @@ def _started(settings: Settings) -> subprocess.Popen[str]:
 def _events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     assert process.stdout is not None
     for line in process.stdout:
-        if line.endswith("\n"):  # the kill may cut the last one short
+        if line.endswith("\n"):  # the kill may cut the last line short
             yield json.loads(line)
 
 

@@ -1,6 +1,6 @@
-"""The training process of the demo, which is killed and started again."""
+"""The training process of the demo, killed and started again."""
 
-# After each event it reports it to its parent, as one line of JSON on standard output.
+# The process reports each event to the parent, as a line of JSON on standard output.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a training process, passed to it as JSON.
+    """The settings of a training process, passed as JSON.
 
     Attributes:
       files: text files, in order.
@@ -32,8 +32,8 @@ class Settings:
       batch_size: lines in a batch.
       every: steps between checkpoints.
       seed: of the shuffle.
-      partitions: how many divide the work; None for a pipeline without.
-      workers: threads that run them.
+      partitions: number of partitions; None for a pipeline without partitions.
+      workers: threads that run the partitions.
     """
 
     files: list[str]
@@ -72,7 +72,7 @@ class Settings:
 
 
 class _ReportingSaver(ModelSaver):
-    """Saves the model, and reports how long the save of the input after it took."""
+    """Saves the model, and reports how long the subsequent save of the input took."""
 
     def before_save(self, step: int) -> None:
         super().before_save(step)

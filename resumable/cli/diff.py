@@ -27,7 +27,7 @@ from .places import chosen_name, none_there
 from .texts import show_age, show_time
 
 ABSENT: Final = object()
-"""Stands for a position that only the other checkpoint has."""
+"""Marks a position missing in one checkpoint."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _DifferingPosition(NamedTuple):
-    """A position that differs in the two checkpoints."""
+    """A position that differs between the checkpoints."""
 
     label: str
     old: Any
@@ -58,7 +58,7 @@ class _DifferingPosition(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """By how much, if both are integers, or in which partitions; else empty."""
+        """The difference of two integers, or the partitions that differ; else empty."""
         if isinstance(self.old, Column) and isinstance(self.new, Column):
             return f"in {listed(self.old.differing(self.new, _equal))}"
         if type(self.old) is int and type(self.new) is int:
@@ -125,7 +125,7 @@ def _described(
 
 
 def _everything(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Each value of the state, by its name in the output."""
+    """Each value of the state, by the name in the output."""
     state = checkpoint.state
     found: dict[str, Any] = {}
     for name in ("step", "epoch", "ahead"):

@@ -41,7 +41,7 @@ ENDINGS: Final = {ending: format.name for format in FORMATS for ending in format
 
 
 class IndexGroup(NamedTuple):
-    """Files of one format that are indexed at once, as small ones of a folder share a cache.
+    """Files of one format that are indexed together, as small files of a folder share a cache.
 
     Attributes:
       format: a key of `OPENED_BY`.
@@ -84,11 +84,11 @@ def _found(
 ) -> list[str]:
     """The files and URLs that ``patterns`` name.
 
-    Somebody may be waiting for the answer, so a store is asked once, unless ``storage_options`` say otherwise.
+    A user may be waiting, so a store is asked once, unless ``storage_options`` say otherwise.
 
     Raises:
-      InvalidArgument: if a pattern matches nothing, there is a URL and no ``index_dir``, or there are
-        ``storage_options`` and no URL.
+      InvalidArgument: if a pattern matches nothing, a URL comes without ``index_dir``, or
+        ``storage_options`` without a URL.
       OSError: if a remote file cannot be found.
       MissingDependency: if a URL needs a package that is not installed.
     """
@@ -121,7 +121,7 @@ def _groups(paths: Iterable[str], format: str | None) -> Iterable[IndexGroup]:
 
 
 def _indexed(group: IndexGroup, folder: str | None, storage_options: Mapping[str, Any]) -> int:
-    """Build the indexes of a group; returns the number of its records."""
+    """Build the indexes of a group; returns the number of records."""
     for path in group.paths:
         if compression_of(without_query(path)):
             shown = public_url(path)

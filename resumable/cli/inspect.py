@@ -42,7 +42,7 @@ from .texts import show_age, show_time
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is at ``options.path``; returns the exit status."""
+    """Print the contents of ``options.path``; returns the exit status."""
     if options.history:
         rule = "--history needs a folder of checkpoints on this machine"
         return _show_history(folder_at(options.path, rule), as_program=options.json)
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show_remote(url: str, *, as_program: bool) -> int:
-    """Show the checkpoints under ``url``, or the one that it names, from local copies."""
+    """Show the checkpoints under ``url``, or the checkpoint at ``url``, from local copies."""
     place, _, name = url.rstrip("/").rpartition("/")
     one = name if parse_file_name(name) is not None else None
     with TemporaryDirectory(prefix="resumable-inspect-") as copies:
@@ -70,13 +70,13 @@ def _show_remote(url: str, *, as_program: bool) -> int:
 
 
 def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
-    """Show the checkpoints of ``folder``, which is ``place`` to the user."""
+    """Show the checkpoints of ``folder``; the user sees ``place``."""
     found = []
     with progress_bar(sum(1 for _ in folder.iterdir())) as bar:
         for file in survey(folder):
             found.append(file)
             bar.update(1)
-    # A step that lacks a part is a save that was cut short, or is not done yet.
+    # A step without all parts is a save that was cut short, or is not done yet.
     damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
     if found or as_program:
         described = [_describe(file, place) for file in found]
@@ -94,7 +94,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
 
 
 def _show_history(folder: Path, *, as_program: bool) -> int:
-    """Show what was changed in the runs of ``folder``."""
+    """Show the changes in the runs of ``folder``."""
     files = os.listdir(folder)
     found = {name: read_history(folder / file) for name, file in histories_among(files).items()}
     for name, history in found.items():
@@ -124,7 +124,7 @@ def _history_row(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _printable(value: Any) -> str:
-    """``value`` from a file as text, without anything that a terminal would take for a command."""
+    """``value`` from a file as text, without control sequences for a terminal."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if text.isprintable() else repr(text)
 
@@ -178,7 +178,7 @@ def _node(value: Any) -> Any:
 
 
 def _argument_lines(one: SavedArgument) -> Iterator[str]:
-    """An argument by position, with a line for each position from which on it has another value."""
+    """An argument by position, with a line for each position where the value changes."""
     yield f"{one.argument.argument} of {one.stage} at {one.path}"
     rows = [
         (f"from {one.argument.unit}", f"{position:_}", one.argument.shown(value))

@@ -44,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _status(run: Callable[[Namespace], int], options: Namespace) -> int:
-    """The exit status of a command, whose error is told in a line."""
+    """Run a command; print an error in a line, and return the exit status."""
     try:
         return run(options)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        # Only now, so that a command without errors and its help load nothing for them.
+        # Imported late, so that help and a command without errors need not load the module.
         from ..errors import ResumableError
         from .texts import explain
 

@@ -1,4 +1,4 @@
-"""What a command prints, and its standard output, whose reader may end early, as ``| head`` does."""
+"""Standard output of a command; the reader may end early, as ``| head`` does."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TextIO, final
 
 CLOSED_PIPE: Final = 128 + 13
-"""The exit status that a shell shows for a program that SIGPIPE has ended."""
+"""The exit status that a shell shows for a program ended by SIGPIPE."""
 
 
-# Not an `OSError`, nor even an `Exception`: commands report those, and there is nobody to read it.
+# Not an `OSError`, nor even an `Exception`: commands report exceptions, and no reader is left.
 class ReaderEnded(BaseException):
-    """Nobody reads the output any more."""
+    """The reader of the output has ended."""
 
 
 @final
 class Output:
-    """A stream whose broken pipe is told from all other errors."""
+    """A stream with a separate exception for a broken pipe."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class Output:
             raise ReaderEnded from error
 
     def drop(self) -> None:
-        """Discard what is not written yet: the interpreter would try again when it exits."""
+        """Discard unwritten output: the interpreter would try to write it again at exit."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -1,8 +1,8 @@
 """The commands of the command line, and their arguments."""
 
 # This module imports nothing of the library, so that help and a mistyped argument take no longer
-# than Python itself. What a command does is in the module of its name, loaded when it is run. The
-# docstring of that module is the text of its help.
+# than Python itself. The module named like a command is loaded when the command runs. The docstring
+# of the module is the help text.
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES: Final = "examples:\n"
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Leaves the lines of examples as they are."""
+    """Leaves the lines of examples unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(EXAMPLES):
@@ -40,7 +40,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose help is in the docstring of a module, and whose errors suggest what may have been meant.
+    """A parser with help from a module's docstring, and with suggestions in errors.
 
     Args:
       module: name of the module. After its first line, the docstring has a description and examples.
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As usual, but a command itself refuses what it does not know, with its own usage."""
+        """Parse as usual, but refuse unknown arguments here, so that the error shows this usage."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -91,10 +91,10 @@ class Argument(NamedTuple):
     """An argument of a command.
 
     Attributes:
-      usage: its names, and after them the name of its value for the help, if that is another one.
-      text: its help.
-      kind: makes its value of what is typed; `bool` for an option without a value.
-      default: its value if it is not typed.
+      usage: names of the argument, then the name of the value for the help, if different.
+      text: the help.
+      kind: makes the value from the typed text; `bool` for an option without a value.
+      default: the value if not typed.
       more: other options of `add_argument`.
     """
 
@@ -105,7 +105,7 @@ class Argument(NamedTuple):
     more: Mapping[str, Any] = {}
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Let ``parser`` take it."""
+        """Add the argument to ``parser``."""
         names, _, metavar = self.usage.rpartition(" ")
         options: dict[str, Any] = {"action": "store_true"}
         if self.kind is not bool:
@@ -115,7 +115,7 @@ class Argument(NamedTuple):
 
 
 OneOf: TypeAlias = "tuple[Argument, ...]"
-"""Arguments of which exactly one must be given."""
+"""Mutually exclusive arguments; exactly one must be given."""
 
 
 @final
@@ -123,9 +123,9 @@ class Command:
     """A command.
 
     Args:
-      name: as it is typed.
+      name: as typed.
       summary: a line for the help of all commands.
-      arguments: in the order of its help.
+      arguments: in the order of the help.
     """
 
     def __init__(self, name: str, summary: str, *arguments: Argument | OneOf) -> None:
@@ -135,7 +135,7 @@ class Command:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
+    """Add every command to ``parser``; the chosen command is ``command`` of the parsed options."""
     parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
@@ -151,7 +151,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _at_least(minimum: int) -> Callable[[str], int]:
-    """The type of an argument that is an integer of at least ``minimum``."""
+    """The type of an integer argument of at least ``minimum``."""
 
     def integer(text: str) -> int:
         if (value := int(text)) < minimum:
@@ -162,7 +162,7 @@ def _at_least(minimum: int) -> Callable[[str], int]:
 
 
 def _seconds(text: str) -> float:
-    """The type of an argument that is a number of seconds above 0."""
+    """The type of an argument in seconds, above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -181,12 +181,12 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def _storage_option(text: str) -> tuple[str, Any]:
-    # What stands behind the sign may be a secret.
+    # The text after the sign may be a secret.
     name, value = _named(text, shown=text.partition("=")[0])
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
-        # As Python writes them: otherwise "False" would be a string that counts as true.
+        # As Python writes constants: otherwise "False" would be a string that counts as true.
         return name, {"True": True, "False": False, "None": None}.get(value, value)
 
 

@@ -12,7 +12,7 @@ from ..errors import InvalidArgument, NoValidCheckpoint
 
 
 def store_at(run: str, name: str | None) -> Directory | Remote:
-    """The store of the only input at ``run``, or of the one that has this ``name``."""
+    """The store of the only input at ``run``, or of the input ``name``."""
     if "://" in run:
         store: Directory | Remote = Remote(run)
     else:
@@ -24,7 +24,7 @@ def store_at(run: str, name: str | None) -> Directory | Remote:
 
 
 def chosen_name(place: str | Path, names: Sequence[str]) -> str:
-    """The name of the input at ``place``, which must be the only one unless the user chooses."""
+    """The name of the only input at ``place``; with several inputs the user must choose."""
     if len(names) > 1:
         raise InvalidArgument(
             f"{place} holds several inputs, choose one with --name: {', '.join(names)}"
@@ -33,7 +33,7 @@ def chosen_name(place: str | Path, names: Sequence[str]) -> str:
 
 
 def none_there(what: str, run: str, name: str | None, names: Sequence[str]) -> NoValidCheckpoint:
-    """The error that says ``what`` of the input ``name`` in ``run``, which has those of ``names``."""
+    """The error ``what`` for the input ``name`` in ``run``; ``names`` are the existing inputs."""
     of_that_name = "" if name is None else f" of {name}"
     below = folders_below(Path(run)) if not names and "://" not in run else ""
     there = f", there are those of {', '.join(names)}" if names else below
@@ -41,7 +41,7 @@ def none_there(what: str, run: str, name: str | None, names: Sequence[str]) -> N
 
 
 def folder_at(path: str, rule: str) -> Path:
-    """The folder at ``path``, which must be on this machine; otherwise an error that begins with ``rule``."""
+    """The folder at ``path`` on this machine; else raise an error that begins with ``rule``."""
     if os.path.isdir(path):
         return Path(path)
     why = ", which is no folder" if os.path.lexists(path) else ", which is not there"
@@ -49,7 +49,7 @@ def folder_at(path: str, rule: str) -> Path:
 
 
 def folders_below(folder: Path) -> str:
-    """Folders below this one that may hold checkpoints, or whose they are, as the end of a message."""
+    """The end of a message: the folders in ``folder``, or a hint at checkpoints of torch."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     looked = (folder, *map(folder.joinpath, folders[:10]))
     if written := [one for one in looked if (one / ".metadata").is_file()]:

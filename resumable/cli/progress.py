@@ -1,4 +1,4 @@
-"""A progress bar on standard error: tqdm's where it is installed, else a plain one."""
+"""A progress bar on standard error: tqdm's if installed, else a plain bar."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Final, Protocol
 
 WIDTH = 40
 TOLD_EVERY: Final = 30.0
-"""Seconds between two lines on the progress where there is no terminal."""
+"""Seconds between two lines on the progress without a terminal."""
 
 
 class ProgressBar(Protocol):
-    """A progress bar, as its callers use it; also a context manager."""
+    """Interface of a progress bar; also a context manager."""
 
     def update(self, count: int) -> object:
         """Move by ``count``."""
 
     def set_description(self, text: str) -> object:
-        """Say what is being done."""
+        """Name the current work."""
 
     def __enter__(self) -> ProgressBar: ...
 
@@ -39,10 +39,10 @@ def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
 
 
 class _PlainProgress(ABC):
-    """Counts what is done, and shows it as text.
+    """Counts finished work, and shows the count as text.
 
     Args:
-      total: how much there is to do; None if it is not known.
+      total: amount of work; None if unknown.
     """
 
     ending = ""
@@ -54,7 +54,7 @@ class _PlainProgress(ABC):
 
     @abstractmethod
     def show(self, *, anew: bool) -> None:
-        """Show the progress; ``anew`` if something else is being done from now on."""
+        """Show the progress; ``anew`` at the start of other work."""
 
     def update(self, count: int) -> None:
         self.done += count
@@ -72,7 +72,7 @@ class _PlainProgress(ABC):
 
 
 class _ProgressLines(_PlainProgress):
-    """Prints what is being done, and how far it is once that has taken long."""
+    """Prints the current work, and the progress of long work."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__(total)

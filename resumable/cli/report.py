@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reported(options: argparse.Namespace) -> PipelineReport:
-    # Files are read first: a mistake in one is told before anything is run.
+    # Files are read first: a mistake in a file is reported before any run.
     bench = verification = None
     if options.bench is not None:
         bench = read_json_report(options.bench, BenchReport, "--bench", "bench")

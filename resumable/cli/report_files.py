@@ -1,4 +1,4 @@
-"""Read what `resumable bench --json` and `resumable verify --json` have printed."""
+"""Read the output of `resumable bench --json` and `resumable verify --json`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..errors import InvalidArgument, shorten
 T = TypeVar("T")
 
 MOST: Final = 2**63
-"""No count, size or time in such a report comes near it."""
+"""No count, size or time in a report comes near this bound."""
 NAMES: Final = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 
 
 def read_json_report(path: str, kind: type[T], option: str, command: str) -> T:
-    """The ``kind`` whose fields are in the file ``path``.
+    """A ``kind`` with the fields in the file ``path``.
 
     Args:
       path: of the file.
-      kind: a dataclass or named tuple of strings, numbers, others of these, and tuples of them.
-      option: by which the user named the file.
-      command: that prints such a file.
+      kind: a dataclass or named tuple of strings, numbers, nested kinds, and tuples of all these.
+      option: the command-line option of the file.
+      command: the command that prints the file.
 
     Raises:
-      InvalidArgument: if it holds something else.
-      OSError: if it cannot be read.
+      InvalidArgument: if the file holds something else.
+      OSError: if the file cannot be read.
     """
     content = Path(path).read_bytes()
     try:
@@ -41,10 +41,10 @@ def read_json_report(path: str, kind: type[T], option: str, command: str) -> T:
 
 
 def _decoded(kind: Any, value: Any, place: str) -> Any:
-    """``value`` out of JSON as a ``kind``; ``place`` says where it was found.
+    """``value`` out of JSON as a ``kind``; ``place`` is its place in the file, for errors.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if ``value`` does not fit ``kind``.
     """
     if get_origin(kind) in (Union, UnionType):
         (inner,) = (one for one in get_args(kind) if one is not NoneType)

@@ -1,4 +1,4 @@
-"""The stages of a pipeline with what is known of them, and as the boxes of a graph."""
+"""The stages of a pipeline with measurements, and as the boxes of a graph."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from ..views.graph_layout import GraphNode
 from .bench import work_of
 
 MOST_INPUTS: Final = 12
-"""As many inputs of a stage are drawn. Of more, `SHOWN_INPUTS` are, and a box that stands for the others."""
+"""Most inputs of a stage to draw. Of more inputs, `SHOWN_INPUTS` and a box for the rest."""
 SHOWN_INPUTS: Final = 10
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ReportStage:
-    """A stage, and what a report says of it.
+    """A stage and its figures in a report.
 
     Attributes:
       shown: the stage.
       number: in the order in which items pass: the first source has 1.
-      path: where it is, in the form that errors use.
+      path: where the stage is, in the form that errors use.
       name: of the stage.
-      arguments: those that are not defaults.
-      inputs: the stages before it.
-      share: of the loop's time, from 0 to 1; None if it was not measured.
+      arguments: all arguments other than defaults.
+      inputs: the upstream stages.
+      share: of the loop's time, from 0 to 1; None if not measured.
       percent: the same in whole percent.
-      is_slowest: whether it is the bottleneck.
-      work: how long it works for an item of the pipeline, in words; empty if it was not measured.
-      bytes: of its part of the state; None if they were not measured.
+      is_slowest: whether the stage is the bottleneck.
+      work: working time for an item of the pipeline, in words; empty if not measured.
+      bytes: of this stage's part of the state; None if not measured.
     """
 
     shown: ShownStage
@@ -61,49 +61,49 @@ class ReportStage:
 
     @property
     def saves(self) -> bool:
-        """Whether it adds to the state."""
+        """Whether the stage adds to the state."""
         return not self.shown.saved.startswith("nothing")
 
     @property
     def framed(self) -> bool:
-        """Whether the stages before it, down to the parts that it deals, are drawn in a frame."""
+        """Whether upstream stages, down to the dealt parts, are drawn in a frame."""
         return isinstance(self.stage, Partition)
 
     @property
     def text(self) -> str:
-        """The stage with its arguments."""
+        """The stage with all `arguments`."""
         return f"{self.name}({self.arguments})"
 
     @property
     def drawn_inputs(self) -> tuple[ReportStage, ...]:
-        """The inputs that a graph shows."""
+        """The inputs that the graph shows."""
         return self.inputs if len(self.inputs) <= MOST_INPUTS else self.inputs[:SHOWN_INPUTS]
 
     @property
     def hidden_inputs(self) -> tuple[ReportStage, ...]:
-        """The others."""
+        """The inputs that the graph leaves out."""
         return self.inputs[len(self.drawn_inputs) :]
 
     def in_order(self) -> Iterator[ReportStage]:
-        """All stages up to this one, as items pass them."""
+        """All stages up to this stage, in the order of items."""
         for one in self.inputs:
             yield from one.in_order()
         yield self
 
     def drawn(self) -> Iterator[ReportStage]:
-        """Those of them that a graph shows."""
+        """The stages of `in_order` that the graph shows."""
         for one in self.drawn_inputs:
             yield from one.drawn()
         yield self
 
 
 def report_stages(stage: Stage[Any], bench: BenchReport, sizes: Sequence[StageCost]) -> ReportStage:
-    """``stage`` and all before it, with what was measured of them.
+    """``stage`` and all earlier stages, with measurements.
 
     Args:
       stage: the last stage.
-      bench: its measurement.
-      sizes: its parts of a state, which are used where ``bench`` has none.
+      bench: the measurement of the pipeline.
+      sizes: parts of a state, used where ``bench`` has none.
     """
     measured = bench.stages[:-1]
     shares = percent([one.share for one in bench.stages])
@@ -141,11 +141,11 @@ def check_same_stages(
     Args:
       stage: the last stage.
       found: each stage in the report with its path, in the order of `walk`.
-      option: by which the user named the report.
-      path: of its file.
+      option: the command-line option of the report.
+      path: of the report's file.
 
     Raises:
-      InvalidArgument: if they are other stages than those of ``stage``.
+      InvalidArgument: if the stages of the report differ from the pipeline of ``stage``.
     """
     ours = [(type(one).__name__, where) for one, where in walk(stage)]
     theirs = [(text.partition("(")[0], where) for text, where in found]
@@ -164,7 +164,7 @@ def check_same_stages(
 
 def graph_of(last: ReportStage) -> GraphNode:
     """The boxes of the graph that ends with ``last``."""
-    ends: set[int] = set()  # of frames: the parts that a partition deals
+    ends: set[int] = set()  # of frames: the parts dealt by a partition
 
     def build(found: ReportStage) -> GraphNode:
         frame = None
@@ -213,14 +213,14 @@ def _box_of_others(found: ReportStage) -> GraphNode:
 
 
 def hidden_percent(found: ReportStage) -> int | None:
-    """The share of the inputs that are not drawn, in whole percent; None if it was not measured."""
+    """The share of the hidden inputs, in whole percent; None if not measured."""
     shares = [one.percent for last in found.hidden_inputs for one in last.in_order()]
     known = [share for share in shares if share is not None]
     return sum(known) if known else None
 
 
 def _labels(stage: Stage[Any]) -> Iterator[str]:
-    """What each input of ``stage`` is called."""
+    """The label of each input of ``stage``."""
     if isinstance(stage, ByEpoch):
         yield from (f"from epoch {start}" for start in stage.starts)
     elif isinstance(stage, Combine):

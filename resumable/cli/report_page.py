@@ -1,4 +1,4 @@
-"""The page that `resumable report` writes."""
+"""The page of `resumable report`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .verify import finding_lines
 MANY: Final = 40
 """A table of more rows is folded up at first."""
 MOST_BARS: Final = 20
-"""As many stages have bars. Of more, the `LARGEST` have, and one bar stands for the others."""
+"""Most stages with a bar each. Of more stages, the `LARGEST` and a bar for the rest."""
 LARGEST: Final = 15
 HEADINGS: Final = ("", "stage", "items", "access", "its part of the state", "bytes", "share", "work per item", "at")  # fmt: skip
 
@@ -35,9 +35,9 @@ class PipelineReport:
 
     Attributes:
       target: the name of the pipeline.
-      last: its last stage, with those before it.
-      bench: its measurement.
-      verification: None if it was not verified.
+      last: the last stage, with all earlier stages.
+      bench: the measurement.
+      verification: None if not verified.
     """
 
     target: str
@@ -124,7 +124,7 @@ class PipelineReport:
         return section(heading, *advice, element("div", chart, class_="chart"), said, *notes)
 
     def _bars(self) -> Iterator[Bar]:
-        """A bar for each stage; if there are many, for those with the largest shares, and one for the others."""
+        """A bar for each stage; of many stages, for the largest shares, and a bar for the rest."""
         stages = [*self.last.in_order()]
         chosen = stages
         if len(stages) > MOST_BARS:
@@ -164,7 +164,7 @@ class PipelineReport:
         kind = "verdict bad" if found.finding else "verdict good" if found.positions else "verdict"
         parts = [element("p", sentence, class_=kind)]
         if found.finding is not None:
-            _, *lines = finding_lines(found.finding)  # the first one says the reason again
+            _, *lines = finding_lines(found.finding)  # the first line repeats the reason
             text = join(*(join(line.removeprefix("  "), Markup("\n")) for line in lines))
             parts.append(element("pre", text))
         parts += [element("p", f"Look at this: {text}") for text in found.suspicions]

@@ -1,4 +1,4 @@
-"""The pipeline that a command line names, by TARGET and `--arg`, and what it prints."""
+"""The pipeline that a command line names, by TARGET and `--arg`, and the pipeline's output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def target_of(options: argparse.Namespace) -> Target:
 
 @contextmanager
 def only_outcome(command: str) -> Iterator[None]:
-    """Let what a pipeline prints and warns of go to standard error; only the outcome goes to standard output."""
+    """Send a pipeline's prints and warnings to standard error; standard output has the outcome."""
     with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         try:

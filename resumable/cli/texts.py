@@ -1,4 +1,4 @@
-"""Times and errors as the commands print them."""
+"""Format times and errors for the commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def explain(error: Exception) -> str:
-    """The message of ``error``; one of the operating system loses its number."""
+    """The message of ``error``, without the number of an operating system error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
@@ -39,7 +39,7 @@ def show_age(seconds: float) -> str:
 
 
 def show_duration(seconds: float) -> str:
-    """``seconds`` in a unit that fits, with three digits."""
+    """``seconds`` in a suitable unit, with three digits."""
     for size, unit in UNITS:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -30,7 +30,7 @@ from .top_table import RunTable, run_table
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the run until it is interrupted; returns the exit status."""
+    """Show the run until interrupted; returns the exit status."""
     try:
         folder = folder_at(options.run, "RUN must be a folder of checkpoints on this machine")
         tables = _tables(folder, options.name, options.interval)
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             for table in tables:
                 print(*table.lines(), sep="\n", end="\n\n", flush=True)
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # the way to end the command
     return 0
 
 
@@ -58,7 +58,7 @@ def _read(folder: Path, name: str | None) -> RunTable:
 
 
 def _tables(folder: Path, name: str | None, interval: float) -> Iterator[RunTable]:
-    """The table, or a note why there is none now, every ``interval`` seconds."""
+    """The table, or a note on the lack of a table, every ``interval`` seconds."""
     while True:
         try:
             yield _read(folder, name)
@@ -76,14 +76,14 @@ def _watch(tables: Iterator[RunTable]) -> None:
             "a live table needs rich: pip install 'resumable-loader[top]'; --once does without it"
         ) from error
     console = Console(file=sys.stdout)
-    # A thread of its own for the screen is not needed: it changes when the files were read.
+    # The screen needs no separate thread: it changes only when files were read.
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for table in tables:
             live.update(drawn(table), refresh=True)
 
 
 def drawn(table: RunTable) -> Any:
-    """``table`` as rich draws it; no text of it is read as markup."""
+    """``table`` as rich draws tables; no text is read as markup."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

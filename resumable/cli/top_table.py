@@ -33,10 +33,10 @@ HOW: Final = (
 
 
 class RunTable(NamedTuple):
-    """What is shown of a run.
+    """The table of a run.
 
     Attributes:
-      rows: the headings first; none if only the notes are shown.
+      rows: the headings first; empty if only the notes are shown.
       alignment: of the columns, as for `table_lines`.
       notes: lines below the table: the inputs of mixtures, and sentences.
     """
@@ -55,7 +55,7 @@ class RunTable(NamedTuple):
 
 
 def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
-    """The table of ``found``, of which there is at least one, at the time ``now``."""
+    """The table of ``found``, at least one rank, at the time ``now``."""
     by_name: dict[str, list[RankProgress]] = {}
     for one in found:
         by_name.setdefault(one.name, []).append(one)
@@ -73,7 +73,7 @@ def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
 
 
 def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
-    """Ranks in one row: what they do together, and the worst of what each does by itself."""
+    """Ranks in one row: sums of rates and skipped items, the worst of other figures."""
     steps = _known(one.step for one in ranks)
     times = _known(one.time for one in ranks)
     lines = [one.last for one in ranks if one.last is not None]
@@ -93,7 +93,7 @@ def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ..
 
 
 def _rows_of_inputs(ranks: Sequence[RankProgress], several: bool) -> Iterator[tuple[str, ...]]:
-    """What each input of a mixture has given to all ranks."""
+    """The totals of each input of a mixture over all ranks."""
     for name, (items, passes, tokens) in inputs_of_ranks(ranks):
         counts = [_shown(value, "{:,.0f}".format) for value in (items, tokens)]
         label = f"{ranks[0].name}: {name}" if several else name

@@ -48,7 +48,7 @@ LONGEST_BEGINNING: Final = 48
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what was found; returns the exit status."""
+    """Print the outcome; returns the exit status."""
     for option in ("exclude", "place"):
         if getattr(options, option) and options.find is not None:
             raise InvalidArgument(f"--{option} needs --step")
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _TraceOutcome(NamedTuple):
-    """What was found, for programs and as text, which takes longer to make."""
+    """The outcome, for programs and, slower to make, as text."""
 
     described: list[dict[str, Any]]
     lines: Iterator[str]
@@ -81,7 +81,7 @@ def _what_was_not_found(options: argparse.Namespace) -> str:
 
 
 def _run_at(run: str, name: str | None) -> Store:
-    """The store at ``run``; an empty one if nothing was saved there, so that steps count from the start."""
+    """The store at ``run``; empty without a save, so that steps count from the start."""
     try:
         return store_at(run, name)
     except NoValidCheckpoint as error:
@@ -92,7 +92,7 @@ def _run_at(run: str, name: str | None) -> Store:
 
 
 def _of_step(store: Store, stage_of: StageOfRanks, options: argparse.Namespace) -> _TraceOutcome:
-    """What is printed of a step."""
+    """The outcome for a step."""
     stage = stage_of(None)
     steps = traced_step(store, stage_of, options.step, options.rank, options.ranks)
     place = options.place
@@ -119,7 +119,7 @@ def _step_lines(
 
 
 def _rows_at(place: str | None, rows: Iterable[OriginRow]) -> list[OriginRow]:
-    """Those of ``rows`` that are at ``place`` in the item, or within it; all if it is None."""
+    """The ``rows`` at or within ``place`` in the item; all rows if ``place`` is None."""
     return [row for row in rows if place is None or f"{row.place}, ".startswith(f"{place}, ")]
 
 
@@ -133,13 +133,13 @@ def _cells(stage: Stage[Any], row: OriginRow) -> tuple[str, ...]:
 
 
 def _shown_path(path: str) -> str:
-    """``path`` as the user would write it here."""
+    """``path`` as the user would write it in this folder."""
     folder = os.path.join(os.getcwd(), "")
     return path.removeprefix(folder)
 
 
 def _beginning(stage: Stage[Any], record: Origin) -> str:
-    """How the item of the source begins; empty where it cannot be read by its number."""
+    """The beginning of the source's item; empty if the item cannot be read by number."""
     with suppress(LookupError, ResumableError, OSError):
         item = item_of_record(stage, record)
         data = item.data if isinstance(item, LocatedRecord) else item
@@ -162,7 +162,7 @@ def _described_row(one: TracedStep, row: OriginRow) -> dict[str, Any]:
 def _with_record(
     store: Store, stage_of: StageOfRanks, options: argparse.Namespace
 ) -> _TraceOutcome:
-    """What is printed of a record."""
+    """The outcome for a record."""
     name, number = _named(options.find)
     wanted = partial(_is_wanted, name, number)
     found = [
@@ -185,7 +185,7 @@ def _found_cells(one: TracedStep, row: OriginRow) -> tuple[str, ...]:
 
 
 def _named(wanted: str) -> tuple[str | None, int]:
-    """The name of a file or input, if there is one, and the number that ``wanted`` tells."""
+    """The name of a file or input, if any, and the number in ``wanted``."""
     name, colon, number = wanted.rpartition(":")
     if not number.isdecimal() or (colon and not name):
         raise InvalidArgument(
@@ -208,14 +208,14 @@ def _add_exclusions(stage: Stage[Any], path: str, rows: Sequence[OriginRow]) -> 
     kept = _kept_in(path) if os.path.exists(path) else None
     for record in filter(None, (row.record for row in rows)):
         kept = _with(stage, kept, _input_names(record), record, path)
-    if is_by_item(kept):  # names that are digits, which would be taken for items
+    if is_by_item(kept):  # names made of digits would be taken for items
         kept = {"0": kept}
     with replacing(path, ".tmp") as file:
         file.write(json.dumps(kept if kept is not None else [], indent=1).encode() + b"\n")
 
 
 def _kept_in(path: str) -> Any:
-    """The records that the file at ``path`` has; None for none."""
+    """The records listed in the file at ``path``; None without a path."""
     kept = exclusions_in(path)
     if is_by_item(kept):
         if list(map(int, kept)) == [0]:  # the same records from the first item on
@@ -238,7 +238,7 @@ def _input_names(record: Origin) -> list[str]:
 
 
 def _with(stage: Stage[Any], kept: Any, inputs: list[str], record: Origin, path: str) -> Any:
-    """``kept``, which is a list or a dict of such, with ``record``, which came through ``inputs``."""
+    """``kept``, a list or a nested dict of lists, plus ``record``, which came through ``inputs``."""
     if not inputs and record.file is None:
         return _with_number(kept, record.record, path)
     of_name = _checked({} if kept is None else kept, dict, path)
@@ -246,7 +246,7 @@ def _with(stage: Stage[Any], kept: Any, inputs: list[str], record: Origin, path:
         name, *within = inputs
         return {**of_name, name: _with(stage, of_name.get(name), within, record, path)}
     file = record.file or ""
-    # It may be named there by another end of its path, and an end may be that of another file too.
+    # ``kept`` may name the file by another end of the path, and several files may share an end.
     ends = [*(name for name in of_name if is_named(file, name)), _shown_path(file)]
     alone = (name for name in ends if name == file or is_file_of_record(stage, record, name))
     name = file if file in of_name else next(alone, file)

@@ -65,7 +65,7 @@ def _tell(estimate: Estimate) -> None:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """The estimate as text, with ways to take less time if it is long."""
+    """The estimate as text, with ways to shorten a long time."""
     among = "" if estimate.cut_at is None else f" among the first {estimate.cut_at:,} items"
     text = (
         f"about {show_age(max(estimate.seconds, 1))} to go, for {estimate.positions} positions{among}; "
@@ -106,7 +106,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def figures(report: Report) -> Iterator[tuple[str, str]]:
-    """What was tried and measured, each figure with its name."""
+    """The names and figures of tries and measurements."""
     yield "items", f"{report.items:,}" + ("" if report.complete else ", and there are more")
     tried = f"{report.positions} of {report.planned}"
     if report.positions == report.planned:

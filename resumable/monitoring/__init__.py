@@ -1,1 +1,1 @@
-"""How a run is doing, for the tools that show it."""
+"""Report the progress of a run to monitoring tools."""

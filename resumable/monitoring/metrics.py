@@ -35,7 +35,7 @@ SCALARS: Final = BestEffort("scalars are")
 
 
 class HasStats(Protocol):
-    """What has stats: a running iterator, the loop of a `Checkpointer`, a `ResumableDataLoader`."""
+    """A running iterator, the loop of a `Checkpointer`, or a `ResumableDataLoader`."""
 
     def stats(self) -> dict[str, Any]:
         """How the run is doing."""
@@ -43,7 +43,7 @@ class HasStats(Protocol):
 
 @final
 class PrometheusServer:
-    """Answers Prometheus, in a thread, until it is closed; also a context manager.
+    """Answers Prometheus, in a thread, until closed; also a context manager.
 
     Attributes:
       port: at which it listens.
@@ -72,19 +72,21 @@ def prometheus(
 ) -> PrometheusServer:
     """Let Prometheus ask for the stats of ``iterator``, at ``http://ADDRESS:PORT/metrics``.
 
-    Every name begins with ``resumable_``. What counts on ends with ``_total``, such as
-    ``resumable_wait_seconds_total``; ``resumable_wait_share`` and ``resumable_wait_quantile_seconds{quantile="0.95"}``
-    are gauges, and so are ``resumable_inputs{input="web"}``, ``resumable_passes{input="web"}`` and
-    ``resumable_skipped{stage="pipeline"}``, since these count within an epoch; also ``resumable_tokens{input="web"}``. The share of the last minutes is
+    Every name begins with ``resumable_``. Counters end with ``_total``, such as
+    ``resumable_wait_seconds_total``; ``resumable_wait_share`` and
+    ``resumable_wait_quantile_seconds{quantile="0.95"}`` are gauges, and so are
+    ``resumable_inputs{input="web"}``, ``resumable_passes{input="web"}`` and
+    ``resumable_skipped{stage="pipeline"}``, since these count within an epoch; also
+    ``resumable_tokens{input="web"}``. The share of the last minutes is
     ``rate(resumable_wait_seconds_total[5m]) / (rate(resumable_wait_seconds_total[5m]) + rate(resumable_loop_seconds_total[5m]))``.
 
-    The stats are taken in the thread of the server when Prometheus asks, so the loop is not slowed down. Each
-    rank needs a port of its own on a host.
+    The stats are taken in the thread of the server when Prometheus asks, so the loop is not slowed
+    down. Each rank on a host needs a separate port.
 
     Args:
       iterator: anything with `stats`: a running iterator, the loop of a `Checkpointer`, a
-        `ResumableDataLoader`. It lives as long as the server.
-      port: to listen at; 0 for any that is free.
+        `ResumableDataLoader`. The server keeps it alive.
+      port: to listen at; 0 for any free port.
       address: to listen at; by default only this host is answered.
 
     Raises:
@@ -132,10 +134,10 @@ def prometheus(
 
 
 def tensorboard(writer: Any, iterator: HasStats) -> None:
-    """Write the stats of ``iterator`` as scalars now, below ``input/``, at their step.
+    """Write the stats of ``iterator`` as scalars now, below ``input/``, at the step of the stats.
 
-    Call it every so many steps, as stats cost as much as a state. If the writer fails, a `RuntimeWarning` says so
-    once, and the loop goes on.
+    Call this every few steps only, as stats cost as much as a state. If the writer fails, a
+    `RuntimeWarning` says so once, and the loop continues.
 
     Args:
       writer: with ``add_scalar(name, value, step)``, such as torch's ``SummaryWriter``.

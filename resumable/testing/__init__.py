@@ -1,12 +1,12 @@
 """Prove that a pipeline, or a stage of your own, resumes exactly.
 
 `check_resumes_everywhere` and `check_stage` need only this library. The strategies and the state
-machine need Hypothesis (the extra ``test``), which is imported when they are used. With pytest, the
-fixture ``assert_resumable`` needs no import.
+machine need Hypothesis (the extra ``test``), imported on first use. With pytest, the fixture
+``assert_resumable`` needs no import.
 """
 
-# `laws` has one function for each promise, and `checks` calls them all. With `strategies` and `machine`,
-# Hypothesis chooses the pipelines and what is done to them.
+# `laws` has one function for each promise, and `checks` calls them all. With `strategies` and
+# `machine`, Hypothesis chooses the pipelines and the calls.
 
 from __future__ import annotations
 

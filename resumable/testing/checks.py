@@ -47,16 +47,16 @@ def check_resumes_everywhere(
     """Check that ``pipeline`` resumes exactly, through serialised bytes.
 
     Args:
-      pipeline: the pipeline that you train on. It is read several times from the start.
+      pipeline: the pipeline that you train on; read several times from the start.
       positions: numbers of items to stop after. By default every number up to 400; then at most 400
         items are read.
       generations: how many times a resumed run is stopped and resumed again.
       fresh_process: whether to resume in another process too, with another hash seed. The pipeline
-        must be one that can be pickled then.
+        must then be picklable.
 
     Raises:
-      AssertionError: if it does not; with the position, the first item that differs, expected and got,
-        and the state.
+      AssertionError: if a resume is not exact; names the position, the first item that differs,
+        expected and got, and the state.
     """
     if not isinstance(pipeline, Pipeline):
         raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
@@ -85,15 +85,16 @@ def check_resumes_everywhere(
 def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
     """Check that the last stage of a pipeline obeys every law, for the author of a stage.
 
-    The stage is tried over its own upstream. If it has one, it is also tried over numbers, a stream,
-    items that are None, a single item and no item, if its functions accept these.
+    The stage is tried over its own upstream. A stage with an upstream is also tried over numbers, a
+    stream, items that are None, a single item and no item, as far as the stage's functions accept
+    these.
 
     Args:
       stage: a pipeline of some 20 to 400 items, such as ``rs.range(50).apply(Windows, 3)``.
 
     Raises:
-      AssertionError: if it breaks a law; with the stage, its upstream, the law, and the first
-        difference.
+      AssertionError: if the stage breaks a law; names the stage, the upstream, the law, and the
+        first difference.
     """
     if not isinstance(stage, (Stage, Pipeline)):
         raise InvalidType(f"stage must be a stage or a pipeline, got {shorten(stage)}")
@@ -107,7 +108,7 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
         try:
             first_items(pipeline)
         except Exception as error:
-            if over:  # its functions do not take such items
+            if over:  # the functions do not take these items
                 continue
             raise AssertionError(f"{name} cannot be iterated: {error!r}") from error
         for law, check in _LAWS.items():
@@ -121,12 +122,12 @@ def _takes_columns(pipeline: Pipeline[Any]) -> None:
     """Over columns, the stage delivers the same as over a list of the same items."""
     stage = pipeline.stage
     if not isinstance(stage, Transform) or isinstance(stage, MapBatches):
-        return  # the function of `map_batches` is given columns as they are
+        return  # the function of `map_batches` takes unchanged columns
     columns = from_arrays(COLUMNS)
     try:
         singly = dataclasses.replace(stage, upstream=from_sequence([*columns]).stage)
         expected = first_items(Pipeline(singly))
-    except Exception:  # its functions do not take such items
+    except Exception:  # the functions do not take these items
         return
     try:
         got = first_items(Pipeline(dataclasses.replace(stage, upstream=columns.stage)))
@@ -149,7 +150,7 @@ def _variants(stage: Stage[Any]) -> Iterable[tuple[str, Stage[Any]]]:
         "no items": numbers(0),
     }
     for over, upstream in upstreams.items():
-        # A stage that needs, say, random access refuses some.
+        # A stage that needs, say, random access refuses some upstreams.
         with suppress(InvalidArgument, InvalidType):
             yield f" over {over}", dataclasses.replace(stage, upstream=upstream.stage)
 
@@ -162,7 +163,7 @@ _FORTY: Final = (*map(int, "31415926535897932384626433832795028841971"[:40]),)
 
 
 def _own(law: Callable[..., None], pipeline: Pipeline[Any], *arguments: Any) -> None:
-    """Try a law. A pipeline that refuses a state of its own breaks it."""
+    """Try a law. A pipeline that refuses its own state breaks the law."""
     try:
         law(pipeline, *arguments)
     except StateMismatch as error:
@@ -178,7 +179,7 @@ def _resumes_over_epochs(pipeline: Pipeline[Any]) -> None:
 
 
 def _states_share_nothing(pipeline: Pipeline[Any]) -> None:
-    """Check the states that the iterator of the stage returns, before they are copied."""
+    """Check the states that the iterator of the stage returns, before any copy."""
     iterator = pipeline.stage.start(0)
     try:
         for _ in range(20):
@@ -253,7 +254,7 @@ def _can_be_pickled(pipeline: Pipeline[Any]) -> None:
     except Exception as error:
         if all(map(_pickles, _values(pipeline))):
             raise AssertionError(f"its description cannot be pickled: {error!r}") from error
-        return  # it is the user's function that cannot
+        return  # the fault lies in the user's function
     require(again.fingerprint == pipeline.fingerprint, "unpickled it has another fingerprint")
     assert_same(first_items(again, 20), first_items(pipeline, 20), "unpickled")
 
@@ -287,7 +288,8 @@ def _with_each(law: Callable[..., None], *choices: Any) -> Callable[[Pipeline[An
 
 
 _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
-    # The outermost iterator takes states at times of its own, so such an effect would break other laws.
+    # The outermost iterator takes states at any time, so an effect of `get_state` would break other
+    # laws.
     "get_state copies, and has no effect": _states_share_nothing,
     "two runs deliver the same items": laws.runs_alike,
     "it resumes at every position": laws.resumes_at_every_position,

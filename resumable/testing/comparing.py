@@ -1,4 +1,4 @@
-"""Compare items bit for bit, and name the first that differs."""
+"""Compare items bit for bit, and name the first difference."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..errors import shorten
 from .digest import array_bytes, item_digest
 
 PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
-"""Types of which only the value is compared: most items are of one."""
+"""Types compared by value alone: most items have such a type."""
 
 NOTHING: Final = "nothing"
-"""Stands for an item that did not come."""
+"""Stands for a missing item."""
 
 
 class ItemsDiffer(AssertionError):
-    """The first item that is not the expected one.
+    """The first unexpected item.
 
     Attributes:
       number: of the item in the whole run.
-      expected: the item; `NOTHING` if there is one too many.
-      got: what came; `NOTHING` if one is missing.
+      expected: the item; `NOTHING` for an extra item.
+      got: the actual item; `NOTHING` if missing.
     """
 
     def __init__(self, message: str, number: int, expected: Any, got: Any) -> None:
@@ -65,12 +65,12 @@ def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: 
 
     Args:
       got: items.
-      expected: the items they must be.
+      expected: the required items.
       where: begins the message of the error.
       first: the number of the first item in the whole run.
 
     Raises:
-      ItemsDiffer: if they differ.
+      ItemsDiffer: if the items differ.
     """
     for number, (left, right) in enumerate(zip(got, expected, strict=False), start=first):
         if not same(left, right):

@@ -1,11 +1,12 @@
-"""A digest of any item, equal in every process for items that are the same."""
+"""A digest of any item, equal in every process for equal items."""
 
 # Digests compare as `comparing.same` does, for items in two processes. Nothing that
 # differs between processes goes in: no address, no order of a set, no identity.
 #
-# A container is digested from the digests of its parts, so one that occurs often is digested once.
+# A container is digested from the digests of the parts, so a repeated container is digested once.
 # The digests of the parts of a cycle depend on where the cycle was entered. An item with too many
-# such parts is digested again as `pickle` would write it: every object once, and then by its number.
+# parts in cycles is digested again as `pickle` would write the item: every object once, and then by
+# number.
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ import numpy as np
 
 DIGEST_BYTES: Final = 16
 MOST_VISITS: Final = 100_000
-"""Parts of one item that are looked at before objects are replaced by their number."""
+"""Parts of one item to visit before objects are replaced by numbers."""
 
 
 def item_digest(item: Any) -> bytes:
     """16 bytes that differ for items of another value, type, dtype or shape, bit for bit.
 
-    The order of a set does not matter, that of a dict does. An object of a class that is not known
-    here counts by what `pickle` would take from it, or by its attributes.
+    The order of a set does not matter, the order of a dict does. An object of an unknown class
+    counts by the parts that `pickle` would take, or by attributes.
     """
     if type(item) in _PLAIN:
         return _plain(item)
@@ -41,12 +42,12 @@ class _TooManyVisits(Exception):
 
 
 class _Digester:
-    """The digests of the parts of one item."""
+    """Digests the parts of one item."""
 
     def __init__(self, *, by_number: bool) -> None:
         self._by_number = by_number
         self._visits = 0
-        # By id, with the object: while it is kept, no other object gets its id.
+        # By id, with the object: keeping the object keeps the id from being reused.
         self._known: dict[int, tuple[Any, bytes]] = {}
         # The containers around a part, by id, with their depth.
         self._inside: dict[int, int] = {}
@@ -110,7 +111,7 @@ class _Digester:
 
 
 def array_bytes(array: Any) -> bytes:
-    """The values of an array or of a NumPy scalar, without gaps between them in memory."""
+    """The values of an array or of a NumPy scalar, without gaps in memory."""
     dtype = array.dtype
     if dtype.names is not None:
         return b"".join(array_bytes(array[name]) for name in dtype.names)
@@ -153,7 +154,7 @@ def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What there is in an object: what `pickle` would take, else its attributes or its text."""
+    """The parts of an object: those that `pickle` would take, else attributes or text."""
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:

@@ -1,4 +1,4 @@
-"""The law of what a stage says of its items: its `relation`, and whether they are `unchanged` and `alone`."""
+"""The law of a stage's claims about items: the `relation`, `unchanged` and `alone`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ FEW: Final = 40
 
 
 def items_flow_as_declared(pipeline: Pipeline[Any], limit: int = FEW) -> None:
-    """The last stage makes its items of those that its `relation` says, as `unchanged` and `alone` say.
+    """The items of the last stage obey the stage's `relation`, `unchanged` and `alone`.
 
-    Inputs that have ``limit`` items or more are tried as far as that.
+    Of longer inputs, ``limit`` items are tried.
     """
     stage = without_threads(pipeline.stage)
     relation = stage.relation(0)
@@ -104,7 +104,7 @@ def _made_as_said(relation: Relation, left: list[Any], limit: int) -> None:
 
 
 def _treats_items_alone(stage: Stage[Any], kind: Any, left: list[Any], what: str) -> None:
-    """``stage`` makes of every second item what it makes of it among all: ``left``."""
+    """``stage`` makes the same items, those in ``left``, when given only every second item."""
     if isinstance(stage, CallsFunction) and stage.carries_state:
         return
     halves = []
@@ -112,7 +112,7 @@ def _treats_items_alone(stage: Stage[Any], kind: Any, left: list[Any], what: str
         shard = Pipeline(stage.inputs[0]).shard(half, 2, uneven="keep").stage
         try:
             halves.append(first_items(Pipeline(with_inputs(stage, (shard,)))))
-        except InvalidArgument:  # it cannot be copied
+        except InvalidArgument:  # the stage cannot be copied
             return
         if kind is Same:
             assert_same(halves[half], left[half::2], f"{what}, of every second item")

@@ -1,8 +1,8 @@
-"""Resume a pipeline in a process that shares nothing with this one but files."""
+"""Resume a pipeline in a process that shares only files with this process."""
 
-# The pipeline is sent as a pickle and the states as bytes, and the runs come back as a pickle. All are in
-# files, since the functions of the pipeline may print. The other process has another hash seed, so that
-# a dependence on the order of a set shows.
+# The pipeline is sent as a pickle and the states as bytes, and the runs come back as a pickle. All
+# data are in files, since the functions of the pipeline may print. The other process has another
+# hash seed, to reveal a dependence on the order of a set.
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..pipeline import Pipeline
 from .laws import ResumedItems, resumed_items
 
 PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
-"""With an earlier one, NumPy turns foreign byte orders into the machine's own."""
+"""With an earlier protocol, NumPy turns foreign byte orders into native byte order."""
 
 
 def resume_in_a_fresh_process(
     pipeline: Pipeline[Any], states: Sequence[bytes], counts: Sequence[int]
 ) -> list[ResumedItems]:
-    """What `resumed_items` gives in another process.
+    """The result of `resumed_items` in another process.
 
     Raises:
       InvalidArgument: if the pipeline, or an item, cannot be sent from one process to another.
@@ -67,7 +67,7 @@ def _search_path() -> str:
 
 
 def main(folder: str) -> None:
-    """What the other process does: read the task in ``folder``, and write the runs there."""
+    """Run in the other process: read the task in ``folder``, and write the runs to ``folder``."""
     place = Path(folder)
     sys.path[:], states, counts = pickle.loads((place / "task").read_bytes())
     pipeline: Pipeline[Any] = pickle.loads((place / "pipeline").read_bytes())

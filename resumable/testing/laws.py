@@ -1,6 +1,6 @@
 """The laws every pipeline obeys, as functions that raise AssertionError."""
 
-# Each takes a pipeline and tries one promise on it. No law relies on another, so the law that fails
+# Each law takes a pipeline and tries one promise. No law relies on another, so the failing law
 # names the fault. `check_stage` adds the laws for a single stage.
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENOUGH: Final = 400
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise an AssertionError, also under ``python -O``, which leaves out `assert`."""
+    """Raise an AssertionError, even under ``python -O``, where `assert` does nothing."""
     if not condition:
         raise AssertionError(message)
 
@@ -73,7 +73,7 @@ def states_along(
 
 
 class ResumedItems(NamedTuple):
-    """A resumed run: its step and state as it begins, and its items."""
+    """A resumed run: step and state at the beginning, and the items."""
 
     step: int
     state: bytes
@@ -100,21 +100,21 @@ def resumes_at_every_position(
 ) -> None:
     """The items before a save and after the resume are those of an uninterrupted run.
 
-    This is tried at every position, through serialised bytes, with a new iterator each time.
+    Tried at every position, through serialised bytes, with a new iterator each time.
 
     Args:
       pipeline: any pipeline.
       limit: how many items to read.
       positions: where to resume, up to ``limit``; at every position by default.
       run: called as ``resumed_items`` is, to resume elsewhere.
-      where: says that in messages.
+      where: the place of the resume, for messages.
     """
     expected = first_items(pipeline, limit)
     states = states_along(pipeline, len(expected), positions)
     runs = run(pipeline, [*states.values()], [limit - position for position in states])
     for (position, state), (step, again, rest) in zip(states.items(), runs, strict=True):
         if (step, again) == (position, state) and same(rest, expected[position:]):
-            continue  # to say what differs takes longer than all of this
+            continue  # to name the difference takes longer than this check
         shown = f"resumed at {position}{where} from {shorten(loads(state), 300)}"
         require(step == position, f"{shown}: it says step {step}")
         require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
@@ -124,7 +124,7 @@ def resumes_at_every_position(
 def resumes_for_generations(
     pipeline: Pipeline[Any], cuts: Sequence[int], limit: int | None = ENOUGH
 ) -> None:
-    """The same for a run that is resumed several times, after each of ``cuts`` items in turn."""
+    """As `resumes_at_every_position`, for a run resumed after each of ``cuts`` items in turn."""
     expected = first_items(pipeline, limit)
     most = len(expected) + 1 if limit is None else limit
     with iter(pipeline) as start:
@@ -138,7 +138,7 @@ def resumes_for_generations(
 
 
 def stays_ended(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """Nothing comes after the end, also after a resume from the state at the end, and after another."""
+    """Nothing comes after the end, also after a resume from the state at the end, even twice."""
     with iter(pipeline) as iterator:
         for _ in range(limit):
             if next(iterator, iterator) is iterator:
@@ -160,7 +160,7 @@ def stays_ended(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
 
 
 def state_is_a_value(pipeline: Pipeline[Any], position: int) -> None:
-    """Taking a state changes nothing, and a state that was taken never changes."""
+    """Taking a state has no effect, and a state never changes once taken."""
     expected = first_items(pipeline, position + 5)
     with iter(pipeline) as iterator:
         got = list(itertools.islice(iterator, position))
@@ -182,7 +182,7 @@ def state_is_a_value(pipeline: Pipeline[Any], position: int) -> None:
 
 
 def set_state_works_on_a_used_iterator(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """A used or exhausted iterator continues at a state as a new one does."""
+    """A used or exhausted iterator continues at a state like a new iterator."""
     expected = first_items(pipeline, limit)
     middle = len(expected) // 2
     with iter(pipeline) as iterator:
@@ -199,13 +199,14 @@ def set_state_works_on_a_used_iterator(pipeline: Pipeline[Any], limit: int = ENO
 def refused_states_leave_no_trace(
     pipeline: Pipeline[Any], position: int, theirs: Collection[str] | None = None
 ) -> None:
-    """A spoilt state is refused by StateMismatch and changes nothing, or it is restored as it is.
+    """A spoilt state is refused by StateMismatch without any effect, or restored unchanged.
 
     Args:
       pipeline: any pipeline.
-      position: where the iterator is when it gets spoilt states.
-      theirs: names of the parts of a state that belong to foreign objects in the pipeline. Any other
-        part that is spoilt must be refused. By default a stage may accept any value that it keeps.
+      position: where the iterator is when given spoilt states.
+      theirs: names of the parts of a state that belong to foreign objects in the pipeline. Any
+        other spoilt part must be refused. By default a stage may accept any value that the stage
+        keeps.
     """
     expected = first_items(pipeline, position + 6)
     with iter(pipeline) as iterator:
@@ -253,7 +254,7 @@ def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
 def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> None:
     """`blocks` delivers the same items as calls of `pull`, and leaves the same state after each block.
 
-    Some blocks are drawn for each of ``sizes``, from one generator after the other.
+    Some blocks are drawn for each of ``sizes``, from successive generators.
     """
     with closing(pipeline.stage.start(0)) as moving, closing(pipeline.stage.start(0)) as pulled:
         for size in sizes:
@@ -271,7 +272,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 
 
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """A deferred state is the one of its moment, even if the iterator moves before the state is made."""
+    """A deferred state is that of its moment, even if the iterator moves before the state is made."""
     with closing(pipeline.stage.start(0)) as moving:
         note_state = state_deferrer(moving)
         states, marks = [through_bytes(moving)], [note_state()]
@@ -285,7 +286,7 @@ def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> Non
 def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
     """`skip` leaves the same state as calls of `next`, and the same items follow.
 
-    `state_after` returns that state in advance.
+    `state_after` returns this state in advance.
     """
     expected = first_items(pipeline)
     with iter(pipeline) as by_item, iter(pipeline) as skipping:
@@ -337,11 +338,11 @@ def _in_turns(iterator: PipelineIterator[Any], counts: Sequence[int], singly: in
 def blocks_depend_on_items_alone(
     pipeline: Pipeline[Any], positions: Sequence[int] = (3,), limit: int = 24
 ) -> None:
-    """Threads, workers and resumes change no item, and nothing that is made of a block of items.
+    """Threads, workers and resumes change no item and no block of items.
 
-    That is what a function of `map_batches` is called with, and what `batch` and `window` stack; values,
-    types, dtypes, byte orders and shapes are compared. Each is tried from the start, and from the
-    state after each of ``positions`` items.
+    Blocks are the arguments of a function of `map_batches`, and the stacks of `batch` and `window`;
+    values, types, dtypes, byte orders and shapes are compared. Each run starts at the beginning,
+    and at the state after each of ``positions`` items.
     """
     for what, made in _made_of_blocks(pipeline):
         try:
@@ -391,8 +392,8 @@ def _go_on_alike(
 ) -> bool:
     """Whether two iterators have the same state, or states with the same items to come.
 
-    Within a graph, an input that has ended may have been asked for more items than there are, and
-    another input for the items that go with those.
+    Within a graph, an ended input may have been asked for more items than it has, and another input
+    for the matching items.
     """
     states = through_bytes(one), through_bytes(other)
     if states[0] == states[1]:
@@ -419,7 +420,7 @@ def wreck(value: Any) -> None:
 
 
 def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
-    """States in which one thing is wrong, and whether it must be refused."""
+    """States with a single error, and whether the state must be refused."""
     around = {key: value for key, value in state.items() if key != "pipeline"}
     wrong: Any
     for wrong in (None, [], {}, "state", around):
@@ -429,16 +430,16 @@ def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any,
             continue  # as earlier versions saved it
         yield {**spoilt, "pipeline": state["pipeline"]}, True
     positions = state["pipeline"]
-    # The library itself sees to it that the state of a stage is a dict.
+    # The library itself ensures that the state of a stage is a dict.
     spoil = _spoilt_entries if theirs is None else _spoilt_value
     for spoilt, surely in spoil(positions, theirs):
         yield {**state, "pipeline": spoilt}, surely
 
 
 def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
-    """Values that cannot be right in the place of ``value``, judged by its type."""
+    """Values that cannot be right instead of ``value``, judged by type."""
     surely = theirs is not None
-    # A negative number, a list of a length that nothing has, and values of other types.
+    # A negative number, a list of an impossible length, and values of other types.
     wrong: Any
     for wrong in (-1, 0.5, "spoilt", ["spoilt"] * 99, {}):
         if type(wrong) is not type(value) or wrong == -1 or isinstance(wrong, list):
@@ -447,7 +448,7 @@ def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[
         yield from ((str(value), surely), (bool(value), surely))
     if value is not None:
         yield None, surely
-    if surely:  # a stage that takes anything could not save these
+    if surely:  # a stage that takes anything could not save these values
         yield from ((wrong, True) for wrong in (object(), [object]))
     if isinstance(value, dict):
         yield from _spoilt_entries(value, theirs)

@@ -30,8 +30,8 @@ MOST_ITEMS: Final = 200
 class PipelineMachine(RuleBasedStateMachine):
     """Mixes `next`, `pull`, saving, restoring into used and new iterators, and closing.
 
-    The model is the list of items of an uninterrupted run, and a position in it. For a pipeline
-    of your own::
+    The model is the list of items of an uninterrupted run, and a position in the list. For a
+    pipeline of your own::
 
         class MyMachine(PipelineMachine):
             graphs = st.just(my_pipeline)
@@ -97,7 +97,7 @@ class PipelineMachine(RuleBasedStateMachine):
         raise AssertionError(f"a closed iterator delivers {item!r}")
 
     def teardown(self) -> None:
-        if hasattr(self, "iterator"):  # it has begun
+        if hasattr(self, "iterator"):  # the machine has begun
             self.iterator.close()
 
     def _running(self) -> PipelineIterator[Any]:

@@ -1,4 +1,4 @@
-"""Sources and functions that random pipelines are made of."""
+"""Sources and functions for random pipelines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..pipeline import Pipeline, from_iterable
 
 
 class Counter:
-    """An iterable whose iterator has get_state/set_state."""
+    """An iterable with get_state/set_state on the iterator."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -52,7 +52,7 @@ class CounterIterator:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MadeAhead(LookedUp[int]):
-    """Multiples of ten, which are made a few ahead of their turn, as records of files are."""
+    """Multiples of ten, made a few items early, like records of files."""
 
     identity: ClassVar[IdentityFields] = {"count": ALWAYS}
     state_cost = "the position"
@@ -116,7 +116,7 @@ def columns(count: int = 17) -> Any:
 
 
 def any_dtype(count: int = 17) -> dict[str, Any]:
-    """Columns of ``count`` rows that say less than their dtypes: byte orders, widths, fields, gaps."""
+    """Columns of ``count`` rows in unusual dtypes: byte orders, widths, fields, gaps."""
     words = [chr(97 + number % 7) * (number % 4 + 1) for number in range(count)]
     numbers = np.arange(count)
     objects = np.empty(count, object)

@@ -32,11 +32,11 @@ PARTS: Final[Sequence[Callable[[Pipeline[Any]], Pipeline[Any]]]] = (
     lambda part: part.map(as_document).pack(5, window=3, key="tokens"),
     lambda part: part.shuffle(2).random_map(with_noise, 5).repeat(2),
 )
-"""What is done in partitions."""
+"""Pipelines within partitions."""
 
 
 def items() -> st.SearchStrategy[Any]:
-    """Items as a source may deliver them: None, numbers, short strings, and tuples of these."""
+    """Items of a source: None, numbers, short strings, and tuples of these."""
     plain = st.none() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
     return plain | st.tuples(plain, plain)
 
@@ -48,7 +48,7 @@ def cut_points(most: int = 12) -> st.SearchStrategy[list[int]]:
 
 @st.composite
 def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
-    """Random graphs over all sources and stages; each of them resumes exactly.
+    """Random graphs over all sources and stages; each graph resumes exactly.
 
     Items are hashable or arrays, functions are pure, and no epoch is longer than some thousand
     items, unless the graph repeats endlessly.
@@ -65,7 +65,7 @@ def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
         try:
             pipeline = draw(_transformed(pipeline))
         except InvalidArgument:  # a thread before a stage that looks items up by index
-            # These may follow any other.
+            # These stages may follow any other.
             pipeline = draw(
                 st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
             )

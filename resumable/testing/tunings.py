@@ -1,4 +1,4 @@
-"""The other ways in which a pipeline may be run, which must not change its items."""
+"""Other ways to run a pipeline, without changing any item."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from ..pipeline import Pipeline
 
 
 def tunings(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
-    """``pipeline`` with other workers and buffers, and with a thread after each of its stages in turn.
+    """``pipeline`` with other workers and buffers, and with a thread after each stage in turn.
 
-    States of ``pipeline`` are states of them all. A thread is left out where it is not allowed.
-    There are none if the pipeline calls a function with state of its own, which belongs to one
-    pipeline at a time.
+    A state of ``pipeline`` fits every variant. A thread is left out where not allowed. A pipeline
+    that calls a stateful function has no variants: the function belongs to one pipeline at a time.
     """
     stage = pipeline.stage
     if next(calling_with_state(stage), None) is not None:

@@ -14,15 +14,15 @@ from .runs import Digests
 from .work import Resumed, ResumedRun
 
 FIRST_HASH_SEED: Final = 2
-"""The hash seed of the first generation of a chain; each later one has the next number."""
+"""Hash seed of the first generation of a chain; each generation adds 1."""
 EVERYWHERE: Final = 40
-"""A run of up to so many items is also resumed in one process, at every position."""
+"""Most items of a run that is also resumed in one process at every position."""
 MOST_EVERYWHERE: Final = 400
 """The most positions at which a longer run is resumed in one process."""
 
 
 class Link(NamedTuple):
-    """A resume: its chain, its position, how it was made, and its outcome."""
+    """A resume: the chain, the position, the tuning, and the outcome."""
 
     chain: int
     position: int
@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether it did not continue the run; False for a resume that could not be tried."""
+        """Whether the resume did not continue the run; False if the process died."""
         result = self.result
         if result is None:
             return not self.outcome.died
@@ -54,9 +54,9 @@ def plan_chains(
 
 
 def plan_everywhere(items: int, random_access: bool) -> tuple[int, ...]:
-    """Where to resume in one process: everywhere in a short run, at some places of a longer one.
+    """Positions to resume at in one process: all of a short run, some of a longer run.
 
-    There are fewer if a resume may read again what lies before it.
+    Streams get fewer positions, since a resume may read all earlier items again.
     """
     most = max(items // 4, EVERYWHERE) if random_access else EVERYWHERE
     if items <= most:
@@ -71,9 +71,9 @@ class Chains:
 
     Attributes:
       workers: to run tasks.
-      saved_in: the folder with the checkpoints of that run.
-      expected: the digests of its items.
-      end: the number of its items; None to run to the end.
+      saved_in: the folder with the checkpoints of the run.
+      expected: the digests of the run's items.
+      end: the number of items of the run; None to run to the end.
       ways: to tune the pipeline; each generation takes the next one.
       update: called after each resume.
     """
@@ -86,11 +86,11 @@ class Chains:
     update: Callable[[int], object]
 
     def follow(self, chain: int, stops: Sequence[int]) -> list[Link]:
-        """Resume at each of ``stops`` from the checkpoint of the run before, the last one to the end.
+        """Resume at each of ``stops`` from the previous run's checkpoint; the last runs to `end`.
 
         Args:
           chain: the number of the chain; chains begin with different ways.
-          stops: numbers of items, ascending; the first one has a checkpoint in `saved_in`.
+          stops: numbers of items, ascending; `saved_in` has a checkpoint at the first stop.
         """
         folder = self.workers.moved(self.saved_in, stops[0])
         links: list[Link] = []

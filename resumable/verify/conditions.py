@@ -1,4 +1,4 @@
-"""Circumstances that are made equal in two processes, so that a difference shows its cause."""
+"""Circumstances made equal in two processes, so that a difference shows the cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Conditions:
     """The circumstances of one process.
 
     Attributes:
-      hash_seed: its ``PYTHONHASHSEED``, which decides the order of a set of strings.
+      hash_seed: ``PYTHONHASHSEED`` of the process; decides the order of a set of strings.
       seeded: whether generators without a seed get the same seed.
       clock_stands: whether the time of day is always the same.
     """
@@ -36,7 +36,7 @@ class Conditions:
 
     @property
     def are_natural(self) -> bool:
-        """Whether these are the usual circumstances; under others, a failure may be caused by them."""
+        """Whether the circumstances are the usual; any change may itself cause a failure."""
         return not (self.seeded or self.clock_stands)
 
     def __str__(self) -> str:
@@ -62,8 +62,8 @@ def _seed_everything() -> None:
         def __init__(self, seed: Any = None) -> None:
             super().__init__(0 if seed is None else seed)
 
-    # What asks the system for randomness gets ours: SystemRandom and secrets, uuid, and NumPy's
-    # generators that are given no seed.
+    # Replaces the system's randomness for SystemRandom, secrets, uuid, and NumPy's generators
+    # without a seed.
     vars(random).update(Random=Seeded, _urandom=source.randbytes)
     vars(os)["urandom"] = source.randbytes
     vars(np.random.bit_generator)["randbits"] = source.getrandbits
@@ -85,7 +85,7 @@ def _stop_the_clock() -> None:
         vars(time)[name] = _at_moment(vars(time)[name])
     show = time.strftime
     vars(time)["strftime"] = lambda form, *when: show(form, *(when or (time.localtime(),)))
-    # Not the monotonic clock: code that waits by it would wait forever.
+    # Not the monotonic clock: code that waits by that clock would wait forever.
     for name in ("time", "perf_counter"):
         vars(time)[name] = lambda: float(MOMENT)
         vars(time)[f"{name}_ns"] = lambda: MOMENT * 10**9
@@ -94,8 +94,8 @@ def _stop_the_clock() -> None:
 def _replace_methods(kind: type, **methods: Callable[..., Any]) -> None:
     """Exchange class methods of a built-in type.
 
-    The type itself is changed: with other classes in its place, extension modules (pandas, pyarrow)
-    that know how its objects lie in memory would end the process.
+    The type itself is changed: a substitute class would crash extension modules (pandas, pyarrow)
+    that rely on the memory layout of the type's objects.
     """
     (found,) = gc.get_referents(vars(kind))  # the dict behind the view
     found.update((name, classmethod(method)) for name, method in methods.items())

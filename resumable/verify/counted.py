@@ -22,20 +22,20 @@ from ..stages.partition import Partition
 T = TypeVar("T")
 
 AFTER_RESUME: Final = 20
-"""Items drawn after a resume to see what it reads again, at least."""
+"""Fewest items drawn after a resume to count the items read again."""
 
 
 def after_resume(stage: Stage[Any]) -> int:
-    """How many items to draw after a resume so that all that it reads again has been read.
+    """How many items to draw after a resume until every partition has read its items again.
 
-    Each partition reads its own again when it has its first turn.
+    A partition reads items again at its first turn.
     """
     turns = (found.count for found, _ in walk(stage) if isinstance(found, Partition))
     return max(AFTER_RESUME, *turns, 0)
 
 
 def reads_of_next(iterator: Iterator[Any], items: int, counter: Counter[int]) -> int:
-    """How many items the sources deliver for the next ``items``; ``counter`` counts them."""
+    """How many items the sources deliver, by ``counter``, for the next ``items``."""
     before = counter.total()
     for _ in islice(iterator, items):
         pass
@@ -45,7 +45,7 @@ def reads_of_next(iterator: Iterator[Any], items: int, counter: Counter[int]) ->
 def reread(
     pipeline: Pipeline[Any], iterator: PipelineIterator[Any], items: int, counter: Counter[int]
 ) -> int:
-    """How many items a resume where ``iterator`` stands reads beyond what the next ``items`` take, which it draws."""
+    """How many source items a resume at this position reads again; draws the next ``items``."""
     state = iterator.get_state()
     needed = reads_of_next(iterator, items, counter)
     with pipeline.resume(state) as resumed:
@@ -53,9 +53,9 @@ def reread(
 
 
 def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> Stage[Any]:
-    """``stage``, such that the items leaving each stage are counted by the stage's number.
+    """A copy of ``stage`` that counts in ``counter`` the items leaving each stage, by stage number.
 
-    What a source reads again to come to a restored position is counted too.
+    Items that a source reads again to reach a restored position are counted too.
     """
     return rebuilt(
         stage,
@@ -100,7 +100,7 @@ class _CountedIterator(PassThroughIterator[T]):
         return block
 
     def skip(self, count: int) -> int:
-        if type(self._upstream).skip is StageIterator.skip:  # which makes the items
+        if type(self._upstream).skip is StageIterator.skip:  # skips by making the items
             return super().skip(count)
         return self._upstream.skip(count)
 

@@ -1,8 +1,9 @@
-"""Whether other numbers of ranks continue what a stage deals out to ranks."""
+"""Check that the items a stage deals out to ranks resume with other numbers of ranks."""
 
-# A deal hands out sequences whose order does not depend on the ranks: a `Shard` one, the global order, of
-# which the ranks take items in turns; a `Partition` its partitions, each in its own order, whoever runs it.
-# So what ranks deliver is compared with a run of each sequence by itself.
+# A deal hands out sequences in an order that does not depend on the ranks. A `Shard` has a single
+# sequence, the global order; the ranks take items in turns. A `Partition` has a sequence for each
+# partition, on whichever rank it runs. So the items of ranks are compared with a run of each
+# sequence alone.
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from .work import Work
 COMPARED: Final = 400
 """About how many items are compared, of all partitions together."""
 FEWEST: Final = 4
-"""Items of each partition that are compared at least, if it has as many."""
+"""Fewest items compared of each partition that has as many."""
 END: Final = object()
 """Stands for the item after the last one."""
 
@@ -39,14 +40,14 @@ Deal: TypeAlias = "Shard[Any] | Partition[Any]"
 
 
 def deals(stage: Stage[Any]) -> dict[int, Deal]:
-    """The stages that deal items out to ranks, by their numbers."""
+    """The stages that deal items out to ranks, by stage number."""
     stages = enumerate(found for found, _ in walk(stage))
     shards = {number: found for number, found in stages if isinstance(found, Shard)}
     return shards | partitions(stage)
 
 
 def partitions(stage: Stage[Any]) -> dict[int, Partition[Any]]:
-    """Those of them that deal out partitions."""
+    """The stages that deal out partitions, by stage number."""
     stages = enumerate(found for found, _ in walk(stage))
     return {number: found for number, found in stages if isinstance(found, Partition)}
 
@@ -60,7 +61,7 @@ def rank_counts(deal: Deal) -> list[int]:
 
 
 def rank_fields(deal: Deal, index: int, ranks: int, uneven: str | None = None) -> dict[str, Any]:
-    """The fields that make ``deal`` the one of rank ``index``; without ``uneven`` that field stays."""
+    """The fields of ``deal`` for rank ``index``; without ``uneven`` that field stays."""
     fields = {"index": index, "ranks" if isinstance(deal, Partition) else "count": ranks}
     return fields if uneven is None else fields | {"uneven": uneven}
 
@@ -73,14 +74,14 @@ def ranks_may_change(stage: Stage[Any], number: int) -> bool:
 
 
 def why_ranks_are_fixed(ranks: int, workers: TaskProcesses) -> str | None:
-    """Why the states of the whole pipeline's ranks cannot be joined; None if they can."""
+    """Why the states of the whole pipeline's ranks cannot be joined; None if joining works."""
     return workers.run(ProcessTask(SavedByRanks(ranks))).error
 
 
 def check_deal(
     stage: Stage[Any], number: int, workers: TaskProcesses, limit: int | None
 ) -> Seen | None:
-    """Save the deal ``number`` with its number of ranks, and resume it with each of the others.
+    """Save the deal ``number`` with the first of `rank_counts`, and resume with each other count.
 
     Args:
       stage: the whole pipeline.
@@ -144,7 +145,7 @@ class Alone(Work):
 class SavedByRanks(Work):
     """The states of all ``ranks`` of partitions after ``steps`` items of each, joined; as bytes.
 
-    Without ``ranks`` it is the state of the rank that the pipeline names.
+    Without ``ranks``, the state is that of the rank set in the pipeline.
     """
 
     ranks: int | None
@@ -171,7 +172,7 @@ class Continued(Work):
 
     Attributes:
       state: where to resume, as bytes.
-      ranks: how many there are.
+      ranks: the number of ranks.
       known: the digests of each sequence.
       position: the number of items of the global order before the state; None for partitions.
     """
@@ -199,7 +200,7 @@ class Continued(Work):
         return None
 
     def _delivered(self, iterator: Any, deal: Any, index: int) -> Iterator[tuple[int, int, Any]]:
-        """The known items that a rank delivers: each with its sequence and its place in the sequence."""
+        """The known items of a rank, each with its sequence and the place in the sequence."""
         if self.position is not None:  # up to the last whole round
             for turn in range((len(self.known[0]) - self.position) // self.ranks):
                 yield 0, self.position + turn * self.ranks + index, next(iterator, END)

@@ -4,8 +4,8 @@
 # sources; the first cut with a difference ends with the stage at fault. The cause follows from the
 # circumstances under which the difference goes away.
 #
-# Nothing can be concluded from a process that dies, or that fails only under our own conditions. The
-# experiment is then `Unchecked`, and the finding says so.
+# A process that dies, or fails only under changed conditions, proves nothing. The experiment is
+# then `Unchecked`, and the finding says so.
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Diagnosis:
                 or self._unexplained(0, Seen(), reasons.UNSTEADY)
             )
         number, seen = self._first(again) or (0, Seen())
-        # Time first: runs that are seeded may also agree because they run at the same time.
+        # Time first: seeded runs may also agree because of running at the same time.
         for reason, conditions in (
             (reasons.TIME, Conditions(clock_stands=True)),
             (reasons.RANDOMNESS, Conditions(seeded=True)),
@@ -93,7 +93,7 @@ class Diagnosis:
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_EPOCHS)
 
     def of_resumes(self, ways: Sequence[Variation]) -> Finding:
-        """Why a chain of resumes differs that was made with ``ways``, one for each stop."""
+        """Why a chain of resumes differs; ``ways`` holds the tuning at each stop."""
         if self._tried(self._resumed, 0) is None:
             return self._of_ways(ways)
         number, seen = self._first(self._resumed) or (0, Seen())
@@ -110,7 +110,7 @@ class Diagnosis:
         return self._finding(number, seen, reason)
 
     def _of_ways(self, ways: Sequence[Variation]) -> Finding:
-        """Why such a chain differs only if the pipeline is tuned in other ways."""
+        """Why a chain of resumes differs only if the pipeline is tuned in other ways."""
         tunings = [way.tuning for way in ways]
         seen = self._tried(lambda number: self._resumed(number, tunings), 0)
         changed = [number for way in ways for number in way.tuning]
@@ -137,14 +137,14 @@ class Diagnosis:
     def _first_difference(
         self, number: int, first: TaskOutcome, others: Sequence[TaskOutcome], conditions: Conditions
     ) -> Seen | None:
-        """How one of ``others``, made under ``conditions``, differs from the ``first`` run."""
+        """How a run among ``others``, made under ``conditions``, differs from the ``first`` run."""
         failure: Unchecked | None = None
         for outcome in others:
             try:
                 second = _done(outcome, conditions)
                 if not conditions.are_natural:
                     _without_error(second, conditions)
-            except Unchecked as error:  # another one may differ
+            except Unchecked as error:  # another run may differ
                 failure = error
                 continue
             if first.fingerprint != second.fingerprint:
@@ -193,12 +193,12 @@ class Diagnosis:
         cuts = [stop - before for before, stop in pairwise((0, *stops))]
         work = Obeyed(resumes_for_generations, (cuts, self._limit(number)))
         cut = cut_after(self.stage, number)
-        # A function in worker processes is a new one after every resume, also in this process.
+        # A function in worker processes is a new copy after every resume, also in this process.
         tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
         return _failed(self.workers.run(ProcessTask(work, number, tuning)), SAME)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
-        """The result of ``experiment``; None if it could not be made, which is noted."""
+        """The result of ``experiment``; None if the experiment failed, with a note why."""
         try:
             return experiment(number)
         except Unchecked as failure:
@@ -215,7 +215,7 @@ class Diagnosis:
         return None if found is None else self._finding(*found, reason)
 
     def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
-        # In this order each stage comes after its upstreams.
+        # This order puts each stage after all upstreams of the stage.
         for number in reversed(range(len([*walk(self.stage)]))):
             seen = self._tried(experiment, number)
             self.progress()
@@ -228,7 +228,7 @@ class Diagnosis:
 
     @derived
     def _without_threads(self) -> bool:
-        """Whether to leave threads out: if they are not the cause, they only disturb."""
+        """Whether to leave threads out: threads that are not the cause only disturb."""
         tuning = tuning_without_threads(self.stage)
         if not tuning:
             return False
@@ -246,7 +246,8 @@ class Diagnosis:
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
         result = self.workers.run(ProcessTask(Consumption(stops))).result
-        # A stage that cannot be exchanged cannot be counted: then each is treated as the last one.
+        # A stage that cannot be exchanged cannot be counted: then each stage is treated as the
+        # last.
         return result or [{} for _ in stops]
 
     def _limit(self, number: int) -> int | None:
@@ -254,13 +255,13 @@ class Diagnosis:
         return self._consumption[-1].get(number, self.limit) if number else self.limit
 
     def _stops(self, number: int) -> tuple[int, ...]:
-        """The positions of a cut when the whole pipeline is at its stops."""
+        """The positions of a cut when the whole pipeline is at `stops`."""
         if not number:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)
         stops = tuple(count.get(number, stop) for count, stop in counts)
-        # A stage may have read its last group to the end, and a resume reads that whole group
-        # again. A cut that is stopped at its end has nothing left that could differ.
+        # A stage may have read the last group to the end, and a resume reads that whole group
+        # again. A cut that is stopped at the end has no items left to compare.
         at_end = stops and stops[-1] == self._limit(number)
         return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 
@@ -291,14 +292,14 @@ def _of_error(seen: Seen) -> Reason:
 
 
 def _done(outcome: TaskOutcome, conditions: Conditions) -> TaskOutcome:
-    """An outcome of work that is no resume, so that a failure shows nothing."""
+    """An outcome of work other than a resume, so that a failure proves nothing."""
     if outcome.error is not None:
         raise Unchecked(f"{outcome.error} ({conditions})")
     return outcome
 
 
 def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
-    """Refuse a run that an exception ended, with which nothing can be compared."""
+    """Refuse a run that an exception ended: no other run can be compared with it."""
     error = outcome.result[0].error
     if error is not None:
         raise Unchecked(f"{error} ({conditions})")
@@ -307,7 +308,7 @@ def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
 def _failed(
     outcome: TaskOutcome, conditions: Conditions, position: int | None = None
 ) -> Seen | None:
-    """The error for which a state could not be saved, or be resumed from."""
+    """The error of saving a state or resuming from it."""
     if outcome.died:
         _done(outcome, conditions)
     if outcome.error is None:

@@ -1,4 +1,4 @@
-"""How long a verification will take, estimated from its first run."""
+"""Estimate how long a verification will take, from the first run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, final
 PROCESSES_OF_RANKS: Final = 20
 """How many processes are started to try several ranks."""
 RUNS_OF_RANKS: Final = 8
-"""How many runs of the whole pipeline these ranks make together."""
+"""How many runs of the whole pipeline several ranks make together."""
 
 
 class Estimate(NamedTuple):
@@ -18,8 +18,8 @@ class Estimate(NamedTuple):
     Attributes:
       seconds: approximate time.
       positions: number of stops to resume from.
-      fewer: a smaller number of stops, which would take `fewer_seconds`; None if there are few already.
-      cut_at: how many items are looked at of a pipeline that has not ended so far; None of any other.
+      fewer: a smaller number of stops, for `fewer_seconds`; None if ``positions`` is small already.
+      cut_at: number of items compared, if the first run was stopped by time; otherwise None.
     """
 
     seconds: float
@@ -35,14 +35,14 @@ class ProcessCost:
     """What a fresh process costs.
 
     Attributes:
-      start: seconds until it has loaded the pipeline.
+      start: seconds until the process has loaded the pipeline.
       items: number of items of a run.
       run: seconds of a run.
-      reads_again: whether a resume reads everything before it again.
+      reads_again: whether a resume reads all earlier items again.
       at_once: number of processes at the same time.
       shards: number of shards; each is resumed with other numbers of ranks.
-      deals: whether items are dealt out to ranks, which are then run too.
-      restart: seconds until a process that resumes has loaded the pipeline; None if it is `start`.
+      deals: whether items are dealt out to ranks; several ranks are then run too.
+      restart: seconds until a process that resumes has loaded the pipeline; None for `start`.
     """
 
     start: float
@@ -55,10 +55,11 @@ class ProcessCost:
     restart: float | None = None
 
     def seconds(self, chains: Sequence[Sequence[int]]) -> float:
-        """Seconds of a run that saves, of ``chains`` of resumes, and of what is measured then."""
+        """Seconds of a run that saves, of ``chains`` of resumes, and of later measurements."""
         resuming = sum(map(self._of_chain, chains)) / max(min(self.at_once, len(chains)), 1)
         alone = self.start + self.run
-        # A run that saves, two for the costs, one that counts items; for a shard five and more.
+        # A run that saves, two runs for the costs, and a run that counts items; a shard takes five
+        # or more.
         return resuming + 4 * alone + 6 * alone * self.shards + self._of_several()
 
     def _of_chain(self, stops: Sequence[int]) -> float:
@@ -70,7 +71,7 @@ class ProcessCost:
         return self._start_again * len(stops) + self.run * passed / max(self.items, 1)
 
     def _of_several(self) -> float:
-        """Seconds of ranks that save one checkpoint together, and of those that resume from it."""
+        """Seconds of ranks that save one checkpoint together, and of the resuming ranks."""
         if not self.deals:
             return 0.0
         return PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run

@@ -1,4 +1,4 @@
-"""What an experiment with a pipeline shows: a difference, nothing, or that it could not be made."""
+"""The outcome of an experiment with a pipeline: a difference, nothing, or `Unchecked`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .report import Finding
 from .runs import ItemDifference, PipelineRun
 
 TEXTS: Final = 10_000
-"""Number of items of a run that are kept as text, to show one of them."""
+"""Number of items of a run that are kept as text, for error reports."""
 
 ERROR: Final = "the error"
-"""The beginning of the text that is shown for an exception in the place of an item."""
+"""Start of the text that stands for an exception instead of an item."""
 
 
 class Seen(NamedTuple):
     """A difference that an experiment has found.
 
     Attributes:
-      item: the number of the first item that differs; None if it is not about an item.
-      expected: that item as text, if it was kept.
-      got: what came instead, as text; None if nothing came.
+      item: the number of the first item that differs; None if the difference is not in an item.
+      expected: the item as text, if kept.
+      got: the actual item or error, as text; None if nothing came.
       position: the item after which the run was resumed; None if plain runs differ.
-      details: an error, which configuration differs, or what else is known.
+      details: an error, the configuration that differs, or other known facts.
       kind: the name of the error's type.
-      reason: why, as far as the experiment shows.
+      reason: the cause, as far as the experiment shows.
     """
 
     item: int | None = None
@@ -79,14 +79,14 @@ def seen_in(
 
 
 class Unchecked(Exception):
-    """An experiment could not be made, or shows nothing; the message says why."""
+    """An experiment could not be made, or proves nothing; the message says why."""
 
 
 def result_of(outcome: TaskOutcome) -> Any:
-    """The result of a work that is no resume, so that a failure shows nothing.
+    """The result of work other than a resume, so that a failure proves nothing.
 
     Raises:
-      Unchecked: if it could not be done.
+      Unchecked: if the work failed.
     """
     if outcome.error is not None:
         raise Unchecked(outcome.error)
@@ -96,4 +96,4 @@ def result_of(outcome: TaskOutcome) -> Any:
 Experiment = Callable[[int], "Seen | None"]
 """Whether something differs in the pipeline cut after the stage of this number.
 
-Raises `Unchecked` if it cannot be found out."""
+Raises `Unchecked` if the experiment fails."""

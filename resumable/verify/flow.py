@@ -1,8 +1,8 @@
-"""Count the items that go into each stage and come out of it, to report those left out."""
+"""Count the items that enter and leave each stage, to report the items left out."""
 
-# It cannot be known whether a user's stage is meant to make fewer items than it gets. What is known
-# is reported: how many items it made, whether that differs from its `length`, and whether its state
-# holds more at the end of an epoch than at the start, which may be items that are never delivered.
+# Whether a user's stage should make fewer items than it takes cannot be known. The report has the
+# facts: how many items the stage made, whether the count differs from `length`, and whether the
+# state holds more at the end of an epoch than at the start, perhaps items that are never delivered.
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ LIBRARY: Final = __name__.partition(".")[0]
 @final
 @dataclass
 class FlowCounts:
-    """What came out of one stage.
+    """The items that left one stage.
 
     Attributes:
-      items: how many, in all epochs.
+      items: number of items, in all epochs.
       ended: how many epochs came to their end.
-      entered: items of the stage before it, at the end of the last of these epochs.
-      left: items of its own at that time.
-      unlike_length: items of an epoch, if this differs from its ``length``.
-      held: what its state held at the end of an epoch and not at the start, as text.
-      epochs: those that it was started in.
-      starts: for a source, how often it was started and delivered something.
-      opened: the source that its function has opened most often.
+      entered: items of the upstream at the end of the last complete epoch.
+      left: items of this stage at that moment.
+      unlike_length: items of an epoch, if the number differs from ``length``.
+      held: values in the state at the end of an epoch and not at the start, as text.
+      epochs: the epochs in which the stage was started.
+      starts: for a source, how often it was started and delivered items.
+      opened: the source that the stage's function opened most often.
     """
 
     items: int = 0
@@ -88,7 +88,7 @@ class Flows(Work):
 
 
 def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
-    """For each stage of the pipeline that leaves items out because of its arguments, how many."""
+    """A sentence for each stage whose arguments leave items out: how many."""
     for number, (found, _) in enumerate(walk(stage)):
         entered, left, epochs = _counts(found, flows.get(number, FlowCounts()))
         if entered is None or left is None:
@@ -103,7 +103,7 @@ def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
 
 
 def suspicions(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
-    """For each stage that seems to lose items at the end of an epoch, or to repeat them, why."""
+    """A sentence for each stage that seems to lose items at the end of an epoch, or repeat items."""
     for number, (found, path) in enumerate(walk(stage)):
         flow = flows.get(number, FlowCounts())
         if flow.unlike_length is not None:
@@ -166,7 +166,7 @@ def _of_held(stage: Stage[Any], held: str) -> str:
 
 
 def _of_repeated(flow: FlowCounts) -> str | None:
-    """What an epoch delivers more than once because of the stage; None if nothing."""
+    """The items that an epoch repeats because of the stage; None if it repeats nothing."""
     epochs = max(len(flow.epochs), 1)
     shown = f"{epochs} epochs" if epochs > 1 else "one epoch"
     if flow.starts > epochs:
@@ -187,7 +187,7 @@ def is_the_users(stage: Stage[Any]) -> bool:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class _Watched(PassThrough[T]):
-    """Upstream's items, counted, unless they are looked up by index: then the length is known."""
+    """Counts the upstream's items, except items looked up by index: then the length is known."""
 
     blind = True
 
@@ -241,9 +241,9 @@ class _WatchedIterator(PassThroughIterator[T]):
         flow.held = shorten(kept) if more else None
 
     def _kept(self) -> Any:
-        """The state of a function, of a carry or of a stage of the user; None for other stages."""
+        """The state of a function, a carry or a user's stage; None for built-in stages."""
         stage = self._stage.upstream
-        with suppress(Exception):  # a state that cannot be taken is found elsewhere
+        with suppress(Exception):  # a state that cannot be taken is reported elsewhere
             if isinstance(stage, CallsFunction) and stage.carries_state:
                 return self._upstream.get_state()[FUNCTION]
             if isinstance(stage, Scan) and stage.finish is None:

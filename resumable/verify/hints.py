@@ -1,4 +1,4 @@
-"""What to do about a cause, in words that fit the kind of stage at which it appears."""
+"""Hints on how to cure a cause, in words that fit the kind of stage at fault."""
 
 from __future__ import annotations
 

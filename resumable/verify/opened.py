@@ -1,8 +1,8 @@
 """Count how often the function of a stage opens the same source."""
 
-# A pipeline that a function returns is not part of the graph, so nothing refuses one that it
-# returns for every item: `flat_map(lambda item: shared)` delivers all of `shared` for each. Whether
-# that is meant cannot be known; it is counted.
+# A pipeline that a function returns is not part of the graph, so returning the same pipeline for
+# every item is not refused: `flat_map(lambda item: shared)` delivers all of `shared` for each item.
+# Whether the repetition is intended cannot be known, so it is only counted.
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .hints import CALL_AGAIN
 @final
 @dataclass
 class Opened:
-    """The source that a function has opened most often.
+    """The source that a function opened most often.
 
     Attributes:
       times: how often, in all epochs.
-      label: its name and arguments.
+      label: name and arguments of the source.
     """
 
     times: int = 0
@@ -33,7 +33,7 @@ class Opened:
 
 
 def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
-    """``stage``, such that what its function opens is counted."""
+    """``stage`` with a function that counts the sources it opens."""
     if not isinstance(stage, CALL_AGAIN):
         return stage
     function: Any = stage
@@ -42,12 +42,12 @@ def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
 
 @final
 class _Counting:
-    """A function, whose results are counted."""
+    """A function that counts the results of the wrapped function."""
 
     def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
         self._fn = fn
         self._opened = opened
-        # Weak keys: a source that is made anew for each item never comes again, so it need not be kept.
+        # Weak keys: a source made for a single item never comes again, so need not be kept.
         self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
 
     def __call__(self, item: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Fresh processes that load the pipeline anew and do one task with it."""
+"""Run tasks in fresh processes, each of which loads the pipeline."""
 
-# A task is sent to the process, and its outcome comes back, as a pickle in a file, since the user's code
-# may print. The process writes its progress to another file.
+# Task and outcome are pickles in files, since the user's code may print. The process writes the
+# progress to another file.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POLL: Final = 0.1
 """Seconds between two checks of the progress of a process."""
 FIND_LIBRARY: Final = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r})"
 LAST_LINES: Final = 5
-"""Number of lines that are shown of the output of a process that died."""
+"""Number of output lines shown of a process that died."""
 
 
 @final
@@ -46,8 +46,8 @@ class ProcessTask:
     """Something to do in a fresh process.
 
     Attributes:
-      work: what to do.
-      cut: the number of the stage after which to cut the pipeline; 0 leaves it whole.
+      work: the task itself.
+      cut: the number of the stage to cut the pipeline after; 0 leaves the pipeline whole.
       tuning: changes to the cut pipeline.
       conditions: the circumstances.
     """
@@ -62,10 +62,10 @@ class TaskOutcome(NamedTuple):
     """The outcome of a task in a fresh process.
 
     Attributes:
-      fingerprint: of the pipeline in that process; None if it could not be loaded.
+      fingerprint: of the pipeline in the process; None if loading failed.
       result: of the work; None after an error.
       error: the error, if the work could not be done.
-      kind: the name of that error's type.
+      kind: the name of the error's type.
       seconds: of the work alone, without loading the pipeline.
       loading: seconds that loading took.
     """
@@ -79,19 +79,19 @@ class TaskOutcome(NamedTuple):
 
     @property
     def died(self) -> bool:
-        """Whether the process did nothing with the pipeline: it ended, or could not load it."""
+        """Whether the process ended before it could use the pipeline, or failed to load it."""
         return self.error is not None and self.fingerprint is None
 
 
 class TaskProcesses:
-    """Runs tasks for one target, each in a process of its own.
+    """Runs tasks for one target, each in a separate process.
 
-    They start with the working directory and the environment in which this object was made. It must
-    be closed.
+    Processes start with the working directory and the environment in which this object was made.
+    The object must be closed.
 
     Args:
       target: the pipeline; its arguments must be values that can be pickled.
-      folder: an empty one, for what the processes exchange.
+      folder: an empty folder, for files that the processes exchange.
       at_once: how many processes to run at the same time.
 
     Attributes:
@@ -117,9 +117,9 @@ class TaskProcesses:
             self._fork_servers.popitem()[1].close()
 
     def fork_with(self, hash_seeds: Iterable[int]) -> bool:
-        """Let the processes with these seeds be forks of one that has imported only the library.
+        """Fork processes with ``hash_seeds``, from processes that have imported only the library.
 
-        Returns whether the system allows it. What they are compared with must have another seed:
+        Returns whether the system allows forks. A run to compare with must have another seed:
         addresses differ less between two forks of one process than between two started processes.
         """
         if not CAN_FORK:
@@ -130,7 +130,7 @@ class TaskProcesses:
                 self._fork_servers[seed] = ForkServer(
                     main, FIND_LIBRARY, self._directory, variables
                 )
-            except OSError:  # there can be no more processes
+            except OSError:  # no more processes can be started
                 return False
         return True
 
@@ -149,7 +149,7 @@ class TaskProcesses:
         return folder
 
     def run(self, task: ProcessTask, watch: Callable[[int], object] | None = None) -> TaskOutcome:
-        """Run ``task`` and wait for it; ``watch`` is called with the number of items it has drawn."""
+        """Run ``task`` to the end; ``watch`` is called with the number of items drawn."""
         if self._stopped:
             raise RuntimeError("the work was stopped")
         self.started += 1
@@ -182,7 +182,7 @@ class TaskProcesses:
     def _start(self, place: Path, hash_seed: int) -> subprocess.Popen[bytes] | Forked:
         with open(place / "said", "wb") as said:
             if hash_seed in self._fork_servers:
-                with suppress(OSError):  # it may have been killed
+                with suppress(OSError):  # the process may have been killed
                     return self._fork_servers[hash_seed].start(os.fsencode(place), said)
             return subprocess.Popen(
                 [
@@ -192,7 +192,7 @@ class TaskProcesses:
                 ],
                 cwd=self._directory,
                 env=self._variables(hash_seed),
-                # Nothing is ever written there: its end tells that this process is gone.
+                # Never written to: end of file shows the child that this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -204,7 +204,7 @@ class TaskProcesses:
 
 
 def _end(process: subprocess.Popen[bytes] | Forked) -> int:
-    """End a process, and those it has started; returns its exit status."""
+    """End a process and all its children; returns the exit status."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -241,7 +241,7 @@ def _progress(place: Path) -> int:
 
 
 def main(folder: str | bytes) -> None:
-    """What the fresh process does: the task in ``folder``."""
+    """Do the task in ``folder``, as the fresh process."""
     place = Path(os.fsdecode(folder))
     threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
     _close_standard_input()
@@ -268,7 +268,7 @@ def main(folder: str | bytes) -> None:
 
 
 def _end_with_parent(end: int) -> None:
-    """Wait until the parent is gone, then end this process and those it has started."""
+    """Wait until the parent is gone, then end this process and all its children."""
     os.read(end, 1)
     if hasattr(os, "killpg"):
         os.killpg(os.getpgrp(), signal.SIGKILL)

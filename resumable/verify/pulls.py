@@ -1,4 +1,4 @@
-"""Whether a stage delivers the same, however many items it is asked for at once."""
+"""Check that a stage delivers the same items for any number pulled at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PULLED: Final = 200
 
 
 def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> tuple[int, Seen] | None:
-    """Pull the stages of the user one by one and in blocks; the first stage that differs, and how.
+    """Pull the user's stages item by item and in blocks; the first stage that differs, and how.
 
     Raises:
-      Unchecked: if that could not be done.
+      Unchecked: if the stages could not be pulled.
     """
     mine = [number for number, (found, _) in enumerate(walk(stage)) if is_the_users(found)]
     if not mine:
@@ -40,9 +40,9 @@ def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> tuple[int, Seen] |
 @final
 @dataclass(frozen=True)
 class Pulled(Work):
-    """Run pipelines that end with the stages ``numbers`` one by one and in blocks.
+    """Run pipelines that end with the stages ``numbers``, item by item and in blocks.
 
-    Gives the first difference among the first ``most`` items of each; None if there is none.
+    Gives the first difference among the first ``most`` items of each; None if all agree.
     """
 
     numbers: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Run a pipeline as one of several ranks, each run in a process of its own."""
+"""Run a pipeline as one of several ranks, each run in a separate process."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from .runs import Digests, PipelineRun
 from .work import Resumed, ResumedRun, WholeRuns, Work
 
 HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
-"""Hash seeds of uninterrupted runs, and of the runs compared with them. They are forks of two
-processes, so their addresses differ."""
+"""Hash seeds of uninterrupted runs, and of the runs to compare. The runs are forks of two
+processes, so addresses differ.
+"""
 
 
 @final
 @dataclass(frozen=True)
 class RankCount:
-    """A number of ranks; ``uneven`` as in `Shard`, None for that of the pipeline."""
+    """A number of ranks; ``uneven`` as in `Shard`, None for the setting of the pipeline."""
 
     count: int
     uneven: str | None = None
 
 
 class Reference(NamedTuple):
-    """The uninterrupted run of one rank, and the digests of its items."""
+    """The uninterrupted run of one rank, and the digests of the items."""
 
     run: PipelineRun
     digests: Digests
@@ -43,7 +44,7 @@ class Reference(NamedTuple):
 @final
 @dataclass
 class RankRuns:
-    """The runs of ranks of a pipeline cut after one of its stages.
+    """The runs of ranks of a pipeline cut after a stage.
 
     Attributes:
       stage: the whole pipeline.
@@ -62,7 +63,7 @@ class RankRuns:
         """The runs of all ``ranks``, without threads and workers.
 
         Raises:
-          Unchecked: if one fails.
+          Unchecked: if a run fails.
         """
         uneven = frozenset(ranks.uneven or found.uneven for found in deals(self.stage).values())
         key = cut, ranks.count, uneven
@@ -83,10 +84,10 @@ class RankRuns:
     def lives(
         self, works: Sequence[Resumed], cut: int, ranks: RankCount, *, threads: bool = False
     ) -> list[ResumedRun]:
-        """What each of ``ranks`` does from the newest step on, one after another.
+        """The runs of all ``ranks`` from the newest step on, one after another.
 
         Raises:
-          Unchecked: if a resume is refused, or a process could not do it.
+          Unchecked: if a resume is refused, or a process fails.
         """
         lives = [replace(work, rank=n, ranks=ranks.count) for n, work in enumerate(works)]
         return [result_of(self.run(life, cut, life.rank, ranks, threads=threads)) for life in lives]
@@ -101,7 +102,7 @@ class RankRuns:
         threads: bool = False,
         compared: bool = True,
     ) -> TaskOutcome:
-        """The outcome of ``work`` with the pipeline of a rank, in a process of its own."""
+        """The outcome of ``work`` with the pipeline of a rank, in a separate process."""
         stage = cut_after(self.stage, cut)
         tuning = {} if threads else {**tuning_without_threads(stage)}
         for number, deal in deals(stage).items():

@@ -10,8 +10,8 @@ class Reason(NamedTuple):
 
     Attributes:
       name: the same words each time.
-      evidence: what was seen, in sentences.
-      hint: what to do about it; `hints` has better ones for some stages.
+      evidence: the observations, in sentences.
+      hint: how to cure the cause; `hints` has better advice for some stages.
     """
 
     name: str

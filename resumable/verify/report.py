@@ -22,15 +22,15 @@ class Finding:
 
     Attributes:
       reason: in a few words, always the same for the same cause.
-      stage: the first stage at which it appears, with its arguments.
-      path: where that stage is, in the form that errors use.
+      stage: the first stage at fault, with arguments.
+      path: where the stage is, in the form that errors use.
       evidence: the observations, in sentences.
-      hint: what to do about it.
+      hint: how to cure the cause.
       position: the item after which the run was resumed; None if plain runs differ.
-      item: the number of the first item that differs, counted after that stage.
-      expected: that item in the reference run, as text.
-      got: what came instead, as text; None if nothing came.
-      unchecked: experiments that could not be made: what happened, and under which conditions.
+      item: the number of the first item that differs, counted after the stage.
+      expected: the item in the reference run, as text.
+      got: the actual item or error, as text; None if nothing came.
+      unchecked: experiments that failed: the failure and the conditions of each.
     """
 
     reason: str
@@ -46,7 +46,7 @@ class Finding:
 
 
 class StageCost(NamedTuple):
-    """A stage, what it promises about its state, and the bytes it took where the state was largest."""
+    """A stage, the promised size of its state, and the bytes it took in the largest state."""
 
     stage: str
     path: str
@@ -60,23 +60,23 @@ class Report:
     """The outcome of a verification.
 
     Attributes:
-      target: what was verified.
+      target: name of the verified pipeline.
       items: of the reference run.
       complete: whether the reference run came to the pipeline's end.
-      planned: the number of resumes that were planned.
-      positions: the number that was made: a run that differs is not stopped and resumed again.
-      differences: how many of them did not continue the reference run.
+      planned: the number of planned resumes.
+      positions: the number of resumes made: a run that differs is not resumed again.
+      differences: how many resumes did not continue the reference run.
       processes: how many fresh processes were started.
       resumed: the ways of resuming: unchanged, with other workers, depths and ranks.
-      reread: the most source items that a resume read again; None if it was not measured.
+      reread: the most source items that a resume read again; None if not measured.
       state_bytes: the largest serialised state.
-      get_state_seconds: median time to take one.
+      get_state_seconds: median time to take a state.
       resume_seconds: median time from opening a checkpoint to the first item.
       stages: of the pipeline, the last one first.
-      finding: why it is not exact; None if it is.
-      left_out: by stage, how many items its arguments make it leave out.
-      suspicions: by stage, why it seems to lose items at the end of an epoch.
-      notes: what else is worth knowing.
+      finding: why the pipeline is not exact; None for an exact pipeline.
+      left_out: by stage, how many items the arguments leave out.
+      suspicions: by stage, why items seem to be lost at the end of an epoch, or repeated.
+      notes: other facts worth knowing.
     """
 
     target: str
@@ -110,7 +110,7 @@ class Report:
 
 
 def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ...]:
-    """What each stage promises about its state, and the bytes of its part of the ``largest``."""
+    """Each stage with the promised size of its state, and the bytes of its part of ``largest``."""
     sizes: dict[str, int] = {}
     if largest is not None:
         for (path, _, name), value in positions(stage_tree(largest)).items():

@@ -1,7 +1,6 @@
-"""Runs of a pipeline: draw its items, and find the first that is not the expected one."""
+"""Draw the items of a pipeline, and find the first unexpected item."""
 
-# The items themselves never leave their process. A run writes their digests to a file, or compares them
-# with those in a file.
+# Items never leave the process. A run writes digests to a file, or compares digests with a file.
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ Watch = Callable[[int], object]
 
 TEXT_LENGTH: Final = 200
 FEWEST: Final = 10_000
-"""Items drawn at least of a pipeline of which it is not known whether it ends."""
+"""Fewest items drawn of a pipeline that may be endless."""
 
 
 class ItemDifference(NamedTuple):
-    """The first item that is not what was expected.
+    """The first unexpected item.
 
     Attributes:
       number: of the item in the whole run.
@@ -36,14 +35,14 @@ class ItemDifference(NamedTuple):
 
 
 class PipelineRun(NamedTuple):
-    """What came out of a pipeline.
+    """The result of running a pipeline.
 
     Attributes:
-      items: how many.
+      items: number of items.
       ended: whether the end was seen.
-      difference: from what was expected, if anything was.
-      error: what ended the run, if it was an exception.
-      texts: the first items for people, if they were asked for.
+      difference: the first difference from the expected items, if any.
+      error: the exception that ended the run, if any.
+      texts: the first items as text, if asked for.
       first_at: when the first item or the end came, by `perf_counter`; None if no item was asked for.
     """
 
@@ -56,7 +55,7 @@ class PipelineRun(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether it is not what was expected."""
+        """Whether the run differs from the expected items."""
         return self.difference is not None or self.error is not None
 
 
@@ -74,7 +73,7 @@ class Digests:
     first: int = 0
 
     def after(self, count: int) -> Digests:
-        """Those of the items after ``count`` more."""
+        """The digests after the first ``count`` of these."""
         return Digests(self.path, self.first + count)
 
     def __len__(self) -> int:
@@ -86,7 +85,7 @@ class Digests:
             yield bytes(joined[at : at + DIGEST_BYTES])
 
     def read(self) -> memoryview:
-        """All of them, one after another."""
+        """All digests, concatenated."""
         return memoryview(Path(self.path).read_bytes())[self.first * DIGEST_BYTES :]
 
 
@@ -105,10 +104,10 @@ def draw(
 
     Args:
       items: to draw.
-      limit: how many; without a limit, an end other than the expected one is a difference.
-      watch: called with how many there were.
-      expected: to compare them with.
-      keep: a new file for their digests; it is then also tried whether more items would come.
+      limit: number of items; without a limit, an end at another item than expected is a difference.
+      watch: called with the number of items so far.
+      expected: digests to compare with.
+      keep: a new file for the digests; then one more item is tried, to see the end.
       texts: how many items to keep as text.
       first: the number of the first item in the whole run.
       patience: seconds after which the run is stopped, though after `FEWEST` items at the earliest; None for never.
@@ -131,7 +130,7 @@ def draw(
             break
         finally:
             first_at = first_at or perf_counter()
-        if count >= stop:  # there are more
+        if count >= stop:  # more items follow
             break
         digest = item_digest(item)
         at = count * DIGEST_BYTES

@@ -1,16 +1,15 @@
-"""Whether several ranks resume: the same number, another number, and one from another's state."""
+"""Check that the same or another number of ranks resume, and a rank from another rank's state."""
 
-# Two ranks save, whatever number the pipeline names: what goes wrong with many does so with two. They
-# are killed at different items, and started again. Then one more rank, or only one if there are no
-# more partitions, resumes from such a checkpoint. Each life is a process of its own.
+# Two ranks save, whatever number the pipeline names: two ranks show every failure of many. Both are
+# killed at different items, and started again. Then three ranks, or only one if there are too few
+# partitions, resume from such a checkpoint. Each life is a separate process.
 #
-# If the number of ranks is the same, each must deliver what it delivers uninterrupted. Another
-# number of ranks deals the rest out anew: together they must deliver each item that was left, as
-# often. That can be tested only if uninterrupted runs of both numbers deliver the same items in
-# all. They do not after a `batch` or a `take` of each rank; then only the stages before it are
-# tested.
+# With the same number of ranks, each rank must deliver the items of an uninterrupted run. Another
+# number of ranks deals the remaining items out again: all ranks together must deliver each
+# remaining item as often. The test needs uninterrupted runs of both numbers with the same items in
+# all. A `batch` or a `take` on each rank breaks this; then only the earlier stages are tested.
 #
-# A resume that is refused is not an error: it is reported.
+# A refused resume is reported, not an error.
 
 from __future__ import annotations
 
@@ -40,12 +39,12 @@ TOGETHER: Final = f"as {SAVING} ranks that save one checkpoint together, killed 
 
 
 class Verdict(NamedTuple):
-    """What was found out about several ranks.
+    """The results for several ranks.
 
     Attributes:
-      finding: what is wrong; None if nothing is.
+      finding: the error found; None if all ranks resume exactly.
       resumed: the ways of resuming that were tried.
-      notes: what was refused, and what could not be tried.
+      notes: refused resumes, and experiments that could not be made.
     """
 
     finding: Finding | None
@@ -59,7 +58,7 @@ def check_several(
     """Try several ranks.
 
     Args:
-      stage: the whole pipeline, which deals items out.
+      stage: the whole pipeline; it deals items out.
       workers: to run tasks.
       limit: the number of items of a rank to draw; None for all.
       may_change: whether the pipeline takes states of another number of ranks.
@@ -69,7 +68,7 @@ def check_several(
     several = _Several(stage, RankRuns(stage, workers, limit))
     experiments: list[tuple[Experiment, str | None]] = [(several.same_ranks, TOGETHER)]
     if not partitions(stage):
-        # No rank accepts the states of another one's partitions.
+        # No rank accepts the states of another rank's partitions.
         experiments.append((several.state_of_another, None))
     if may_change:
         experiments.append((several.other_ranks, several.of_others))
@@ -109,13 +108,13 @@ class _Several:
     runs: RankRuns
 
     def same_ranks(self, cut: int) -> Seen | None:
-        """Save, be killed, and go on with the same number of ranks."""
+        """Save, be killed, and resume with the same number of ranks."""
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
         life = self._life(every)
-        # A rank saves a step when it is asked for the next item. So both have saved `every` when they
-        # are killed, and rank 0 has saved one step more.
+        # A rank saves a step when asked for the next item. So at the kill both ranks have saved
+        # `every`, and rank 0 has saved one step more.
         lives = [
             replace(life, expected=digests, until=until, is_killed=True)
             for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
@@ -129,7 +128,7 @@ class _Several:
         return None
 
     def state_of_another(self, cut: int) -> Seen | None:
-        """Go on as rank 1 from the state of rank 0, where that is accepted."""
+        """Resume as rank 1 from the state of rank 0, where accepted."""
         ranks = RankCount(SAVING)
         (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
         position, folder = _every([Reference(run, own)]), self.runs.workers.new_folder()
@@ -139,11 +138,11 @@ class _Several:
             self.runs.run(work, cut, rank, ranks) for rank, work in enumerate((saving, resuming))
         ]
         if any(outcome.error is not None for outcome in outcomes):
-            return None  # refused, as it should be where ranks have states of their own
+            return None  # rightly refused where ranks have separate states
         return _different(reasons.STATE_OF_ANOTHER, outcomes[1].result.run, run, position)
 
     def other_ranks(self, cut: int) -> Seen | None:
-        """Save, be killed, and go on with another number of ranks."""
+        """Save, be killed, and resume with another number of ranks."""
         cut = cut or self._comparable
         if not self._is_comparable(cut):
             raise Unchecked("which items come depends on the number of ranks")
@@ -168,7 +167,7 @@ class _Several:
         return self._of_rest(left, items_of(rest), every)
 
     def _life(self, every: int) -> Resumed:
-        """A rank that goes on to the end, and saves in a new folder after ``every`` so many items."""
+        """A rank that runs to the end, and saves in a new folder every ``every`` items."""
         return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
 
     @property
@@ -220,7 +219,7 @@ class _Several:
         return Seen(position=position, details=details, reason=reasons.RANKS_DIFFER)
 
     def first(self, experiment: Experiment) -> tuple[int, Seen] | None:
-        """The first stage, from the sources on, with which ``experiment`` finds something."""
+        """The first stage, from the sources on, with a difference in ``experiment``."""
         for cut in reversed(range(1, len([*walk(self.stage)]))):
             if not deals(cut_after(self.stage, cut)):
                 continue
@@ -239,9 +238,8 @@ def _every(whole: list[Reference]) -> int:
 
 
 def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
-    """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
-    # It may begin later: at a step of which another rank, started before it, saved the missing
-    # part.
+    """The difference in a life that had to begin after the ``saved`` items of all ranks."""
+    # A later start is right: at a step whose missing part was saved by a rank started earlier.
     if resumed.first < saved:
         return _lost(saved, resumed.first)
     return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")

@@ -35,10 +35,10 @@ class Target:
     """A pipeline in a module or a file.
 
     Attributes:
-      name: of a pipeline or a function that returns one, as ``module:attribute`` or
-        ``path/to/file.py:attribute``; dots in the attribute reach into objects. Without an attribute it is
-        the only pipeline of the module.
-      arguments: what to call the function with.
+      name: of a pipeline or a function that returns a pipeline, as ``module:attribute`` or
+        ``path/to/file.py:attribute``; dots in the attribute reach into objects. Without an
+        attribute, the only pipeline of the module.
+      arguments: for the function.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Target:
         """The pipeline.
 
         Args:
-          ranks: if given, a function that takes ``ranks`` is called with it, and with 0 as ``rank``, unless
-            `arguments` have others.
+          ranks: if given, a function that takes ``ranks`` gets this number, and 0 as ``rank``,
+            unless `arguments` have other values.
 
         Raises:
-          TargetError: if it cannot be loaded; an error of the user's code is its ``__cause__``.
+          TargetError: if loading fails; an error of the user's code is the ``__cause__``.
         """
         try:
             found = self._found()
@@ -98,7 +98,7 @@ class Target:
         return found
 
     def _only_one(self, place: str) -> Any:
-        """The pipeline of a module or file that has no other."""
+        """The only pipeline of a module or file."""
         try:
             module = _module(place)
         except ModuleNotFoundError as error:
@@ -135,7 +135,7 @@ class Target:
 
 
 def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """What ``function`` takes; None if it does not say, as some that are not written in Python."""
+    """The parameters of ``function``; None if unknown, as for some functions written in C."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -143,7 +143,7 @@ def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | No
 
 
 def _of_ranks(function: Callable[..., Any], ranks: int | None) -> dict[str, Any]:
-    """What ``function`` is called with for the first of so many ranks."""
+    """The arguments of ``function`` for the first of ``ranks`` ranks."""
     names = {one.name for one in _parameters_of(function) or () if one.kind in NAMED}
     if ranks is None or "ranks" not in names:
         return {}
@@ -161,13 +161,13 @@ def _place_of(error: BaseException) -> str:
 
 
 def _pipelines_in(module: object) -> list[str]:
-    """The names of the pipelines of a module, in its order; those with an underscore only if there are no others."""
+    """The names of a module's pipelines, in order; names with an underscore only if all have it."""
     found = [name for name, one in vars(module).items() if isinstance(one, (Pipeline, Stage))]
     return [name for name in found if not name.startswith("_")] or found
 
 
 def _instead(name: str, place: object, shown: str) -> str:
-    """What may have been meant by a ``name`` that is not in a module or object."""
+    """Suggest names for a ``name`` that is not in a module or object."""
     if near := get_close_matches(name, dir(place), 1):
         return f"; did you mean {near[0]}?"
     pipelines = _pipelines_in(place) if isinstance(place, ModuleType) else []
@@ -188,7 +188,7 @@ def _module(place: str) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    # Kept bytecode counts as that of a file of the same size and second, which may have been edited since.
+    # Cached bytecode would pass for a file of the same size and second that was edited since.
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     exec(code, vars(module))  # the user's own program
     return module

@@ -1,10 +1,10 @@
-"""Verify a pipeline: run it for reference, stop it anywhere, resume it elsewhere, compare."""
+"""Verify a pipeline: run, stop anywhere, resume elsewhere, compare."""
 
-# Every run is made by a fresh process that loads the pipeline anew, as a restarted training job
-# does. Processes that only resume are forks of one that has imported the library and nothing else; what
-# they are compared with comes from other processes. A chain of generations starts with a checkpoint
-# of an uninterrupted run. Each process of the chain resumes from the file that the one before it
-# left, and the last goes on to the end.
+# Every run is made by a fresh process that loads the pipeline, as a restarted training job does.
+# Processes that only resume are forks of a process that has imported only the library; the
+# reference comes from other processes. A chain of generations starts with a checkpoint of an
+# uninterrupted run. Each process of the chain resumes from the file of the previous process, and
+# the last process runs to the end.
 #
 # If the pipeline deals items out to ranks, several ranks then save one checkpoint together.
 
@@ -50,21 +50,23 @@ from .work import Costs, Everywhere, Measure, Resumed, WholeRuns, Work
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
 FEW: Final = 6
-"""The number of positions that is proposed when all of them would take too long."""
+"""Number of positions to propose when all positions would take too long."""
 PATIENCE: Final = 10.0
-"""Seconds after which a first run is stopped that may have no end."""
+"""Seconds after which the first run of a maybe endless pipeline is stopped."""
 MEASURED: Final = 5
 """Positions at which costs are measured."""
 ENOUGH_CHAINS: Final = 3
-"""From so many chains on, processes start sooner as forks, of one process a generation."""
+"""Fewest chains for which forks start sooner; each generation has a process to fork."""
 MOST_FORKED: Final = 8
-"""The most generations with such a process; each takes the memory of an interpreter."""
+"""The most generations with a process to fork; each takes the memory of an interpreter."""
 
 Update = Callable[[int], object]
 
 
 Bars = Callable[[str, "int | None"], AbstractContextManager[Update]]
-"""Makes a progress bar from a text and a total: a context that gives the function to move it."""
+"""Makes a progress bar from a text and a total: a context that gives a function to advance the
+bar.
+"""
 
 
 class CannotRun(ResumableError):
@@ -90,8 +92,8 @@ def verify(
     """Stop and resume the pipeline that ``target`` names, in fresh processes, and compare.
 
     Args:
-      target: ``module:attribute`` or ``path/to/file.py:attribute``, or a `Target`, which has
-        arguments for a function.
+      target: ``module:attribute`` or ``path/to/file.py:attribute``, or a `Target` with arguments
+        for a function.
       items: how many items to draw; by default all, or 10,000 of an endless pipeline.
       positions: the number of stops to resume from: both ends, and random positions.
       generations: how many times a run is stopped and resumed, one after the other.
@@ -112,7 +114,7 @@ def verify(
     check_int("processes", processes, minimum=1)
     with (
         tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder,
-        # Before the user's code is loaded, which may change what a process starts with.
+        # Before loading the user's code: it may change the environment that processes inherit.
         TaskProcesses(target, Path(folder), processes) as workers,
     ):
         with redirect_stdout(sys.stderr):
@@ -124,14 +126,14 @@ def verify(
 
 
 def _is_endless(stage: Stage[Any]) -> bool:
-    """Whether it never ends, as far as is known without reading."""
+    """Whether the pipeline never ends, as far as known without reading."""
     if stage.length is not None:
         return stage.length == math.inf
     return any(upstream.length == math.inf for upstream, _ in walk(stage))
 
 
 def _may_be_endless(stage: Stage[Any]) -> bool:
-    """Whether something of the user's decides whether it ends, such as a generator."""
+    """Whether the end depends on code of the user, such as a generator."""
     sources = (found for found, _ in walk(stage) if not found.inputs)
     of_files = f"{__package__.partition('.')[0]}.formats."
     return stage.length is None and any(
@@ -143,13 +145,13 @@ def _may_be_endless(stage: Stage[Any]) -> bool:
 @final
 @dataclass
 class _Verification:
-    """A running verification, and its findings.
+    """A running verification and the findings so far.
 
     Attributes:
-      target: what is verified, as text.
-      stage: the same.
+      target: name of the pipeline.
+      stage: the pipeline.
       limit: the number of items to draw; None for all.
-      is_beginning: whether that limit is only set since the pipeline never ends.
+      is_beginning: whether the limit is only set since the pipeline never ends.
       workers: to run tasks.
       bar: makes progress bars.
       tell: called with an estimate.
@@ -198,7 +200,7 @@ class _Verification:
 
     @derived
     def _digests(self) -> Digests:
-        """Those of the reference run."""
+        """The digests of the reference run."""
         return Digests(self.workers.new_file())
 
     @derived
@@ -245,7 +247,7 @@ class _Verification:
         return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
-        # They start while the run that saves uses only one processor.
+        # The processes start while the run that saves uses only one processor.
         seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
         if self.workers.fork_with(seeds):
             self._pace = replace(self._pace, restart=self._loading)
@@ -253,7 +255,7 @@ class _Verification:
     def _tell_time(self, positions: int, chains: list[list[int]], generations: int) -> None:
         estimate = Estimate(self._pace.seconds(chains), positions, cut_at=self._cut_at)
         if positions > FEW:
-            # Which ones does not matter for the time.
+            # The choice of positions does not affect the time.
             fewer = plan_chains(self._items, FEW, generations, random.Random(0))
             estimate = estimate._replace(fewer=FEW, fewer_seconds=self._pace.seconds(fewer))
         self.tell(estimate)
@@ -277,7 +279,7 @@ class _Verification:
             return self.workers.run(task, _following(update)), folder
 
     def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
-        """What is wrong if that run is not the reference run."""
+        """The finding if the run that saves differs from the reference run."""
         if outcome.died:
             raise CannotRun(
                 f"the pipeline was run once, and could not be in another process: {outcome.error}"
@@ -300,14 +302,14 @@ class _Verification:
             self._links = [*chain.from_iterable(self.workers.run_all(jobs))]
 
     def _of_second_pass(self, second: PipelineRun) -> Finding | None:
-        """What is wrong if the second run in one process differs from the first."""
+        """The finding if the second run in one process differs from the first."""
         if not second.differs:
             return None
         with self._diagnosis(()) as diagnosis:
             return diagnosis.of_second_pass()
 
     def _of_resumes(self) -> Finding | None:
-        """What is wrong if a resumed run differs: of the shortest chain that does."""
+        """The finding if a resumed run differs, from the shortest chain that does."""
         wrong = [link for link in self._links if link.differs]
         if not wrong:
             return None
@@ -317,7 +319,7 @@ class _Verification:
             return diagnosis.of_resumes([link.way for link in chained])
 
     def _of_pulls(self) -> Finding | None:
-        """What is wrong if a stage of the user delivers what depends on how it is pulled."""
+        """The finding if the items of a user's stage depend on the number pulled at once."""
         try:
             unlike = check_pulls(self.stage, self.workers)
         except Unchecked as failure:
@@ -326,10 +328,10 @@ class _Verification:
         return unlike and unlike[1].finding(self.stage, unlike[0])
 
     def _of_everywhere(self) -> Finding | None:
-        """What is wrong if a resume differs at a position that no chain has stopped at."""
+        """The finding if a resume differs at a position without a stop of a chain."""
         positions = plan_everywhere(self._items, self.stage.random_access)
         work = Everywhere(self._digests, positions)
-        conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # so that it can be a fork
+        conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # allows a fork
         position = self._done(
             "resumes in one process", work, "not resumed in one process", conditions
         )
@@ -341,7 +343,7 @@ class _Verification:
     def _done(
         self, text: str, work: Work, failure: str, conditions: Conditions | None = None
     ) -> Any:
-        """The result of ``work``; None if it could not be done, which is noted as a ``failure``."""
+        """The result of ``work``; if the work fails, note ``failure`` and return None."""
         with self.bar(text, None):
             outcome = self.workers.run(ProcessTask(work, conditions=conditions or Conditions()))
         if outcome.error is not None:
@@ -349,7 +351,7 @@ class _Verification:
         return outcome.result
 
     def _tell_of_untried(self, finding: Finding | None) -> None:
-        """Note that there are resumes that could not be tried; without a finding that is all."""
+        """Note the resumes that could not be tried; without a finding, raise `CannotRun`."""
         untried = [link for link in self._links if link.outcome.died]
         if not untried:
             return
@@ -360,7 +362,7 @@ class _Verification:
         self._notes.append(note)
 
     def _of_deals(self) -> Finding | None:
-        """What is wrong if what a stage deals out cannot be resumed by other numbers of ranks."""
+        """The finding if other numbers of ranks cannot resume the items of a dealing stage."""
         for number, deal in deals(self.stage).items():
             saving, *others = rank_counts(deal)
             is_shard = isinstance(deal, Shard)
@@ -394,7 +396,7 @@ class _Verification:
         return False
 
     def _of_several(self) -> Finding | None:
-        """What is wrong if ranks save one checkpoint together, or one takes another's state."""
+        """The finding if ranks that save together, or take another rank's state, resume inexactly."""
         if not deals(self.stage):
             return None
         self.workers.fork_with(HASH_SEEDS)
@@ -417,13 +419,13 @@ class _Verification:
 
     @property
     def _end(self) -> int | None:
-        """Where a run is to stop; None to see its end."""
+        """Where a run stops; None to see the end."""
         return None if self._complete else self._items
 
     @contextmanager
     def _diagnosis(self, stops: tuple[int, ...]) -> Iterator[Diagnosis]:
         limit = self._end
-        # Without an end: how many experiments it takes depends on what they show.
+        # Without a total: the number of experiments depends on the results.
         with self.bar("looking for the first stage that differs", None) as update:
             yield Diagnosis(self.stage, self.workers, limit, stops, lambda: update(1))
 
@@ -456,7 +458,7 @@ class _Verification:
 
 
 def _following(update: Update) -> Update:
-    """Moves a bar to the count it is given, which begins anew with each epoch."""
+    """Moves a bar to a given count; the count restarts with each epoch."""
     last = [0]
 
     def move_to(count: int) -> None:

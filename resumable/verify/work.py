@@ -1,4 +1,4 @@
-"""What a fresh process can be given to do with a pipeline."""
+"""The tasks that a fresh process can do with a pipeline."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Work(ABC):
 
     @abstractmethod
     def do(self, stage: Stage[Any], watch: Watch) -> Any:
-        """Do it; the result, or the exception, is pickled for the parent."""
+        """Do the work; the result or the exception is pickled for the parent."""
 
-    def end(self) -> None:  # noqa: B027  # most works leave that to the process
-        """End the process in a way of its own; called when the result has been written."""
+    def end(self) -> None:  # noqa: B027  # most works leave the end to the process
+        """End the process in a special way; called when the result has been written."""
 
 
 @final
@@ -45,9 +45,10 @@ class Work(ABC):
 class WholeRuns(Work):
     """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `PipelineRun`.
 
-    The first run keeps its digests in the file ``keep``, and the later runs are compared with
-    them. If there are ``expected`` digests, all runs are compared with those. If the first run has ``seconds``
-    and does not end in them, it is stopped, though after `FEWEST` items at the earliest; the later runs are as long.
+    The first run writes digests to the file ``keep``; later runs are compared with the file. With
+    ``expected`` digests, all runs are compared with ``expected``. A first run longer than
+    ``seconds`` is stopped, though after `FEWEST` items at the earliest; later runs have the same
+    number of items.
     """
 
     limit: int | None
@@ -87,7 +88,7 @@ class ResumedRun(NamedTuple):
 
     Attributes:
       first: number of items before the checkpoint.
-      run: the run after it.
+      run: the run after the checkpoint.
       seconds: time until the first item came; None if none was drawn.
     """
 
@@ -103,12 +104,12 @@ class Resumed(Work):
 
     Attributes:
       folder: of the checkpoints; several ranks save in it together.
-      expected: the digests of the whole run, to compare it with; None to keep digests in ``keep``.
-      until: the number of items after which it stops, counted from the very first; None for the end.
-      saves: after how many items it saves; it saves at its end too.
-      every: the number of items from save to save, instead of all that.
-      rank: which rank this is.
-      ranks: how many save together.
+      expected: the digests of the whole run, to compare with; None to keep digests in ``keep``.
+      until: the number of items to stop after, counted from the very first; None for the end.
+      saves: after how many items to save; the end is saved too.
+      every: the number of items from save to save, instead of ``saves`` and the end.
+      rank: number of this rank.
+      ranks: how many ranks save together.
       keep: a new file for the digests; None to keep none.
       is_killed: whether the process is killed after ``until`` items, with the checkpoints still open.
     """
@@ -161,7 +162,7 @@ class Resumed(Work):
 @final
 @dataclass(frozen=True)
 class Obeyed(Work):
-    """Try a law of `resumable.testing` with the digests of a pipeline's items; an error if it is broken."""
+    """Try a law of `resumable.testing` with the digests of items; a broken law raises."""
 
     law: Callable[..., None]
     arguments: tuple[Any, ...]
@@ -175,8 +176,8 @@ class Obeyed(Work):
 class Everywhere(Work):
     """A resume at each of ``positions`` in one process, without threads; each draws some items.
 
-    ``expected`` are the digests of the whole run. Gives the first position after which they differ;
-    None if they never do.
+    ``expected`` are the digests of the whole run. Gives the first position after which items
+    differ; None if all agree.
     """
 
     expected: Digests
@@ -216,7 +217,7 @@ class Consumption(Work):
 
 
 class Costs(NamedTuple):
-    """What it costs to save and resume at some positions.
+    """The costs of saving and resuming at some positions.
 
     Attributes:
       get_state_seconds: median time of one `get_state`.
@@ -234,9 +235,9 @@ class Costs(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Measure(Work):
-    """What it costs to take the state at ``positions`` and to resume there.
+    """Measure the costs of taking the state at ``positions`` and of resuming from it.
 
-    Items are counted in a pipeline without threads and workers, which would read ahead.
+    Items are counted without threads and workers, since these would read ahead.
     """
 
     positions: tuple[int, ...]

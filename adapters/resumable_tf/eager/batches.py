@@ -1,4 +1,4 @@
-"""The data set of Keras's ``fit``, to which tf.data may do only what keeps the batches."""
+"""The data set of Keras's ``fit``; only operations that keep the batches are allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALLOWED: Final = ("apply", "map", "prefetch", "with_options")
 
 
 class TrainedBatches(tf.data.Dataset):  # type: ignore[misc]
-    """The batches of ``dataset``, each of which ``fit`` must train.
+    """The batches of ``dataset``; ``fit`` must train every batch.
 
     Args:
       dataset: the batches.

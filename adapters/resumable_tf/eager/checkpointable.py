@@ -20,25 +20,25 @@ T = TypeVar("T")
 
 
 class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # type: ignore[misc]
-    """The items of ``pipeline``, epoch after epoch, with their position in a `tf.train.Checkpoint`.
+    """The items of ``pipeline``, epoch after epoch, with the position in a `tf.train.Checkpoint`.
 
-    Each ``for`` loop goes through the rest of the epoch in progress, and the next loop through the next
-    epoch. In the body of the loop the item in work counts as consumed, so save after the step. Only
-    ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for them. Do not make
-    a `tf.data.Dataset` of it, which would run ahead too.
+    Each ``for`` loop goes through the rest of the epoch in progress, and the next loop through the
+    next epoch. In the body of the loop the current item counts as consumed, so save after the step.
+    Only ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for both. Do
+    not make a `tf.data.Dataset` of this input: the data set would run ahead too.
 
-    State: some 200 bytes and what TensorFlow's checkpoint adds to any value, O(1) to take. A resume
-    costs what a resume of the pipeline costs.
+    State: some 200 bytes and the usual overhead of a value in TensorFlow's checkpoint, O(1) to
+    take. A resume costs what a resume of the pipeline costs.
 
     Args:
-      pipeline: the pipeline with the items. NumPy arrays can be passed to a `tf.function` as they are.
+      pipeline: the pipeline with the items. NumPy arrays can be passed to a `tf.function` directly.
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
       InvalidArgument: if the policy is another word.
-      ExternalStateError: if it has a source that can only be read once, or a function that draws random
-        numbers which no state restores, and the policy is ``"fail"``.
+      ExternalStateError: if the pipeline has a source that can only be read once, or a function
+        that draws random numbers not restored by any state, and the policy is ``"fail"``.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         self._saved = without_policy(pipeline)
         self._iterator = self._saved.start()
         self._epoch = 0
-        self._iterator.get_state()  # what cannot be saved raises before the first item
+        self._iterator.get_state()  # an unsavable state raises before the first item
         self._was_restored = False
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch in progress: of all items of the pipeline, also where it repeats its source."""
+        """The number of the current epoch of the whole pipeline, even with a repeated source."""
         return self._epoch
 
     @property
     def step(self) -> int:
-        """Number of items of the epoch that were handed out."""
+        """Number of items of the epoch handed out."""
         return self._iterator.step
 
     def __iter__(self) -> Iterator[T]:
@@ -70,7 +70,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         """The next item of the epoch in progress.
 
         Raises:
-          StopIteration: at its end; the next call begins the next epoch.
+          StopIteration: at the end of the epoch; the next call begins the next epoch.
           IteratorClosed: after `close`.
         """
         _check_is_eager()
@@ -84,7 +84,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     def close(self) -> None:
         """End threads and processes of the pipeline; may be called again. The state stays readable.
 
-        Nothing else ends them: TensorFlow keeps what it has saved asynchronously until the process
+        Only `close` ends them: TensorFlow keeps asynchronously saved objects until the process
         ends.
         """
         self._iterator.close()
@@ -93,7 +93,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         """The state, for TensorFlow to put into its checkpoint.
 
         Raises:
-          InvalidArgument: in TensorFlow's thread for asynchronous checkpoints, where the input has moved on.
+          InvalidArgument: in TensorFlow's thread for asynchronous checkpoints, as the input has
+            moved on.
         """
         if in_async_metrics_context():
             raise rs.InvalidArgument(
@@ -107,7 +108,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         """Continue at the state that TensorFlow has read from its checkpoint.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; the position then stays as it is.
+          StateMismatch: if the state belongs to another pipeline; the position is then unchanged.
         """
         state = rs.loads(string_value)
         self._iterator.set_state(state)
@@ -115,10 +116,11 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         self._was_restored = True
 
     def _copy_trackable_to_cpu(self, object_map: Any) -> None:
-        # TensorFlow's asynchronous checkpoints serialise a copy later, when the input has moved on. The
-        # first save calls this; the second one traces a `tf.function` that calls it, and from then on
-        # only that function runs. What its graph captures at call time is computed anew for each
-        # save, in the thread that saves, before the variables are copied.
+        # TensorFlow's asynchronous checkpoints serialise a copy later, when the input has moved on.
+        # The first save calls this method; the second save traces a `tf.function` that calls the
+        # method, and from then on only the function runs. Values captured by the graph at call time
+        # are computed again for each save, in the thread that saves, before the variables are
+        # copied.
         snapshot = object_map.setdefault(self, _Snapshot())
 
         def take() -> tf.Tensor:
@@ -134,8 +136,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     def check_restored(self) -> None:
         """Make sure that the last ``restore`` has restored this input too.
 
-        TensorFlow does not report an object that a checkpoint lacks. Training would go on with a
-        restored model and an input at its start. Call this after ``restore``.
+        TensorFlow does not report an object missing in a checkpoint. Training would continue with a
+        restored model and an input at the start. Call this after ``restore``.
 
         Raises:
           NoValidCheckpoint: if no state was restored.
@@ -164,7 +166,7 @@ class _Items(Iterator[T]):
 
 
 class _Snapshot(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """The state of an input as it was."""
+    """A past state of an input."""
 
     data = b""
 

@@ -1,10 +1,10 @@
-"""Where Keras continues an interrupted ``fit``, how that is corrected, and how batches are counted."""
+"""Correct where Keras continues an interrupted ``fit``, and count batches."""
 
-# `BackupAndRestore` records the epoch and the batch, and they are not always right. Keras 3 does not
-# record the batch, takes an epoch that was continued once before for epoch 0, and takes an epoch for
-# unfinished although its last batch was trained. Keras 2.15 takes the first batch of an execution for
-# the last one. Both read the record after `on_train_begin` of every callback, and nothing public
-# changes it.
+# `BackupAndRestore` records the epoch and the batch, not always correctly. Keras 3 does not record
+# the batch, takes an epoch that was continued once before for epoch 0, and takes an epoch for
+# unfinished although the last batch was trained. Keras 2.15 takes the first batch of an execution
+# for the last batch. Both versions read the record after `on_train_begin` of every callback, and no
+# public interface changes the record.
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class _Begun:
-    """Tells Keras 2 where ``fit`` begins, as the state of a `BackupAndRestore` does.
+    """Sets where ``fit`` of Keras 2 begins, like the state of a `BackupAndRestore`.
 
     Args:
-      epoch: the first one.
-      batch: its first one.
+      epoch: the first epoch.
+      batch: the first batch of this epoch.
     """
 
     def __init__(self, epoch: int, batch: int) -> None:
@@ -40,7 +40,7 @@ class _Begun:
 
 
 def is_continued(model: Any) -> bool:
-    """Whether a callback has restored ``model`` for the ``fit`` that begins."""
+    """Whether a callback has restored ``model`` for the beginning ``fit``."""
     if getattr(model, "_initial_epoch", None) is not None:  # Keras 3
         return True
     state = getattr(model, "_training_state", None)  # Keras 2
@@ -50,9 +50,9 @@ def is_continued(model: Any) -> bool:
 
 
 def begin_at(model: Any, place: tuple[int, int] | None) -> None:
-    """Let the ``fit`` that begins start at an epoch and a batch; None for those that it was given.
+    """Start the beginning ``fit`` at an epoch and a batch; None for the arguments of ``fit``.
 
-    Keras 3 begins the epoch with its first batch, unless `ResumeInput` ends it earlier.
+    Keras 3 counts the epoch from its first batch, unless `ResumeInput` ends the epoch earlier.
     """
     if hasattr(model, "_initial_epoch"):  # Keras 3
         model._initial_epoch = None if place is None else place[0]
@@ -61,7 +61,7 @@ def begin_at(model: Any, place: tuple[int, int] | None) -> None:
 
 
 def steps_of(optimizer: Any) -> int:
-    """How many batches ``optimizer`` was given, by its iterations or the counter in place of them."""
+    """How many batches ``optimizer`` was given, by its iterations or the counter used instead."""
     # With accumulated gradients, `iterations` does not count every batch; the variable does.
     variables = optimizer.variables
     variables = variables() if callable(variables) else variables
@@ -73,22 +73,22 @@ def steps_of(optimizer: Any) -> int:
 
 
 def correct(model: Any, trained: int, steps: int) -> None:
-    """Let the ``fit`` that begins continue after ``trained`` batches of ``steps`` an epoch."""
+    """Continue the beginning ``fit`` after ``trained`` batches, with ``steps`` batches an epoch."""
     epoch, batch = divmod(trained, steps)
     state = getattr(model, "_training_state", None)
     if state is None or isinstance(state, _Begun):
         begin_at(model, (epoch, batch))
         return
-    # It continues after the last trained batch, which may belong to the epoch before.
+    # ``fit`` continues after the last trained batch, maybe in the previous epoch.
     last_epoch, last_batch = (epoch, batch - 1) if batch else (epoch - 1, steps - 1)
     state._ckpt_saved_epoch.assign(last_epoch)
     state._ckpt_saved_batch.assign(last_batch)
 
 
 def unused_counter(optimizer: Any) -> Any | None:
-    """A variable of a `LossScaleOptimizer` of Keras 3 that is saved with it and used by nothing.
+    """An unused variable of a `LossScaleOptimizer` of Keras 3, saved with the optimizer.
 
-    Its iterations are those of the inner optimizer, which leaves out batches whose gradients overflow.
+    The iterations are those of the inner optimizer, without batches whose gradients overflow.
     """
     own = getattr(optimizer, "_iterations", None)
     is_scaled = hasattr(optimizer, "inner_optimizer") and own is not None
@@ -96,7 +96,7 @@ def unused_counter(optimizer: Any) -> Any | None:
 
 
 class Explained:
-    """A ``train_function`` of Keras, whose errors begin with the reason if the input failed.
+    """A ``train_function`` of Keras; errors begin with the reason if the input failed.
 
     Args:
       function: the function.

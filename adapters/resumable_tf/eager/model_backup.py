@@ -19,40 +19,41 @@ __all__ = ["ModelBackup"]
 
 
 class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Saves the weights of the model and its optimizer, and restores the newest ones.
+    """Saves the weights of the model and the optimizer, and restores the newest.
 
-    It replaces Keras's ``BackupAndRestore``, with the same first arguments. Under Keras 3 that
-    callback overwrites its own files, and after a kill in that moment every later start fails. Here
-    each save is a new file, which gets its name when it is whole and on the disk. The files stay
-    after the training.
+    Replaces Keras's ``BackupAndRestore``, with the same first arguments. Under Keras 3,
+    ``BackupAndRestore`` overwrites its own files, and after a kill in that moment every later start
+    fails. Here each save is a new file, named only when whole and on the disk. The files stay after
+    the training.
 
-    Put it before `ResumeInput` in the list of callbacks. `ResumeInput` restores the input of the
-    same step, and lets an interrupted epoch continue at its batch.
+    Put this callback before `ResumeInput` in the list of callbacks. `ResumeInput` restores the
+    input of the same step, and continues an interrupted epoch at the right batch.
 
-    When a ``fit`` begins, the newest sound file is loaded, unless the model has been trained further than
-    that. A damaged file is set aside with a warning, and the one before is taken. The end of a training is
-    saved too. Without a `ResumeInput`, a model that was saved in the middle of an epoch is refused, since
-    Keras would train it with the first batches of that epoch again.
+    When a ``fit`` begins, the newest sound file is loaded, unless the model has been trained
+    further. A damaged file is set aside with a warning, and the previous file is taken. The end of
+    a training is saved too. Without a `ResumeInput`, a model saved mid-epoch is refused, since
+    Keras would train the first batches of the epoch again.
 
-    State: a file ``model-000000001200-DIGEST.weights.h5`` for each save, of the size of the weights and of the
-    optimizer's variables, in Keras's own format. A save writes it, reads it once, and waits for the disk.
+    State: a file ``model-000000001200-DIGEST.weights.h5`` for each save, of the size of the weights
+    and of the optimizer's variables, in Keras's own format. A save writes the file, reads it once,
+    and waits for the disk.
 
     Args:
       directory: a local folder.
       save_freq: ``"epoch"``, or a number of batches.
-      max_to_keep: how many of the newest files to keep, at least 1. With 1, there is no file to go
-        back to if it is damaged later.
+      max_to_keep: how many of the newest files to keep, at least 1. With 1, no older file replaces
+        a file damaged later.
       name: the beginning of the names of the files.
 
     Raises:
-      InvalidType: if an argument has the wrong type.
-      InvalidArgument: if ``save_freq`` is neither, a number is less than 1, or the name has other characters
-        than letters, digits, ``_`` and ``.``.
+      InvalidType: if an argument has the wrong type, or ``save_freq`` is another word.
+      InvalidArgument: if a number is less than 1, or the name has other characters than letters,
+        digits, ``_`` and ``.``.
 
-    During ``fit`` it raises `InvalidArgument` if the model is not built, so that nothing can be loaded into it, or if
-    there is no `ResumeInput`,
-    `InvalidType` if its optimizer is a legacy one of Keras 2, `NoValidCheckpoint` if all files are damaged, and
-    ``OSError`` if one cannot be written.
+    During ``fit`` the callback raises `InvalidArgument` if the model is not built, so that no
+    weights can be loaded, or if a required `ResumeInput` is missing, `InvalidType` for a legacy
+    optimizer of Keras 2, `NoValidCheckpoint` if all files are damaged, and ``OSError`` if a file
+    cannot be written.
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self.save_freq = save_freq
         keep = check_int("max_to_keep", max_to_keep, minimum=1)
         self._files = ModelFiles(Path(directory), check_name("name", name), keep)
-        # The step that was saved or restored last, and whether this `fit` has saved.
+        # The step saved or restored last, and whether this `fit` has saved.
         self._saved = 0
-        self._resumed_batch = 0  # how many batches of its first epoch were trained before
+        self._resumed_batch = 0  # how many batches of the first epoch were trained before
         self._is_writer = False
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -93,18 +94,18 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if newest is None or newest.step <= self._saved:
             begin_at(self.model, None)
             return
-        # An optimizer that scales the loss would have its variables twice.
+        # An optimizer that scales the loss would have all variables twice.
         if not getattr(self.model.optimizer, "built", False):
             self.model.optimizer.build(self.model.trainable_variables)
         self.model.load_weights(str(newest.path))
         self._saved = newest.step
         steps = self.params.get("steps")
         begin_at(self.model, divmod(newest.step, int(steps)) if steps else None)
-        # Where the steps of an epoch are not known, any step may lie within one.
+        # Without a known number of steps an epoch, any step may be mid-epoch.
         self._resumed_batch = newest.step % int(steps) if steps else newest.step
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        # `ResumeInput` takes its place in `on_train_begin`, which comes after that of this callback.
+        # `ResumeInput` registers in `on_train_begin`, called after that of this callback.
         batch, self._resumed_batch = self._resumed_batch, 0
         if batch and not isinstance(self.model.train_function, Explained):
             raise rs.InvalidArgument(

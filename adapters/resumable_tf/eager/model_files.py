@@ -1,7 +1,7 @@
-"""Files with the weights of a model, numbered by step; each is there whole or not at all."""
+"""Files with the weights of a model, numbered by step; each file is whole or absent."""
 
-# The name of a file has a digest of its content. So one rename commits both, and a file that was damaged later
-# is told from a sound one, which HDF5 itself does not always do.
+# The name of a file has a digest of the content. So one rename commits both, and damage is detected
+# later, unlike in HDF5 itself, where some damage goes unnoticed.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ModelFile", "ModelFiles"]
 ENDING: Final = ".weights.h5"
 """The ending that Keras requires."""
 PART: Final = 1 << 20
-"""Bytes that are read at once."""
+"""Bytes to read at once."""
 
 
 class ModelFile(NamedTuple):
@@ -37,8 +37,8 @@ class ModelFiles:
     """The files ``model-000000001200-DIGEST.weights.h5`` of one folder.
 
     Args:
-      folder: where they are; it is made at the first save.
-      name: the beginning of their names.
+      folder: the folder of the files; made at the first save.
+      name: the beginning of the file names.
       max_to_keep: how many of the newest stay.
     """
 
@@ -48,9 +48,9 @@ class ModelFiles:
         self._max_to_keep = max_to_keep
 
     def save(self, step: int, write: Callable[[str], object]) -> None:
-        """Commit what ``write`` writes to the path that it is given.
+        """Commit the file that ``write`` writes to a given path.
 
-        When this returns, the file survives a power cut. Only then are older ones removed.
+        When this returns, the file survives a power cut. Only then are older files removed.
         """
         make_folders(self.folder)
         unfinished = self.folder / f".{self._name}-{step:012d}.{os.getpid()}{ENDING}"
@@ -68,10 +68,10 @@ class ModelFiles:
             old.path.unlink(missing_ok=True)
 
     def newest(self) -> ModelFile | None:
-        """The newest sound one; None if there are none yet. Damaged ones are set aside, with a warning.
+        """The newest sound file; None without files. Damaged files are set aside, with a warning.
 
         Raises:
-          NoValidCheckpoint: if there are some, and all are damaged.
+          NoValidCheckpoint: if all existing files are damaged.
         """
         found = self.found()
         for one in reversed(found):
@@ -89,20 +89,20 @@ class ModelFiles:
         return None
 
     def found(self) -> list[ModelFile]:
-        """All, the newest one last."""
+        """All files, the newest last."""
         pattern = re.compile(rf"{re.escape(self._name)}-(\d{{12}})-([0-9a-f]{{16}}){ENDING}")
         names = os.listdir(self.folder) if self.folder.is_dir() else []
         matches = [match for match in map(pattern.fullmatch, names) if match]
         return sorted(ModelFile(int(m[1]), m[2], self.folder / m[0]) for m in matches)
 
     def remove_unfinished(self) -> None:
-        """Remove what killed processes have left; there must be no other writer."""
+        """Remove leftovers of killed processes; no other process may be writing."""
         for path in self.folder.glob(f".{self._name}-*{ENDING}"):
             path.unlink(missing_ok=True)
 
 
 def _digest(path: Path, sync: bool = False) -> str:
-    """A digest of the content of ``path``, which is also written to the disk if ``sync``."""
+    """A digest of the content of ``path``; with ``sync`` the file is also written to the disk."""
     digest = blake2b(digest_size=8)
     with path.open("rb+" if sync else "rb") as file:
         while part := file.read(PART):

@@ -1,16 +1,18 @@
-"""Keras's ``fit``, killed in mid-epoch and continued with the next batch."""
+"""Keras's ``fit``, killed mid-epoch and continued with the next batch."""
 
-# A callback of Keras is called for each trained batch, so these are counted; tf.data may have produced
-# more. The iterations of the optimizer count them too, unless it is one of Keras 3 that scales the
-# loss; that one has a second counter that nothing else uses, and which is saved with it.
+# A callback of Keras is called for each trained batch, so trained batches are counted; tf.data may
+# have produced more. The iterations of the optimizer also count trained batches, except in a
+# loss-scaling optimizer of Keras 3; this has a second, otherwise unused counter, saved with the
+# optimizer.
 #
-# The step of an input's checkpoint is the number of the optimizer's iterations, which is in every
-# checkpoint of the model. So it does not matter what saves and restores the model, or at which batch: the
-# checkpoint of the input is found by that number, and the batches since then are passed over, one for
-# each iteration.
+# The step of an input's checkpoint is the number of the optimizer's iterations, saved in every
+# checkpoint of the model. So any code may save and restore the model, at any batch: the checkpoint
+# of the input is found by the number, and the batches since then are skipped, one for each
+# iteration.
 #
-# Keras 2.15 resumes an epoch at its batch. Keras 3 begins to count the epoch anew, which would make it
-# longer than it was. Then `stop_training` ends the epoch at its right end, and is reset before the next.
+# Keras 2.15 resumes an epoch at the right batch. Keras 3 counts the epoch from the start again, so
+# the epoch would be too long. Then `stop_training` ends the epoch at the right batch, and is reset
+# before the next epoch.
 
 from __future__ import annotations
 
@@ -38,43 +40,44 @@ from .keras_progress import Explained, correct, is_continued, steps_of, unused_c
 __all__ = ["ResumeInput"]
 
 INPUT: Final = "input"
-"""The key of the one input among those that are saved together."""
+"""The key of the only input in the saved states."""
 
 
 class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Feeds ``fit`` from ``pipeline``, saves its position, and restores it at the model's step.
+    """Feeds ``fit`` from ``pipeline``, saves the position, and restores it at the model's step.
 
-    Pass ``resume.dataset(signature)`` to ``fit`` as its data, and this object as a callback after those
-    that save the model, such as `ModelBackup` and `ModelCheckpoint`. The model must be restored with
-    its optimizer, as ``optimizer.iterations`` is the step. Epoch 0 of ``fit`` begins with the first batch.
-    Validation data is another data set and is not affected.
+    Pass ``resume.dataset(signature)`` to ``fit`` as data, and this object as a callback after
+    callbacks that save the model, such as `ModelBackup` and `ModelCheckpoint`. The model must be
+    restored with the optimizer, as ``optimizer.iterations`` is the step. Epoch 0 of ``fit`` begins
+    with the first batch. Validation data is another data set and is not affected.
 
-    State: a file of some 200 bytes for each save, which `resumable.Checkpointer` can read too. A resume
-    passes over the batches between the last save of the input and that of the model. This is O(1) for a
-    random-access pipeline; a stream is read again.
+    State: a file of some 200 bytes for each save, readable by `resumable.Checkpointer` too. A
+    resume skips the batches between the last save of the input and the save of the model. Skipping
+    is O(1) for a random-access pipeline; a stream is read again.
 
     Args:
       pipeline: an endless pipeline of batches: use ``.repeat()``, and pass ``steps_per_epoch`` to
         ``fit``. Keras then counts the epochs.
       store: a directory path, a URL or a `Store`.
-      save_freq: ``"epoch"``, or a number of batches, which may differ from that of the model.
+      save_freq: ``"epoch"``, or a number of batches; may differ from the model's frequency.
       name: of the input, if several share a directory.
-      retention: which checkpoints to keep; all by default. A model older than the oldest one cannot be
-        resumed.
-      allow_fresh_input: whether a model that was trained before, and has no checkpoint of its input, may
-        begin with the first batch.
+      retention: which checkpoints to keep; all by default. A model older than the oldest checkpoint
+        cannot be resumed.
+      allow_fresh_input: whether a trained model without a checkpoint of the input may begin with
+        the first batch.
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
-      InvalidType: if an argument has the wrong type.
-      InvalidArgument: if the pipeline ends, ``save_freq`` is neither, or the policy is another word.
-      ExternalStateError: if the pipeline has a source that can only be read once, or a function that draws
-        random numbers which no state restores, and the policy is ``"fail"``.
+      InvalidType: if an argument has the wrong type, or ``save_freq`` is another word.
+      InvalidArgument: if the pipeline ends, ``save_freq`` is less than 1, or the policy is another
+        word.
+      ExternalStateError: if the pipeline has a source that can only be read once, or a function
+        that draws random numbers not restored by any state, and the policy is ``"fail"``.
 
-    During ``fit`` it raises `InvalidArgument` if the iterations do not count the batches,
-    `NoValidCheckpoint` if every checkpoint is later than the model, or there is none although the model
-    was trained, `StateMismatch` if the checkpoint
-    belongs to another pipeline, and `SaveError` if a save fails.
+    During ``fit`` the callback raises `InvalidArgument` if the iterations do not count the batches,
+    `NoValidCheckpoint` if every checkpoint is later than the model, or a trained model has no
+    checkpoint, `StateMismatch` if the checkpoint belongs to another pipeline, and `SaveError` if a
+    save fails.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             )
         check_policy(pipeline, policy_of(external_state_policy))
         with without_policy(pipeline).start() as iterator:
-            iterator.get_state()  # what cannot be saved raises before the first batch
+            iterator.get_state()  # an unsavable state raises before the first batch
         if save_freq != "epoch":
             check_int("save_freq", save_freq, minimum=1)
         self.save_freq = save_freq
@@ -115,19 +118,19 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Batches trained, counted from the very start of the input.
         self._trained = 0
         self._since_save = 0
-        # The steps of the epoch in progress so far, and the step at which to end it.
+        # The steps of the current epoch so far, and the step at which to end the epoch.
         self._seen: int | None = None
         self._last_step: int | None = None
         self._stop: Final = object()  # a true value to recognise as ours
-        # For the batch in work, the value of what counts the batches if iterations do not.
+        # For the current batch, the value of the counter used if iterations do not count batches.
         self._expected: int | None = None
         self._use = _Use()
 
     def dataset(self, output_signature: Any) -> tf.data.Dataset:
-        """The data set for ``fit``; each iterator over it begins with the next batch to be trained.
+        """The data set for ``fit``; each iterator begins with the next batch to be trained.
 
-        Only ``map``, ``prefetch``, ``with_options`` and ``apply`` may follow, as ``fit`` must train exactly
-        these batches. Others raise `InvalidArgument`.
+        Only ``map``, ``prefetch``, ``with_options`` and ``apply`` may follow, as ``fit`` must train
+        exactly these batches. Other methods raise `InvalidArgument`.
 
         Args:
           output_signature: `tf.TypeSpec` objects in the structure of one batch.
@@ -182,7 +185,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._seen = batch
             self._last_step = batch + self._steps - self._trained % self._steps
         if (counter := unused_counter(self.model.optimizer)) is not None:
-            # Now, as callbacks before this one save the model when the batch is trained.
+            # Now, as earlier callbacks save the model when the batch is trained.
             self._expected = self._step + int(self.model.steps_per_execution)
             counter.assign(self._expected)
 
@@ -214,7 +217,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._save()
 
     def on_train_end(self, logs: Any = None) -> None:
-        # Another process may go on from here; the next `fit` of this one begins with a restore.
+        # Another process may resume from here; the next `fit` of this process begins with a
+        # restore.
         self._checkpoints.close()
         self._offset = None
         self._use.end()
@@ -245,7 +249,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             )
 
     def _restore_if_moved(self) -> None:
-        """Move the input to the step of the model, unless it is there."""
+        """Move the input to the step of the model, unless already there."""
         step = self._step
         if self._offset is not None and step - self._offset == self._trained:
             return
@@ -267,7 +271,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             # The batch in work was interrupted.
             counter.assign(self._expected - int(self.model.steps_per_execution))
         self._expected = None
-        # A model that was trained without this callback has counted its iterations only.
+        # A model trained without this callback has counted only iterations.
         counter.assign(self._step)
 
     @property
@@ -277,14 +281,14 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Use:
-    """Whether the callback takes part in the trainings with its data set."""
+    """Whether the callback takes part in the trainings with the data set."""
 
     def __init__(self) -> None:
         self._in_training = False
         self._newest: dict[str, bool] = {}
 
     def begin(self) -> None:
-        """Note that Keras calls the callback; its data set may be iterated already."""
+        """Note that Keras calls the callback; the data set may be iterated already."""
         self._in_training = self._newest["called"] = True
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""A session hook that saves the model in a thread, and the inputs of the same step before it."""
+"""A session hook that saves the inputs and then the model of a step in a thread."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ from .snapshot import ModelSnapshot
 __all__ = ["AsyncCheckpointSaverHook"]
 
 _writing: Final[WeakValueDictionary[str, AsyncCheckpointSaverHook]] = WeakValueDictionary()
-"""The last hook of this process that wrote to a path."""
+"""The last hook to write to a path in this process."""
 
 
 class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[misc]
     """Saves the model in a thread while the training goes on, and the inputs of the same step with it.
 
-    It has the name, the arguments and the files of a hook of TensorFlow up to version 2.15. Its
-    Saver removes old checkpoints. At the step in a checkpoint's name, the variables are copied and
-    the positions of the inputs are taken. A thread then writes the inputs, and after them the
-    model. So the newest model has its inputs, whenever the process is killed. If the graph has no
-    input of `make_initializable_iterator`, only the model is saved.
+    Name, arguments and files are those of a hook of TensorFlow up to version 2.15. The Saver
+    removes old checkpoints. At the step in a checkpoint's name, the variables are copied and the
+    positions of the inputs are taken. A thread then writes the inputs, and finally the model. So
+    the newest model has its inputs, whenever the process is killed. If the graph has no input of
+    `make_initializable_iterator`, only the model is saved.
 
-    The inputs are restored when a session is created, as by `CheckpointInputPipelineHook`. If the graph has
-    such a hook, its arguments decide on names, folder, policy and listeners of the inputs.
+    The inputs are restored when a session is created, as by `CheckpointInputPipelineHook`. If the
+    graph has a `CheckpointInputPipelineHook`, its arguments decide on names, folder, policy and
+    listeners of the inputs.
 
-    At most one checkpoint is being written. The next save waits for it, and none is left out. An error of the
-    thread is raised once: before the next step, at the next save or at the end. Listeners are called in
-    the thread that trains: ``before_save`` at the step, before the variables are copied, ``after_save`` once
-    the files are there. If ``after_save`` returns True, the training stops. Its end waits for the
-    last save.
+    At most one checkpoint is written at a time. The next save waits, and no save is left out. An
+    error of the thread is raised once: before the next step, at the next save or at the end.
+    Listeners are called in the thread that trains: ``before_save`` at the step, before the
+    variables are copied, ``after_save`` once the files are complete. If ``after_save`` returns
+    True, the training stops. The end of the training waits for the last save.
 
-    State: what the Saver writes, and for each input that of `CheckpointInputPipelineHook`. Between the step and
-    the end of the write the memory holds a copy of the variables.
+    State: the files of the Saver, and for each input the file of `CheckpointInputPipelineHook`.
+    From the step to the end of the write, memory holds a copy of the variables.
 
     Args:
       checkpoint_dir: directory or URL of the checkpoints.
       save_secs: seconds between saves.
       save_steps: number of steps between saves.
-      saver: the saver of the model, if it is not the one in the collection ``tf.GraphKeys.SAVERS``.
+      saver: the saver of the model, if not in the collection ``tf.GraphKeys.SAVERS``.
       checkpoint_basename: the beginning of the names of the model's files.
       scaffold: the ``Scaffold`` with the saver of the model.
       listeners: `CheckpointSaverListener` objects, called at the saves.
@@ -67,9 +68,10 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
       InvalidType: if an argument has the wrong type.
       InvalidArgument: if a number is not above 0.
 
-    When a session is created it raises `InvalidArgument` if the Saver saves what cannot be copied, such as an
-    iterator of tf.data, or if two of these hooks would write the same input, and the errors of
-    `CheckpointInputPipelineHook`. During the training it raises `SaveError` if a save fails.
+    When a session is created, the hook raises `InvalidArgument` if the Saver saves an object that
+    cannot be copied, such as an iterator of tf.data, or if two of these hooks would write the same
+    input, and the errors of `CheckpointInputPipelineHook`. During the training the hook raises
+    `SaveError` if a save fails.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
             saver,
             checkpoint_basename,
             scaffold,
-            list(checked),  # an Estimator appends its own
+            list(checked),  # an Estimator appends listeners
         )
         self._policy = policy_of(external_state_policy)
         self._allow_fresh = check_bool("allow_fresh_input", allow_fresh_input)
@@ -162,7 +164,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._close()
 
     def _prepared(self, graph: tf.Graph) -> Inputs:
-        """What saves the model and the inputs of ``graph``."""
+        """Prepare to save the model and the inputs of ``graph``."""
         saver = self._get_saver()
         hooks = graph.get_collection(INPUT_HOOKS)
         inputs = self._inputs_in(graph)
@@ -173,7 +175,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._input_listeners = [listener for hook in hooks for listener in hook.listeners]
         self._model = ModelSnapshot(saver, graph)
         self._followed = ModelSaver(saver, self._before_other, lambda steps: None)
-        # This hook itself calls `before_save` of its own listeners, before the variables are copied.
+        # The hook itself calls `before_save` of `listeners`, before the variables are copied.
         own = [SessionListener(self, each, calls_before=False) for each in self._listeners]
         told = [SessionListener(self, listener) for listener in self._input_listeners]
         return Inputs(
@@ -185,7 +187,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         )
 
     def _inputs_in(self, graph: tf.Graph) -> list[SavedInput]:
-        """The inputs of ``graph``: those of the hooks that save them, if there are any."""
+        """The inputs of ``graph``, as given to input hooks, if any."""
         hooks = graph.get_collection(INPUT_HOOKS)
         return [each for hook in hooks for each in hook.inputs] if hooks else self._own_inputs
 
@@ -218,7 +220,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         return stopped
 
     def _write(self, step: int) -> None:
-        """Write the model; the thread does it when the inputs are stored."""
+        """Write the model, in the thread, when the inputs are stored."""
         assert self._model is not None
         self._model.write(self._save_path, step)
         self._summary_writer.add_session_log(
@@ -240,13 +242,13 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
             self._run_context.request_stop()
 
     def _before_other(self, session: Any) -> None:
-        """Save before other code saves with the same Saver, which two must not use at once."""
+        """Save before other code uses the same Saver: a Saver must not be used twice at once."""
         if session is self.session:
             self._save(session, session.run(self._global_step_tensor))
             self._collect(wait_for_it=True)
 
     def _give_way(self) -> None:
-        """Let a training that was aborted, or has failed, finish its save."""
+        """Let an aborted or failed training finish its save."""
         before = _writing.pop(self._save_path, None)
         if before is not None and before._saving is not None:
             try:

@@ -1,4 +1,4 @@
-"""What tf.data does between the items of a pipeline and their iterator."""
+"""Check the operations of tf.data between the items of a pipeline and the iterator."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-# They have no public names: what `tf.data.Options` is in a graph, and the definition of an operation in
-# a function.
+# Without public names: `tf.data.Options` in a graph, and the definition of an operation in a
+# function.
 from tensorflow.core.framework import dataset_options_pb2
 from tensorflow.python.framework import op_def_registry
 
@@ -18,16 +18,16 @@ import resumable as rs
 
 __all__ = ["Between"]
 
-# The types of operations of tf.data that have no position of their own, and so may come in between.
+# The types of tf.data operations without a position, allowed in between.
 STATELESS: Final = re.compile(
     "(Parallel)?(Map|Filter|Batch|PaddedBatch|Rebatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
 )
-# Those of them that keep the order of all items if their attribute `deterministic` says so.
+# The types that keep the order of all items if the attribute `deterministic` says so.
 IN_ORDER: Final = re.compile(
     "(Parallel)?(Batch|PaddedBatch|Rebatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
 )
 MAP: Final = re.compile("(Parallel)?MapDataset(V[0-9]+)?")
-# What tf.data's own check of external state allows, and the calls into which it looks.
+# Operations allowed by tf.data's own check of external state, and calls that the check follows.
 ALLOWED: Final = re.compile(
     "Assert|Print(V2)?|Timestamp|TensorArray.*|LookupTable(Find|Size)(V[0-9]+)?|"
     "(If|While|Case)|(Stateful)?PartitionedCall"
@@ -38,7 +38,7 @@ class Stateful(NamedTuple):
     """An operation whose result does not depend on its inputs alone.
 
     Attributes:
-      operation: its type.
+      operation: the type of the operation.
       stage: the type of the data set that runs it.
     """
 
@@ -61,8 +61,7 @@ class Between:
       sources: the names of the operations that make the data sets of the sources.
 
     Raises:
-      InvalidArgument: if one has a position of its own, since it would restart in the middle of the
-        data.
+      InvalidArgument: if an operation has a position of its own, since it would restart mid-data.
     """
 
     def __init__(self, dataset: tf.data.Dataset, sources: Iterable[str]) -> None:
@@ -122,7 +121,7 @@ class _Functions:
         return bool(result == function.signature.input_arg[0].name)
 
     def stateful(self, names: Iterable[str]) -> Iterator[str]:
-        """The types of the stateful operations in these functions and in those they call."""
+        """The types of the stateful operations in the functions ``names`` and in their callees."""
         waiting, seen = list(names), set()
         while waiting:
             name = waiting.pop()
@@ -138,7 +137,7 @@ class _Functions:
 
 
 def _is_deterministic(operation: tf.Operation) -> bool:
-    """Whether it does not set the option that lets items come in any order."""
+    """Whether the options of ``operation`` keep items in order, as by default."""
     data = operation.node_def.attr["serialized_options"].s
     options = dataset_options_pb2.Options.FromString(data)
     return bool(not options.HasField("optional_deterministic") or options.deterministic)

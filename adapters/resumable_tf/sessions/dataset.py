@@ -1,9 +1,9 @@
-"""A pipeline as a `tf.data.Dataset` of a TF1 graph, with a variable for what was consumed."""
+"""A pipeline as a `tf.data.Dataset` of a TF1 graph, with a variable that counts consumed items."""
 
-# tf.data runs ahead of the training step, even without ``prefetch``. So each item carries its number, and
-# the run of the session that computes the features writes the number to a variable. Only that variable
-# says what was consumed. It is read for saves only: a fetch of the number in every run would also
-# consume items in runs that need no data.
+# tf.data runs ahead of the training step, even without ``prefetch``. So each item carries its
+# number, and the run of the session that computes the features writes the number to a variable.
+# Only this variable counts consumed items. The variable is read for saves only: a fetch of the
+# number in every run would also consume items in runs that need no data.
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ __all__ = [
     "make_initializable_iterator",
 ]
 
-# Collections of a graph. A collection is not written to the MetaGraphDef if its key is not a string.
+# Collections of a graph. A collection is not written to the MetaGraphDef if the key is not a
+# string.
 FEEDS: Final = ("resumable_feeds",)
 ITERATORS: Final = ("resumable_iterators",)
 STORES: Final = ("resumable_stores",)
@@ -41,29 +42,29 @@ OUT_OF_ORDER: Final = (
 
 
 def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
-    """The items of ``pipeline`` as a data set, which also has the number of each item.
+    """The items of ``pipeline`` as a data set, with the number of each item.
 
-    Two iterators count by the numbers: that of `make_initializable_iterator`, and that which an
-    Estimator makes if an ``input_fn`` returns the data set. Before that, the data set may be
-    changed by its methods ``map``, ``prefetch``, ``batch`` and ``filter``. Their functions get two
+    Two iterators count by the numbers: the iterator of `make_initializable_iterator`, and the
+    iterator of an Estimator if an ``input_fn`` returns the data set. Before, the data set may be
+    changed by the methods ``map``, ``prefetch``, ``batch`` and ``filter``. Functions get two
     arguments, the number and the item; the function of a ``map`` returns a pair with the number
     first. Operations with a position of their own, such as ``shuffle`` or ``skip``, are refused;
-    use those of the pipeline. Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of
-    an Estimator.
+    use the pipeline's instead. Call this under ``tf.Graph().as_default()``, as in the ``input_fn``
+    of an Estimator.
 
-    Items cross into the graph in blocks, which grow while items come fast. If an item raises an exception,
-    those before it come first, and the next run tries the same item again.
+    Items cross into the graph in blocks, which grow while items come fast. If an item raises an
+    exception, the earlier items come first, and the next run tries the same item again.
 
-    State: none in the graph; the position is that of the pipeline.
+    State: none in the graph; the position is the pipeline's.
 
     Args:
-      pipeline: its items are arrays, numbers, strings, or tuples and dicts of them.
+      pipeline: a pipeline of arrays, numbers, strings, or tuples and dicts of these.
       output_signature: `tf.TypeSpec` objects in the structure of one item, as for
         `tf.data.Dataset.from_generator`.
 
     Raises:
-      InvalidArgument: if the default graph already has a data set of the same pipeline, or if there
-        is no graph because execution is eager.
+      InvalidArgument: if the default graph already has a data set of the same pipeline, or if
+        execution is eager, without a graph.
       InvalidType: if ``pipeline`` is not a pipeline.
     """
     if tf.executing_eagerly():
@@ -90,15 +91,16 @@ def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.D
 
 
 class ResumableIterator:
-    """An iterator over a data set of `make_dataset`, with a variable for what was consumed.
+    """An iterator over a data set of `make_dataset`, with a variable that counts consumed items.
 
-    `make_initializable_iterator` makes it.
+    Made by `make_initializable_iterator`.
 
     Attributes:
       feed: the source of the data set.
       name: of the variable, and of the state in a model's checkpoint.
-      initializer: the operation that begins the input at its start. If a ``MonitoredSession`` or an
-        Estimator has restored a position, the input stays there until the first item is asked for.
+      initializer: the operation that moves the input to the start. If a ``MonitoredSession`` or an
+        Estimator has restored a position, the input stays at that position until the first item is
+        asked for.
       element_spec: of the items.
       starter: the operation that starts at the position of the feed; a new session runs it.
       consumed: int64 local variable, the number of the last item whose features were computed.
@@ -132,8 +134,8 @@ class ResumableIterator:
         )
 
     def start_after(self, number: tf.Tensor) -> tf.Operation:
-        """The operation that starts where the feed stands when ``number``, its origin, is known."""
-        # As `Iterator.make_initializer`, which warns of what it calls itself.
+        """The operation that starts at the feed's position when ``number``, the origin, is known."""
+        # As `Iterator.make_initializer`, without the warning about its own calls.
         _, resource = self._iterator.initializer.inputs
         with tf.control_dependencies([number]), tf.device(resource.device or None):
             variant = tf.data.experimental.to_variant(self._counted(number))
@@ -141,7 +143,7 @@ class ResumableIterator:
         return tf.group(started, self.consumed.assign(number))
 
     def _counted(self, origin: tf.Tensor) -> tf.data.Dataset:
-        """The items with the numbers by which `get_next` counts, after ``origin`` items."""
+        """The items after the first ``origin``, with the numbers by which `get_next` counts."""
         if self._between.keep_order:
             return self._dataset
         return self._dataset.scan(origin, _check_order)
@@ -149,13 +151,13 @@ class ResumableIterator:
     def get_next(self) -> Any:
         """The next item. A run that computes any part of the item consumes it.
 
-        One run may compute several items. If the input ends in the middle of such a run, the items that
-        were still there are consumed too.
+        One run may compute several items. If the input ends in the middle of a run, the last items
+        are consumed too.
         """
         numbers, item = self._iterator.get_next()
         # Each element has its number, or the number of items since the element before.
         passed = tf.size(numbers, tf.int64) if self._between.keep_order else numbers
-        # Several of these may run at once: the addition is atomic, and each item is delivered once.
+        # Several runs may be concurrent: the addition is atomic, and each item is delivered once.
         with tf.control_dependencies([self.consumed.assign_add(passed)]):
             return tf.nest.map_structure(tf.identity, item, expand_composites=True)
 
@@ -166,11 +168,11 @@ def make_initializable_iterator(
     """An iterator over the items of a data set of `make_dataset`.
 
     Args:
-      dataset: the result of `make_dataset`, or what its methods have made of it.
-      pipeline: the pipeline it comes from, to be sure.
+      dataset: the result of `make_dataset`, or a data set made from it by methods.
+      pipeline: the pipeline of the data set, as a check.
 
     Raises:
-      InvalidType: if ``dataset`` is another one, or has lost the numbers of its items in a ``map``.
+      InvalidType: if ``dataset`` is another data set, or has lost the item numbers in a ``map``.
       InvalidArgument: if an operation of tf.data has a position of its own, if ``dataset`` is not of
         ``pipeline`` or not of this graph, or if the graph already has an iterator for this pipeline.
     """
@@ -206,7 +208,7 @@ def make_initializable_iterator(
 
 
 def iterators_of(pipeline: rs.Pipeline[Any] | None = None) -> list[ResumableIterator]:
-    """The iterators of the default graph in their order, or the one over ``pipeline``.
+    """The iterators of the default graph in order, or the iterator over ``pipeline``.
 
     Raises:
       InvalidArgument: if the graph has no iterator over ``pipeline``.
@@ -225,7 +227,7 @@ def claim_store(store: str) -> None:
     """Note that an input of the default graph is saved in ``store``.
 
     Raises:
-      InvalidArgument: if another input is saved there.
+      InvalidArgument: if another input is saved in ``store``.
     """
     graph = tf1.get_default_graph()
     if store in graph.get_collection(STORES):
@@ -242,9 +244,9 @@ def _number_from(function: Callable[[], int]) -> tf.Tensor:
 
 
 def _is_managed(graph: tf.Graph) -> bool:
-    """Whether ``graph`` was prepared for a session that restores its model by itself."""
-    # There, an Estimator runs the initializer after the restore. In a session of the user's own, an
-    # initializer after a restore is meant to leave the restored position.
+    """Whether ``graph`` was prepared for a session that restores the model itself."""
+    # In such a session, an Estimator runs the initializer after the restore. In a session of the
+    # user, an initializer after a restore is meant to leave the restored position.
     keys = (tf1.GraphKeys.READY_OP, tf1.GraphKeys.LOCAL_INIT_OP)
     return any(graph.get_collection(key) for key in keys)
 

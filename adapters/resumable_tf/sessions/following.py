@@ -1,10 +1,10 @@
-"""Save the input whenever the model's `Saver` saves, and remove what it removes."""
+"""Save and remove checkpoints of the input together with the model's `Saver`."""
 
-# The checkpoints of model and input must be of the same step, whatever decides when to save and wherever
-# the process dies. A second timer would drift from that of the model. A hook after the model's save
-# would leave a moment in which the model is saved and its input is not. Estimator and
-# MonitoredTrainingSession make their CheckpointSaverHook themselves, so it cannot always get a listener.
-# But all of them save by the one Saver of the graph, so its calls are followed.
+# The checkpoints of model and input must be of the same step, under any trigger and wherever the
+# process dies. A second timer would drift from the timer of the model. A hook after the model's
+# save would leave a moment in which the model is saved without the input. Estimator and
+# MonitoredTrainingSession make the CheckpointSaverHook themselves, so a listener cannot always be
+# added. But every save is a call of the one Saver of the graph, so these calls are followed.
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["ModelSaver"]
 class ModelSaver:
     """Calls ``before`` and ``after`` around each save of ``saver``, until `release`.
 
-    It replaces the method ``save`` of that one object.
+    Replaces the method ``save`` of the object ``saver``.
 
     Args:
       saver: the saver of the model.
-      before: called with the session before each save; an exception of it prevents the save.
+      before: called with the session before each save; an exception prevents the save.
       after: called after each save with the steps that have a checkpoint of the model.
 
     Attributes:
@@ -55,10 +55,10 @@ class ModelSaver:
         saver.save = follow
 
     def may_have_saved(self, path: str) -> bool:
-        """Whether the checkpoint at ``path`` is one that this saver counts."""
+        """Whether this saver counts the checkpoint at ``path``."""
         counts = self.saver.saver_def.max_to_keep > 0
         return not counts or path in self.saver.last_checkpoints
 
     def release(self) -> None:
-        """Stop following; other followers of the same saver go on."""
+        """Stop following; other followers of the same saver continue."""
         self._released = True

@@ -28,42 +28,43 @@ __all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "S
 class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[misc]
     """Checkpoints the position of the inputs, so that training resumes with the next item.
 
-    It is `tf.data.experimental.CheckpointInputPipelineHook` for the inputs of the graph that
-    `make_initializable_iterator` has made, and saves all of them. A checkpoint is saved at the start, just
-    before each save of the model, and at the end. Its step is the global step of the model. A session
-    restores the checkpoints of exactly its step, also a session that replaces an aborted one.
+    Works like `tf.data.experimental.CheckpointInputPipelineHook`, for all inputs of the graph made
+    by `make_initializable_iterator`. A checkpoint is saved at the start, just before each save of
+    the model, and at the end, under the global step of the model. A session restores the
+    checkpoints of exactly its step, also a session that replaces an aborted session.
 
-    The hook follows the `Saver` of the model, whatever code calls it, in the thread that trains. Only
-    if no code saves the model, the hook's own timer decides; it continues from the restored step.
-    If the graph has an `AsyncCheckpointSaverHook`, this hook leaves its inputs to that one.
+    The hook follows the `Saver` of the model, whatever code calls it, in the thread that trains.
+    Only if no code saves the model, the hook's own timer decides, continuing from the restored
+    step. If the graph has an `AsyncCheckpointSaverHook`, this hook leaves the inputs to the
+    `AsyncCheckpointSaverHook`.
 
-    If a job continues with another number of tasks, a task may have no file of its own, or one that
-    lacks partitions that it needs. It then joins what all tasks have saved at the step of the
-    model.
+    If a job continues with another number of tasks, a task may have no file, or a file without all
+    needed partitions. The task then joins the states of all tasks at the step of the model.
 
-    State: a file of some 200 bytes for each checkpoint, ``input-000000001200.ckpt``, without ``.meta``
-    and without a ``GraphDef``. `resumable.Checkpointer` can read it too. The file is removed after the
-    model's checkpoint of the same step. A save takes the state and writes the file, with an fsync. A
-    resume reads one file, and reads again from the source what `resumable.consumed.ConsumedStates` says.
+    State: a file of some 200 bytes for each checkpoint, ``input-000000001200.ckpt``, without
+    ``.meta`` and without a ``GraphDef``. `resumable.Checkpointer` can read it too. The file is
+    removed after the model's checkpoint of the same step. A save takes the state and writes the
+    file, with an fsync. A resume reads one file, and from the source the items given in
+    `resumable.consumed.ConsumedStates`.
 
     Args:
       estimator: an Estimator, for its ``model_dir`` and ``config``; a RunConfig with a ``model_dir``; or a
         directory or URL.
-      external_state_policy: what to do about a source that can only be read once, and about a function
-        that draws random numbers which no state restores: ``"fail"``, which is also None, ``"warn"`` or
-        ``"ignore"``. The policy of the source itself comes first, unless that is ``"fail"``.
-      pipeline: the pipeline of the one input to save, if it is not to be all of the graph.
+      external_state_policy: for a source that can only be read once, and a function that draws
+        random numbers not restored by any state: ``"fail"`` (also None), ``"warn"`` or
+        ``"ignore"``. The policy of the source itself comes first, unless ``"fail"``.
+      pipeline: the pipeline of the only input to save; by default all inputs of the graph.
       save_steps: for the timer: number of steps between saves; by default that of the RunConfig.
-      save_secs: for the timer: seconds between saves; by default those of the RunConfig.
-      saver: the saver of the model, if it is not the one in the collection ``tf.GraphKeys.SAVERS``.
+      save_secs: for the timer: seconds between saves; by default that of the RunConfig.
+      saver: the saver of the model, if not in the collection ``tf.GraphKeys.SAVERS``.
       scaffold: the ``Scaffold`` with the saver of the model.
-      listeners: `CheckpointSaverListener` objects, called at the saves of the inputs. If ``after_save`` of
-        one returns True, the training stops.
-      name: of the input; by default ``"input"``, followed by type and number of the task if an Estimator
-        has several workers. If all inputs of a graph are saved, the second gets the name with ``_1``, the
-        third with ``_2``, in the order of their `make_dataset`.
-      allow_fresh_input: whether an input that has no checkpoint at all may begin at its start, although
-        the model does not. Pass it once, when an old model gets an input.
+      listeners: `CheckpointSaverListener` objects, called at the saves of the inputs. If an
+        ``after_save`` returns True, the training stops.
+      name: of the input; by default ``"input"``, followed by type and number of the task if an
+        Estimator has several workers. If all inputs of a graph are saved, the second gets the name
+        with ``_1``, the third with ``_2``, in the order of the `make_dataset` calls.
+      allow_fresh_input: whether an input without any checkpoint may begin at the start, although
+        the model does not. Pass this once, when an old model gets an input.
 
     Raises:
       ValueError: if neither or both of ``save_steps`` and ``save_secs`` are given, if both ``saver``
@@ -73,11 +74,12 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         digits, ``_`` and ``.``.
       ExternalStateError: if ``pipeline`` is given, and cannot be saved under the policy ``"fail"``.
 
-    At the beginning of a training it raises `InvalidArgument` if the graph has no such input, and
-    `ExternalStateError` if one of them cannot be saved under the policy ``"fail"``. When a session is created
-    it raises `NoValidCheckpoint` if there is no checkpoint of an input for the step of the model, and
-    `StateMismatch` if that checkpoint belongs to another pipeline. During the training it raises
-    `SaveError` if a save fails, and `InvalidArgument` if the model was saved by an unknown Saver.
+    At the beginning of a training the hook raises `InvalidArgument` if the graph has no input of
+    `make_initializable_iterator`, and `ExternalStateError` if an input cannot be saved under the
+    policy ``"fail"``. When a session is created the hook raises `NoValidCheckpoint` if an input has
+    no checkpoint for the step of the model, and `StateMismatch` if the checkpoint belongs to
+    another pipeline. During the training the hook raises `SaveError` if a save fails, and
+    `InvalidArgument` if the model was saved by an unknown Saver.
     """
 
     asynchronous: ClassVar[bool] = False
@@ -163,7 +165,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
                 listeners=[SessionListener(self, listener) for listener in self.listeners],
                 retain=self._retain,
             )
-        # A task that is not the chief saves at its own steps, and they are not the model's.
+        # A task other than the chief saves at its own steps, not the model's.
         self._saving.restore(session, step, exactly=self._task.is_chief)
         self.session, self._thread, self._has_run = session, threading.get_ident(), False
         self._restored = step
@@ -178,7 +180,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             return
         self._run_context = run_context
         self._thread = threading.get_ident()
-        if not self._has_run:  # a hook after this one may have saved when the session was created
+        if not self._has_run:  # a later hook may have saved when the session was created
             self._just_saved()
             self._has_run = True
         self._stop_if(self._saving.checkpoints.collect())
@@ -212,7 +214,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._followed = None
 
     def _save(self, saving: Inputs) -> int:
-        """Save the inputs at the current step of the session, and return that step."""
+        """Save the inputs at the current step of the session, and return the step."""
         step = int(self.session.run(self._global_step))
         saving.take(self.session)
         saving.checkpoints.save(step)
@@ -223,7 +225,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._run_context.request_stop()
 
     def _follow(self, graph: tf.Graph) -> None:
-        """Follow the saver of the model, if it has one."""
+        """Follow the saver of the model, if any."""
         savers = graph.get_collection(tf1.GraphKeys.SAVERS)
         saver = self._model_saver
         if saver is None:
@@ -237,10 +239,10 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._followed = ModelSaver(saver, self._before_model, self._after_model)
 
     def _just_saved(self) -> str | None:
-        """The path of the model, if it was saved since this hook began.
+        """The path of the model, if saved since this hook began.
 
         Raises:
-          InvalidArgument: if that was done by another saver than the one that is followed.
+          InvalidArgument: if another saver than the followed one has saved the model.
         """
         path = tf.train.latest_checkpoint(str(self._task.folder))
         if path is None or not self._task.is_chief:
@@ -256,11 +258,11 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         return str(path)
 
     def _retain(self, step: int, saved_at: float) -> str | None:
-        """Remove old checkpoints where the saver of the model does not say which to keep."""
+        """Remove old checkpoints if the model's saver does not decide on them."""
         if self._model_is_saved or self._task.kept is None or self._saving is None:
             return None
         try:
-            # Somebody may save the model without our seeing it.
+            # Other code may save the model unseen.
             self._saving.checkpoints.keep_only(
                 models_in(self._task.folder) | {self._restored}, self._task.kept
             )
@@ -269,7 +271,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         return None
 
     def _before_model(self, session: Any) -> None:
-        # A session that is just being created is at the restored step; its input has not started.
+        # A new session is at the restored step; the input has not started.
         self._model_is_saved = True
         if session is not self.session or self._saving is None:
             return
@@ -292,15 +294,15 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
 
 
 class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
-    """A `CheckpointInputPipelineHook` that writes the state of its step in a thread.
+    """A `CheckpointInputPipelineHook` that writes the states in a thread.
 
-    The thread writes while the model is being saved; the end of the model's save waits for it. If
-    the model has no saver, it writes while the training goes on, one checkpoint at a time. A
-    failure is raised once: at the end of the model's save, before the next run of the session, or
-    at the end of the training. Listeners are called when a save is done. If a write takes longer
-    than the model's and then fails or is killed, the model's last checkpoint has no input; a resume
-    then says so. `AsyncCheckpointSaverHook` has no such moment; it also writes the model while the
-    training goes on.
+    The thread writes while the model is being saved; the end of the model's save waits for the
+    thread. If the model has no saver, the thread writes during the training, one checkpoint at a
+    time. A failure is raised once: at the end of the model's save, before the next run of the
+    session, or at the end of the training. Listeners are called when a save is done. If a write
+    takes longer than the model's and then fails or is killed, the model's last checkpoint has no
+    input; a resume then says so. `AsyncCheckpointSaverHook` avoids this risk, and also writes the
+    model during the training.
     """
 
     asynchronous = True
@@ -312,7 +314,7 @@ class SessionListener(rs.CheckpointListener):
     Args:
       hook: the hook.
       listener: the listener.
-      calls_before: whether to call its ``before_save`` too.
+      calls_before: whether to call ``before_save`` too.
     """
 
     def __init__(
@@ -327,5 +329,5 @@ class SessionListener(rs.CheckpointListener):
             self._listener.before_save(self._hook.session, step)
 
     def after_save(self, step: int, path: str) -> bool:
-        # Only True asks to stop, not another true value, such as a path that a listener returns.
+        # Only True asks to stop, not another true value, such as a returned path.
         return self._listener.after_save(self._hook.session, step) is True

@@ -22,24 +22,24 @@ from .settings import Task
 
 __all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "saved_inputs"]
 
-# Collections of a graph with the hooks that save its inputs, and with those that save the model in a
-# thread and its inputs with it. If there is one of the latter, the former leave their inputs to it.
+# Collections of a graph: hooks that save inputs, and hooks that save the model and the inputs in a
+# thread. Hooks of the first kind leave the inputs to a hook of the second kind, if any.
 INPUT_HOOKS: Final = ("resumable_input_hooks",)
 MODEL_HOOKS: Final = ("resumable_model_hooks",)
 
 
 @dataclass(frozen=True)
 class SavedInput:
-    """An input of a graph, and where its position is kept.
+    """An input of a graph, and the place of its checkpoints.
 
     Attributes:
       iterator: of the input.
       folder: of the model.
-      name: of the input in that folder.
+      name: of the input in the folder.
       store: with its checkpoints.
       policy: what to do about sources that cannot be saved exactly.
-      may_be_fresh: whether it may begin at its start where the model does not.
-      leads: whether its task is the chief of all that save in that folder.
+      may_be_fresh: whether the input may begin at the start where the model does not.
+      leads: whether the task is the chief of all tasks that save in the folder.
     """
 
     iterator: ResumableIterator
@@ -54,7 +54,7 @@ class SavedInput:
         """Make sure that the position can be saved.
 
         Raises:
-          ExternalStateError: if it cannot be saved under the policy ``"fail"``.
+          ExternalStateError: if saving is impossible under the policy ``"fail"``.
         """
         check_policy(self.iterator.feed.pipeline, self.policy)
 
@@ -66,30 +66,30 @@ def saved_inputs(
     policy: str,
     allow_fresh: bool,
 ) -> list[SavedInput]:
-    """The inputs of the default graph as a task saves them, or only that of ``pipeline``."""
+    """The inputs of the default graph for a task, or only the input of ``pipeline``."""
     base = task.name if name is None else name
     found = []
     for iterator in iterators_of(pipeline):
         own = base if pipeline is not None else f"{base}{iterator.name.removeprefix(NAME)}"
         store = as_store(task.folder, own)
-        # A task that is not the chief may join when the model has moved on.
+        # A task other than the chief may join when the model has moved on.
         fresh = allow_fresh or not task.is_chief
         found.append(SavedInput(iterator, task.folder, own, store, policy, fresh, task.leads))
     return found
 
 
 class Inputs:
-    """The checkpoints of some inputs, which all have the position of one step.
+    """The checkpoints of some inputs, all at the position of one step.
 
     Args:
       inputs: of one graph.
-      asynchronous: whether the training goes on while a checkpoint is written.
+      asynchronous: whether the training continues while a checkpoint is written.
       listeners: called at the saves.
-      retain: called with step and time after each save; returns what failed.
+      retain: called with step and time after each save; returns the failure, if any.
       after: called with the step in each save, once the inputs are stored.
 
     Attributes:
-      checkpoints: what saves them; `take` must come before each save.
+      checkpoints: saves the inputs; `take` must come before each save.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Inputs:
     def restore(
         self, session: tf1.Session, step: int, *, exactly: bool = True, supersede: bool = True
     ) -> None:
-        """Let the inputs of ``session`` go on from the checkpoint of ``step``; see `InputCheckpoints`."""
+        """Resume inputs of ``session`` at the checkpoint of ``step``; see `InputCheckpoints`."""
         found = self.checkpoints.restore(step, exactly=exactly, supersede=supersede)
         states: dict[str, Any] = {} if found is None else dict(found.state)
         for each in self._inputs:
@@ -129,7 +129,7 @@ class Inputs:
             session.run(each.iterator.starter)
 
     def take(self, session: tf1.Session) -> None:
-        """Note what was consumed, for the next save."""
+        """Note the consumed items, for the next save."""
         consumed = [each.iterator.consumed for each in self._inputs]
         self._numbers = [int(number) for number in session.run(consumed)]
 

@@ -1,4 +1,4 @@
-"""The files of a model: which steps it has, and what TensorFlow's own hook and saveable have written there."""
+"""The files of a model: the saved steps, and files of TensorFlow's own hook and saveable."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def models_in(folder: str | os.PathLike[str]) -> set[int]:
 
 def steps_of(save_path: str) -> set[int]:
     """The steps of the files whose path begins with ``save_path``."""
-    # The Saver does not count all checkpoints that stay, such as those kept every few hours.
+    # The Saver does not count all checkpoints that stay, such as checkpoints kept every few hours.
     folder, name = os.path.split(save_path)
     names = tf.io.gfile.listdir(folder or ".")
     return _steps_in(found for found in names if found.startswith(f"{name}-"))
 
 
 def changed_since(path: str, seconds: float) -> bool:
-    """Whether the file at ``path`` was written at or after that time; exact to a second if remote."""
+    """Whether the file at ``path`` was written at or after ``seconds``; remote, to a second."""
     try:
         return os.stat(path).st_mtime >= seconds
     except OSError:
@@ -45,7 +45,7 @@ def changed_since(path: str, seconds: float) -> bool:
 
 
 def others_in(folder: str | os.PathLike[str], name: str) -> str:
-    """What TensorFlow's `CheckpointInputPipelineHook` has saved as ``name``, for an error.
+    """Files of TensorFlow's `CheckpointInputPipelineHook` for ``name``, for an error.
 
     Args:
       folder: the model's folder.

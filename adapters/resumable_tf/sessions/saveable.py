@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-# It has no public name; TensorFlow's own iterators and users of `tf.compat.v1.train.Saver` take it
-# from here.
+# Without a public name; TensorFlow's own iterators and users of `tf.compat.v1.train.Saver` import
+# the module from here.
 from tensorflow.python.training.saving import saveable_object
 
 import resumable as rs
@@ -25,9 +25,9 @@ def make_saveable_from_iterator(
 ) -> saveable_object.SaveableObject:
     """A saveable for the collection ``tf.GraphKeys.SAVEABLE_OBJECTS``, made before the Saver.
 
-    It is `tf.data.experimental.make_saveable_from_iterator` for these iterators. The checkpoint of the
-    model then holds the state of the input at the same step. If a graph has several inputs, each gets a
-    saveable. Do not add one to a graph for evaluation, where the input begins at its start.
+    Works like `tf.data.experimental.make_saveable_from_iterator`. The checkpoint of the model then
+    holds the state of the input at the same step. If a graph has several inputs, each gets a
+    saveable. A graph for evaluation must not have a saveable: there the input begins at the start.
 
     State: some 200 bytes in the checkpoint of the model, under the name of the iterator.
 
@@ -36,12 +36,12 @@ def make_saveable_from_iterator(
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
-      InvalidType: if ``iterator`` is another one, such as one of TensorFlow's own.
+      InvalidType: if ``iterator`` is another iterator, such as TensorFlow's own.
       ValueError: if the policy is another word.
       ExternalStateError: if the pipeline cannot be saved under the policy ``"fail"``.
 
-    A `tf.compat.v1.train.Saver` that restores it raises an error of TensorFlow if the checkpoint has no such
-    input, or that of another pipeline.
+    A `tf.compat.v1.train.Saver` that restores the saveable raises an error of TensorFlow if the
+    checkpoint lacks the input, or has the input of another pipeline.
     """
     if not isinstance(iterator, ResumableIterator):
         raise rs.InvalidType(
@@ -70,8 +70,8 @@ class _IteratorSaveable(saveable_object.SaveableObject):  # type: ignore[misc]
         feed, name = self._iterator.feed, self._iterator.name
         (restored,) = restored_tensors
         reading = restored.op
-        # TensorFlow's own error about a missing key does not mention inputs. Its read operation
-        # does not run if its result is not used.
+        # TensorFlow's own error about a missing key does not mention inputs. The read operation
+        # does not run if the result is not used.
         by_path = reading.type == "RestoreV2"
 
         def move(data: bytes) -> int:
@@ -87,7 +87,7 @@ def _read(prefix: bytes, name: str) -> bytes:
     """The state of the input ``name`` in the checkpoint at ``prefix``.
 
     Raises:
-      NoValidCheckpoint: if it is not there.
+      NoValidCheckpoint: if the state is missing.
     """
     reader = tf.train.load_checkpoint(prefix.decode())
     if reader.has_tensor(name):

@@ -20,13 +20,13 @@ KEPT_BY_DEFAULT: Final = 5
 
 @dataclass(frozen=True)
 class Task:
-    """Where a task keeps its checkpoints, and when it saves.
+    """Where a task keeps checkpoints, and when it saves.
 
     Attributes:
       folder: a path or URL.
       name: of the task's input.
       is_chief: whether this task saves the model.
-      leads: whether it is known to be the folder's only task that saves the model.
+      leads: whether the task is known to be the folder's only task that saves the model.
       save_steps: steps between saves of the model; None if steps do not decide.
       save_secs: seconds between saves of the model; None if time does not decide.
       kept: how many checkpoints of the model are kept; None for all.
@@ -45,7 +45,7 @@ def task_of(estimator: Any) -> Task:
     """The task of an Estimator or a RunConfig, or of a directory.
 
     Raises:
-      InvalidType: if the argument is none of them.
+      InvalidType: if the argument has another type.
       InvalidArgument: if a RunConfig has no ``model_dir``.
     """
     if isinstance(estimator, (str, os.PathLike)):
@@ -75,11 +75,11 @@ def task_of(estimator: Any) -> Task:
 
 
 def check_when(save_steps: Any, save_secs: Any) -> None:
-    """Make sure that these are numbers above zero, or None.
+    """Make sure that the arguments are numbers above zero, or None.
 
     Raises:
-      InvalidType: if one is no number.
-      InvalidArgument: if one is not above zero.
+      InvalidType: if an argument is no number.
+      InvalidArgument: if a number is not above zero.
     """
     if save_steps is not None:
         check_int("save_steps", save_steps, minimum=1)
@@ -91,8 +91,8 @@ def check_savers(saver: Any, scaffold: Any) -> None:
     """Check that at most one of ``saver`` and ``scaffold`` is given, and its type.
 
     Raises:
-      InvalidType: if one is another object.
-      InvalidArgument: if both are there.
+      InvalidType: if an argument is another object.
+      InvalidArgument: if both are given.
     """
     if saver is not None and scaffold is not None:
         raise rs.InvalidArgument("there must be one of saver and scaffold, got both")
@@ -107,10 +107,10 @@ def check_savers(saver: Any, scaffold: Any) -> None:
 
 
 def check_trains(hook: Any) -> None:
-    """Check that the default graph, in which ``hook`` begins, is not an evaluation.
+    """Check that the default graph of ``hook`` is not an evaluation.
 
     Raises:
-      InvalidArgument: if it evaluates.
+      InvalidArgument: if the graph evaluates.
     """
     if tf1.get_collection(tf1.GraphKeys.EVAL_STEP):
         raise rs.InvalidArgument(

@@ -1,12 +1,13 @@
-"""The variables of a model as they were at one step, written by the Saver while the training goes on."""
+"""A model's variables at one step, written by the Saver while the training continues."""
 
-# The Saver writes with operations of the model's graph, which read the current variables. So these
-# operations are copied into a graph of their own, in which placeholders replace the variables, and
-# the same Saver is given a session of that graph. The Saver still decides on file names, shards,
-# the state file, and which old checkpoints are removed.
+# The Saver writes with operations of the model's graph, which read the current variables. So the
+# operations are copied into a separate graph, where placeholders replace the variables, and the
+# same Saver is given a session of the new graph. The Saver still decides on file names, shards, the
+# state file, and the removal of old checkpoints.
 #
-# With some kinds of checkpoint, a killed process leaves a part of one if TensorFlow was writing it.
-# So the files are written into a folder next to the others, and then renamed, the index last.
+# With some kinds of checkpoint, a process killed during TensorFlow's write leaves a part of the
+# checkpoint. So the files are written into a folder next to the other files, and then renamed, the
+# index last.
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class ModelSnapshot:
       graph: of the model, finalized.
 
     Raises:
-      InvalidArgument: if the Saver saves something that has no value outside of TensorFlow, such as an
-        iterator of tf.data.
+      InvalidArgument: if the Saver saves an object without a value outside of TensorFlow, such as
+        an iterator of tf.data.
     """
 
     def __init__(self, saver: tf1.train.Saver, graph: tf.Graph) -> None:
@@ -46,16 +47,16 @@ class ModelSnapshot:
         self._values: list[Any] | None = None
 
     def take(self, session: tf1.Session) -> None:
-        """Copy the variables as they are now; they are held until `write`."""
+        """Copy the current variables; the copy is held until `write`."""
         self._values = [_owned(value) for value in session.run(self._tensors)]
 
     def write(self, save_path: str, step: int) -> None:
-        """Write what was taken, as ``saver.save`` does."""
+        """Write the taken variables, as ``saver.save`` does."""
         assert self._values is not None
         self._session.values = self._values
         try:
             with self._session.graph.as_default():  # a thread begins with eager execution
-                # Not by the method of the instance, which may be followed.
+                # Not by the instance's method, which may be followed.
                 type(self._saver).save(
                     self._saver, self._session, save_path, global_step=step, write_meta_graph=False
                 )
@@ -64,12 +65,12 @@ class ModelSnapshot:
         self._values = None
 
     def close(self) -> None:
-        """Let go of the session that writes."""
+        """Close the session that writes."""
         self._session.close()
 
 
 class _Writing(tf1.Session):  # type: ignore[misc]
-    """A session that has the operations of a Saver, and values for what they write."""
+    """A session with the operations of a Saver, and values to write."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class _Writing(tf1.Session):  # type: ignore[misc]
                 name="",
             )
         own.finalize()
-        # It must not take a part of any other device's memory.
+        # The session must not take memory of any other device.
         super().__init__(graph=own, config=tf1.ConfigProto(device_count={"GPU": 0}))
         self._meta_graph = meta_graph
         self.values: list[Any] = []
@@ -99,7 +100,7 @@ class _Writing(tf1.Session):  # type: ignore[misc]
     def run(
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
-        """What a Saver runs: the tensor that saves, fed with the path of the checkpoint."""
+        """Run the tensor that saves, fed with the path of the checkpoint, for the Saver."""
         ((path_tensor, path),) = feed_dict.items()
         feeds = dict(zip(self._placeholders, self.values, strict=True))
         if "://" in path:  # an object becomes visible as a whole, and renaming is copying
@@ -107,7 +108,7 @@ class _Writing(tf1.Session):  # type: ignore[misc]
             _write_bytes(f"{path}.meta", self._meta_graph)
             return written
         folder, name = os.path.split(path)
-        # Always the same for a Saver, so that at most one is left by kills.
+        # Always the same folder for a Saver, so that kills leave at most one.
         unfinished = os.path.join(folder, f".{name.rpartition('-')[0]}.unfinished")
         _remove_folder(unfinished)
         tf.io.gfile.makedirs(unfinished)
@@ -125,7 +126,7 @@ class _Writing(tf1.Session):  # type: ignore[misc]
 def _operations_of(
     saver: tf1.train.Saver, graph: tf.Graph
 ) -> tuple[list[tf.Operation], list[tf.Tensor]]:
-    """The operations by which ``saver`` writes, and the tensors that they write."""
+    """The operations by which ``saver`` writes, and the tensors written."""
     if saver.saver_def is None:  # a Saver of nothing
         return [], []
     found: dict[str, tf.Operation] = {}
@@ -157,12 +158,12 @@ def _defined(operations: list[tf.Operation], graph: tf.Graph) -> tf1.GraphDef:
         node = defined.node.add()
         node.CopyFrom(operation.node_def)
         node.device = ""
-        node.attr.pop("_class", None)  # it may place the node with a variable
+        node.attr.pop("_class", None)  # `_class` may place the node with a variable
     return defined
 
 
 def _owned(value: Any) -> Any:
-    """``value``, or a copy of it if its memory may be that of a variable."""
+    """``value``, or a copy if the memory may belong to a variable."""
     if isinstance(value, np.ndarray) and not value.flags.owndata:
         return value.copy()
     return value

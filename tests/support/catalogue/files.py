@@ -117,7 +117,7 @@ def write_data(folder: Path) -> None:
     (folder / "rows.warc").write_bytes(b"".join(crawled))
     (folder / "bad.warc").write_bytes(b"".join(crawled)[:-9])
     (folder / "rows.warc.gz").write_bytes(warcs.zipped(crawled))
-    (folder / "one.warc.gz").write_bytes(gzip.compress(b"".join(crawled), mtime=0))
+    (folder / "one.warc.gz").write_bytes(warcs.member(b"".join(crawled)))
     (folder / "rows.csv").write_bytes(
         b'id,text\r\n\r\n1,"a\nb"\r\n2,"say ""x"""\n3,\n4,\xc3\xbc\n5,last'
     )

@@ -72,12 +72,9 @@ class WholeFiles(FoundInFiles[T]):
             self._gather, lambda index: self._items([index], NOTHING_HELD)[0], every_epoch=True
         )
 
-    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
-        sizes = [self._files[place].size for place, _ in wanted]
-        return [
-            Ranges(np.zeros_like(numbers), np.full_like(numbers, size))
-            for size, (_, numbers) in zip(sizes, wanted, strict=True)
-        ]
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        starts = np.zeros_like(numbers)
+        return np.arange(len(numbers)), starts, starts + self._files[place].size
 
     def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
         lacking = ~held.holds_items(indices)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -32,13 +32,6 @@ from .named_files import files_in_words, numbers_in_files
 from .read_planner import FileLayout, ReadPlanner
 
 T = TypeVar("T")
-
-RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
-"""Byte ranges of items: called with a file number and item numbers in the file, shape (n,).
-
-It returns three arrays with one entry per range: the place of the item among the numbers, and the
-start and the end of the range.
-"""
 
 
 def begins_of(ends: Indices) -> Indices:
@@ -138,7 +131,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         """Random access with the bytes of remote items read ahead."""
         held, seen = HeldRanges(), TurnsSeen()
         gather = partial(self._gather, held=held)
-        plan = ReadPlanner(self._layout, held, self._byte_ranges).plan
+        plan = ReadPlanner(self._layout, held, self._ranges_of, self._byte_ranges).plan
         return Indexed(
             self._gather,
             prepare=lambda indices: ReadAheadItems(gather, indices, plan, seen),
@@ -152,9 +145,13 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         """Where the items are in the files."""
         return FileLayout.of(self._data_files, self._ends, self._begins)
 
-    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
-        """A `RangesOfItems`; only called where items are read ahead."""
+    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
+        """A `RangesOf`; only called for files with parts in a cache, or if items are read ahead."""
         raise NotImplementedError
+
+    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
+        """A `RangesOfItems`; by default the likely ranges are exact."""
+        return [Ranges(*self._ranges_of(*each)[1:]) for each in wanted]
 
     def _needs(self, held: HeldRanges, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """The uses of cached parts by items that are not ``held``.
@@ -165,20 +162,13 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
           at: when the items are used, shape (n,).
         """
         lacking = ~held.holds_items(indices)
-        return self._needed(indices[lacking], at[lacking], self._ranges_of)
-
-    def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-        """A `RangesOf`; only called for files with parts in a cache."""
-        raise NotImplementedError
-
-    def _needed(self, indices: Indices, at: Indices, ranges_of: RangesOf) -> Iterator[PartUses]:
-        """The uses of cached parts by items at ``indices`` at times ``at``, both of shape (n,)."""
+        indices, at = indices[lacking], at[lacking]
 
         def needed_of(place: int, chosen: Indices) -> FileRanges | None:
             file = self._data_files[place]
             if not has_cached_parts(file):
                 return None
-            items, starts, ends = ranges_of(place, indices[chosen] - self._begins[place])
+            items, starts, ends = self._ranges_of(place, indices[chosen] - self._begins[place])
             return FileRanges(file, chosen[items], starts, ends)
 
         return part_uses_of(self._files_of(indices), at, needed_of)

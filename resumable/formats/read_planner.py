@@ -41,10 +41,18 @@ MADE_AT_ONCE: Final = 512
 BYTES_MADE_AT_ONCE: Final = 1 << 17
 """Most items, and most bytes, made at once from held ranges; so many stay near the processor."""
 
-RangesOfItems: TypeAlias = Callable[[Sequence[tuple[int, Indices]]], Sequence[Ranges]]
-"""Byte ranges of items: called with file numbers, each with item numbers in the file, shape (n,).
+RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
+"""The likely byte ranges of items of a file, known without reading.
 
-The function may read an index to find the items.
+Called with the file number and the numbers of the items there, shape (n,). Returns for each range
+the place of its item among the numbers, where the range begins, and where the range ends.
+"""
+
+RangesOfItems: TypeAlias = Callable[[Sequence[tuple[int, Indices]]], Sequence[Ranges]]
+"""The exact byte ranges of items, one for each.
+
+Called with the number of each file and the numbers of items there, shape (n,). May read the
+positions of the items from the files.
 """
 
 
@@ -81,12 +89,20 @@ class ReadPlanner:
     Args:
       layout: of the files.
       held: ranges that were read ahead.
-      ranges_of: returns the byte ranges of items of remote files.
+      likely_ranges: returns one range for each item of a remote file; used to plan.
+      ranges_of: returns the ranges of items of remote files; used to read.
     """
 
-    def __init__(self, layout: FileLayout, held: HeldRanges, ranges_of: RangesOfItems) -> None:
+    def __init__(
+        self,
+        layout: FileLayout,
+        held: HeldRanges,
+        likely_ranges: RangesOf,
+        ranges_of: RangesOfItems,
+    ) -> None:
         self.layout = layout
         self.held = held
+        self.likely_ranges = likely_ranges
         self.ranges_of = ranges_of
         self.requests = 0  # made the last time
 
@@ -108,8 +124,8 @@ class ReadPlanner:
             file = self.layout.files[place]
             cache = file.cache if isinstance(file, RemoteFile) else None
             if cache is not None and cache.read_ahead:
-                (ranges,) = self.ranges_of([(place, numbers[start:stop])])
-                found[start:stop] = ranges.starts // cache.part_bytes
+                _, starts, _ = self.likely_ranges(place, numbers[start:stop])
+                found[start:stop] = starts // cache.part_bytes
         return found
 
     def is_fetched_ahead(self, place: int, size: int) -> bool:
@@ -211,8 +227,7 @@ class _RunPlan:
         for number in range(self._next, len(runs.files)):
             size, is_needed = runs.sizes[number], runs.begins[number] < place + asked
             is_many = len(chosen) >= most or read + size > MOST_BYTES
-            fetched_ahead = planner.is_fetched_ahead(runs.files[number], size)
-            if not is_needed and (is_many or fetched_ahead):
+            if not is_needed and (is_many or planner.is_fetched_ahead(runs.files[number], size)):
                 break
             if runs.ends[number] >= place:
                 chosen.append(number)

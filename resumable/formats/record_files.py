@@ -24,7 +24,7 @@ from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile
-from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
+from .io.held_ranges import NOTHING_HELD, HeldRanges
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .parts import FoundInFiles
@@ -170,21 +170,10 @@ class RecordFiles(FoundInFiles[T]):
         places[order] = np.arange(len(order))
         return [items[place] for place in places.tolist()]
 
-    def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
-        gather = object()
-        return [
-            self._remote(place).ranges(self._among_all(place, numbers), gather)
-            for place, numbers in wanted
-        ]
-
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
-        (ranges,) = self._byte_ranges([(place, numbers)])
-        return np.arange(len(numbers)), *ranges
-
-    def _remote(self, place: int) -> RemoteRecords:
         file = self._files[place]
         assert isinstance(file, RemoteRecords)
-        return file
+        return np.arange(len(numbers)), *file.ranges(self._among_all(place, numbers))
 
     @derived
     def _stops(self) -> list[int]:

@@ -27,7 +27,7 @@ from support.s3_server import s3_server
 import resumable as rs
 from resumable.formats import read_planner
 from resumable.formats.io import held_ranges
-from resumable.formats.shards import shard
+from resumable.formats.shards import mds_index, shard
 from resumable.testing import check_resumes_everywhere, check_stage
 from resumable.testing.comparing import same
 
@@ -216,6 +216,26 @@ def test_small_samples_in_any_order_are_fetched_about_once(
     spans = [span for _, _, span in server.requests if span]
     assert sum(end - start for start, end in spans) < 1.1 * sum(map(len, files.values()))
     assert len(spans) < 100
+
+
+def test_a_plan_opens_no_shards_that_a_cache_fetches_later(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, opening = list[str](), mds_index.MdsShard._opening
+
+    def noting(self: mds_index.MdsShard) -> Any:
+        opened.append(self.path)
+        return opening(self)
+
+    monkeypatch.setattr(mds_index.MdsShard, "_opening", noting)
+    files = mds_files([(number, "s" * 500) for number in range(400)], 10)
+    server.files |= {f"/many/{key}": data for key, data in files.items()}
+    server.tags = dict.fromkeys(server.files, '"1"')
+    cache = rs.FileCache(tmp_path, max_bytes=1 << 26)
+    with iter(rs.mds(f"{server.address}/many", cache=cache, **REMOTE).shuffle(1)) as items:
+        for _ in range(5):
+            next(items)
+    assert len(opened) <= 5
 
 
 def test_what_fails_for_the_moment_is_tried_again(server: FileServer) -> None:

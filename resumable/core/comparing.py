@@ -30,7 +30,7 @@ from .timeline import UNBOUNDED, Timeline
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
 OF_RANK: Final = RANK | PARTS | ENDS
-"""A field required for one of these reliances decides which items go to which rank."""
+"""Reliances on the division of items among ranks and partitions."""
 
 
 def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:

@@ -6,8 +6,8 @@
 # - `shard` (`by_ranks`): ranks would have different numbers of steps.
 # - `enumerate` (`numbered`): the numbers beside the items would have gaps.
 # - `cache` (`kept`): the cache keeps the items of its first epoch under their numbers.
-# - `exclude` that leaves out records (not `keeps_all`): one stage lists all records, each with
-#   the item from which it is left out.
+# - `exclude` that leaves out records (not `keeps_all`): one stage lists all records, by the
+#   item number from which each record is left out.
 # - all items of an epoch of `repeat`, unless other partitions have some.
 #
 # Stages are not imported here, since some stages use these functions.

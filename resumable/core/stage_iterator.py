@@ -314,7 +314,7 @@ def in_blocks(items: Items[T], size: int) -> Iterator[Block]:
 
 
 class SourceIterator(StageIterator[T]):
-    """Motion within one epoch that reads no other iterator.
+    """Motion of a source within one epoch, without input iterators.
 
     Attributes:
       reread: number of items read again only to reach a restored position.

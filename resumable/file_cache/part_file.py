@@ -1,4 +1,4 @@
-"""The file of a part: its name, its header, and the check that it is whole."""
+"""The file of a part: name, header and checksum."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _bounds(data: bytes, begin: int = 0) -> tuple[int, int]:
     """Where the content of the record at ``begin`` begins, and where the record ends.
 
     Raises:
-      ValueError: if its header does not say it.
+      ValueError: if the header is damaged or has no single Content-Length.
     """
     if not data.startswith(BEGIN, begin):
         raise ValueError("it does not begin with WARC/, so no record after it can be found")

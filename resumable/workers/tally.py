@@ -21,7 +21,7 @@ SkipListener = Callable[[int, Exception, Any], object]
 
 
 class MayDropItems(Stage[T]):
-    """A stage that may leave out items for which its function raises.
+    """A stage that may leave out an item if the user's function raises.
 
     Attributes:
       on_error: ``"skip"`` to leave such items out, ``"raise"`` to pass the exception on.

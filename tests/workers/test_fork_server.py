@@ -63,7 +63,7 @@ def test_one_server_starts_the_workers_of_all_pools() -> None:
 
 def test_workers_find_the_library_imported() -> None:
     def imported_here(item: int) -> list[str]:
-        """The modules of the library that the server has not imported: it froze what it had."""
+        """The modules imported after the fork; the server froze all modules imported before."""
         here = {id(found) for found in gc.get_objects() if isinstance(found, type(sys))}
         return [name for name, module in sys.modules.items() if id(module) in here]
 

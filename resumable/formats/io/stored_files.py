@@ -41,7 +41,7 @@ SMALL_RANGE: Final = 1 << 20
 """Bytes; a stream with a smaller share of read-ahead reads nothing ahead, in the largest ranges."""
 
 UNIT: Final = 1 << 10
-"""Bytes that a cache counts as one item when it plans."""
+"""Bytes per item in the plan of a cache."""
 
 
 @final

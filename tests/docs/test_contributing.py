@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,8 @@ def walk_on_the_page() -> list[tuple[int, str, str]]:
     """Depth, name and module of each call."""
     page = blocks(ROOT / "CONTRIBUTING.md")
     (text,) = [block.text for block in page if block.text.startswith("PipelineIterator.__next__")]
-    lines = [(len(line) - len(line.lstrip()), *line.split()[:2]) for line in text.splitlines()]
-    return [(indent // 2, name, module) for indent, name, module in lines]
+    lines = re.findall(r"^( *)(\S+) +(\S+)", text, re.MULTILINE)
+    return [(len(indent) // 2, name, module) for indent, name, module in lines]
 
 
 def frames_of(frame: FrameType | None) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from support.facts import merged
+from support.facts import Step, merged
 from support.samples import is_no_third
 from support.tiers import is_deep
 
@@ -20,7 +20,7 @@ from resumable.core import block_items, freeze, unpack
 
 __all__ = ["CASES", "DEALS", "TAILS", "Deal", "Tail", "joined", "leaves", "shown"]
 
-Tail: TypeAlias = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
+Tail: TypeAlias = Step
 Deal: TypeAlias = Callable[[int, int], rs.Pipeline[Any]]
 
 COUNT = 90

@@ -14,7 +14,6 @@ import resumable as rs
 __all__ = [
     "ENDLESS",
     "Extreme",
-    "FOLDER",
     "Mutation",
     "Refusal",
     "StageFacts",

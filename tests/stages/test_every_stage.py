@@ -76,7 +76,9 @@ def is_called(kind: type, path: str) -> bool:
 
 def facts_of(kind: type) -> StageFacts:
     name = kind.__module__.split(".")[-1]
-    told = f"{kind.__name__} needs tests/stages/facts/{name}.py, as tests/support/facts.py explains"
+    told = (
+        f"{kind.__name__} needs FACTS in tests/stages/facts/{name}.py, see tests/support/facts.py"
+    )
     assert name in all_facts(), told
     return all_facts()[name]
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.facts import Extreme, merged
 from support.graphs import catalogue, stream
+from support.samples import floats, tokens
 from support.tiers import thinned
 
 import resumable as rs
@@ -69,103 +71,10 @@ SOURCES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
 }
 
 
-def alone(item: Any) -> list[Any]:
-    return [item]
-
-
-def by_epoch(pipeline: rs.Pipeline[Any], start: Any) -> rs.Pipeline[Any]:
-    start = start if isinstance(start, (int, float, str)) else 9
-    return rs.by_epoch({0: pipeline, start: rs.range(3)})
-
-
-def one(_: Any) -> int:
-    return 1
-
-
-def tokens(_: Any) -> list[int]:
-    return [1, 2, 3]
-
-
-def floats(_: Any) -> dict[str, Any]:
-    return {"x": np.ones(3, np.float32)}
-
-
-def changing(first: Any) -> Any:
-    return {0: [1, 2], first if isinstance(first, (int, float, str)) else 9: [2, 1]}
-
-
-BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
-    "take": lambda p, x: p.take(x),
-    "skip": lambda p, x: p.skip(x),
-    "batch": lambda p, x: p.batch(x),
-    "batch drop_last": lambda p, x: p.batch(2, drop_last=x),
-    "cache": lambda p, x: p.take(x).cache(),
-    "rebatch": lambda p, x: p.batch(3).rebatch(x),
-    "flat_map size": lambda p, x: p.flat_map(lambda item: [item, 1], size=x),
-    "unbatch size": lambda p, x: p.batch(3, drop_last=True).unbatch(size=x),
-    "window": lambda p, x: p.window(x),
-    "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),
-    "map_batches": lambda p, x: p.map_batches(list, x),
-    "bucket": lambda p, x: p.bucket(one, batch_size=x, window=4, collate=list),
-    "bucket boundaries": lambda p, x: p.bucket(one, batch_size=2, boundaries=x, window=4),
-    "bucket boundary": lambda p, x: p.bucket(one, batch_size=2, boundaries=[1, x], window=4),
-    "bucket lengths": lambda p, x: p.bucket(lambda _: x, batch_size=2, window=4, collate=list),
-    "pack": lambda p, x: p.map(tokens).pack(4, window=x),
-    "pack bos": lambda p, x: p.map(tokens).pack(8, window=4, bos=x),
-    "pack eos of a field": lambda p, x: p.map(floats).pack({"x": 8}, window=4, eos={"x": x}),
-    "pack align": lambda p, x: p.map(tokens).pack(8, window=4, align=x),
-    "pack max_documents": lambda p, x: p.map(tokens).pack(8, window=4, max_documents=x),
-    "pack per_document": lambda p, x: p.map(floats).pack(8, window=4, per_document=x, parts=True),
-    "pack parts": lambda p, x: p.map(tokens).pack(8, window=4, max_documents=3, parts=x),
-    "pack shuffle_rows": lambda p, x: p.map(tokens).pack(8, window=4, shuffle_rows=x),
-    "pack pad": lambda p, x: p.map(tokens).pack(8, window=4, pad=x),
-    "pack pad of a field": lambda p, x: p.map(tokens).pack(8, window=4, pad={"tokens": x}),
+BUILDERS: dict[str, Extreme] = {
+    **merged(lambda facts: facts.extremes),
     "padded": lambda p, x: p.map(tokens).batch(2, collate=rs.padded(x)),
     "padded floats": lambda p, x: p.map(floats).batch(2, collate=rs.padded({"x": x})),
-    "batch of batches": lambda p, x: p.batch(x).batch(x),
-    "repeat": lambda p, x: p.repeat(x),
-    "repeat twice": lambda p, x: p.repeat(x).take(5).repeat(x),
-    "shuffle": lambda p, x: p.shuffle(x),
-    "sample seed": lambda p, x: p.sample([1] * 7, seed=x),
-    "sample count": lambda p, x: p.sample([1] * 7, count=x),
-    "sample weight": lambda p, x: p.sample([1] * 6 + [x]),
-    "shuffle block": lambda p, x: p.shuffle(0, block=x),
-    "shuffle block seed": lambda p, x: p.shuffle(x, block=2),
-    "shuffle window": lambda p, x: p.shuffle(0, window=x),
-    "shuffle window seed": lambda p, x: p.shuffle(x, window=2),
-    "shuffle carry": lambda p, x: p.shuffle(0, window=2, carry=x),
-    "partition": lambda p, x: p.partition(x, lambda part: part),
-    "partition of ranks": lambda p, x: p.partition(9, lambda part: part.map(alone)).shard(x, 9),
-    "partition workers": lambda p, x: p.partition(3, lambda part: part, buffer_size=x, workers=1),
-    "partition of several": lambda p, x: rs.partition([p, p], x, lambda one, two: rs.zip(one, two)),
-    "shard": lambda p, x: p.shard(0, x),
-    "shard index": lambda p, x: p.shard(x, 2**63 - 1),
-    "shard last": lambda p, x: p.shard(x - 1 if type(x) is int else 0, x),
-    "shard uneven": lambda p, x: p.shard(1, 2, uneven=x),
-    "shard twice": lambda p, x: p.shard(1, x).shard(1, x),
-    "skip and shard": lambda p, x: p.skip(x).shard(0, x),
-    "prefetch": lambda p, x: p.prefetch(x),
-    "random_map": lambda p, x: p.random_map(lambda item, _: item, x),
-    "map executor": lambda p, x: p.map(alone, workers=1, executor=x),
-    "map workers": lambda p, x: p.map(alone, workers=x) if same(x, 0) else p,
-    "map on_error": lambda p, x: p.map(alone, on_error=x),
-    "interleave": lambda p, x: p.interleave(alone, x),
-    "interleave block_length": lambda p, x: p.interleave(alone, 2, x),
-    "interleave pipelines": lambda p, x: rs.interleave(p, p, block_length=x),
-    "mix weight": lambda p, x: rs.mix(p, p, weights=[1, x]),
-    "mix weights": lambda p, x: rs.mix(p, p, weights=x),
-    "mix seed": lambda p, x: rs.mix(p, p, seed=x, stop="all"),
-    "mix stop": lambda p, x: rs.mix(p, p, stop=x),
-    "mix cycle": lambda p, x: rs.mix(p, rs.range(3), weights=[1, x], stop="cycle"),
-    "mix changing": lambda p, x: rs.mix(p, p, weights=changing(x)),
-    "mix changing weights": lambda p, x: rs.mix(p, p, weights={0: x, 9: [1, x]}, seed=0),
-    "mix reshuffled": lambda p, x: rs.mix(p, p, seed=x, weights=[1, 2], reshuffle=True),
-    "mix with endless": lambda p, x: rs.mix(p, rs.range(3).repeat(), p, weights=[1, 4095, x]),
-    "by epoch": lambda p, x: by_epoch(p, x).repeat(5),
-    "by epoch repeated": lambda p, x: by_epoch(p, 3).take(5).repeat(x).take(7).repeat(x),
-    "zip": lambda p, x: rs.zip(p, rs.range(x)),
-    "concatenate": lambda p, x: rs.concatenate(p, rs.range(x)),
-    "scan initial": lambda p, x: p.scan(lambda carry, item: (carry, item), x),
     "range stop": lambda p, x: rs.range(x),
     "range start": lambda p, x: rs.range(x, 5),
     "range step": lambda p, x: rs.range(0, 5, x),
@@ -174,30 +83,11 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "iterable": lambda p, x: rs.from_iterable(range(x) if type(x) is int else x),
     "iterable policy": lambda p, x: rs.from_iterable([1], external_state_policy=x),
     "arrays": lambda p, x: rs.from_arrays(x),
-    "map fn": lambda p, x: p.map(x),
     "of a stage": lambda p, x: rs.Pipeline(x),
     "apply": lambda p, x: p.apply(x),
 }
 # What reads, or holds, as much as it is told to before it gives an item is not told much here.
-ENDLESS = {"endless", "endless stream", "nearly all integers"}
-PATIENT = {
-    "batch": ENDLESS,
-    "batch of batches": ENDLESS,
-    "map_batches": ENDLESS,
-    "pack": ENDLESS,
-    "rebatch": ENDLESS,
-    "window": ENDLESS,
-    "window shift": {"endless stream"},
-    "shuffle window": ENDLESS,
-    "skip": {"endless stream"},
-    "skip and shard": {"endless stream"},
-    "shard": {"endless stream"},
-    "shard last": {"endless stream"},
-    "shard twice": {"endless stream"},
-    "repeat": {"empty stream"},
-    "repeat twice": {"empty stream"},
-    "by epoch repeated": {"empty stream"},
-}
+PATIENT = merged(lambda facts: facts.endless_over)
 
 
 def own(call: Callable[..., Any], *arguments: Any) -> Any:

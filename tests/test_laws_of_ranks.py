@@ -32,7 +32,7 @@ def test_every_stage_of_the_catalogue_stands_behind_a_deal(catalogue_data: Path)
     }
     before = {"Exclude"}  # which is told records of the source, so it refuses to stand behind one
     missing = {stage.__name__ for stage in stages - behind} - before
-    assert not missing, f"{missing} must be in TAILS of tests/support/behind_deals.py"
+    assert not missing, f"{missing} must be in `behind_deals` of its facts, in tests/stages/facts/"
 
 
 def pipelines(deal: str, tail: str) -> Deal:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.facts import merged
 from support.graphs import catalogue, write_data
 
 import resumable as rs
@@ -36,34 +37,11 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "ImageFolder": rs.image_folder,
     "RecordStream": rs.lines,
     "LocatedRecords": records,
-    "Zip": rs.zip,
-    "Concatenate": rs.concatenate,
-    "Interleave": rs.interleave,
-    "Mix": rs.mix,
-    "Map": rs.Pipeline.map,
-    "RandomMap": rs.Pipeline.random_map,
-    "Shuffle": rs.Pipeline.shuffle,
-    "WindowShuffle": rs.Pipeline.shuffle,
-    "Sample": rs.Pipeline.sample,
-    "InterleaveMap": rs.Pipeline.interleave,
-    "Scan": rs.Pipeline.scan,
-    "Filter": rs.Pipeline.filter,
-    "FlatMap": rs.Pipeline.flat_map,
-    "TakeWhile": rs.Pipeline.take_while,
-    "Batch": rs.Pipeline.batch,
-    "MapBatches": rs.Pipeline.map_batches,
-    "Bucket": rs.Pipeline.bucket,
-    "ByEpoch": rs.by_epoch,
-    "BestFitPack": rs.Pipeline.pack,
-    "ConcatenatePack": rs.Pipeline.pack,
-    "Window": rs.Pipeline.window,
-    "Repeat": rs.Pipeline.repeat,
-    "Take": rs.Pipeline.take,
-    "Skip": rs.Pipeline.skip,
-    "Exclude": rs.Pipeline.exclude,
-    "Part": rs.Pipeline.partition,
-    "Partition": rs.Pipeline.shard,
-    "Shard": rs.Pipeline.shard,
+    **{
+        kind.__name__: builder
+        for kind, builder in merged(lambda facts: facts.built_by).items()
+        if kind.identity
+    },
 }
 
 
@@ -82,7 +60,8 @@ def test_a_mismatch_names_the_argument_that_the_user_wrote(tmp_path: Path) -> No
                 stages[name] = max(stages.get(name, stage), stage, key=count_given)
     others = sorted(set(BUILT_BY) ^ set(stages))
     assert not others, (
-        f"{others} must be in BUILT_BY above, as in the catalogue, if `identity` is not empty"
+        f"{others} must be in `built_by` of the facts of their stage, or in BUILT_BY above, "
+        "and in the catalogue, if `identity` is not empty"
     )
     for name, stage in stages.items():
         builder = set(signature(BUILT_BY[name]).parameters)

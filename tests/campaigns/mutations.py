@@ -2,29 +2,16 @@
 
 A general tool for mutations makes thousands of them, most of no consequence, and runs the whole suite for each.
 This table has those that would lose, repeat or reorder items, spoil a state or a save, or make work that is not needed.
-`mutants.TESTS` names the tests that must turn red, so each is tried against a few folders, and one that survives is worth reading.
+Those of stages stand with their facts, in `tests/stages/facts/`. `mutants.TESTS` names the tests that must turn red, so each is tried against a few folders, and one that survives is worth reading.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from support.facts import Mutation, gathered
 
 __all__ = ["MUTATIONS", "Mutation"]
-
-
-class Mutation(NamedTuple):
-    """A fault in one place.
-
-    Attributes:
-      path: of the module, below the package.
-      old: what stands there, once in the module.
-      new: what is put in its place.
-    """
-
-    path: str
-    old: str
-    new: str
-
 
 BLOCK: Final = "core/block.py"
 CARRIED: Final = "core/function_state.py"
@@ -90,21 +77,13 @@ MUTATIONS: Final = [
     Mutation(RELATION, "(items - self.size + 1) // self.step", "(items - self.size) // self.step"),
     Mutation(RELATION, "else -(-count // self.size)]", "else count // self.size]"),
     Mutation(RELATION, "self.size + np.arange(self.size)", "self.size + np.arange(self.size - 1)"),
-    # stages
-    Mutation("stages/batch.py", "if length == stage.batch_size or (length", "if (length"),
-    Mutation("stages/batch.py", "(rest > 0 and not self._stage.drop_last)", "(rest > 0)"),
-    Mutation(
-        "stages/batch.py",
-        '"batch_size": IdentityField(ITEMS, hint',
-        '"batch_size": IdentityField(NOTHING, hint',
-    ),
+    # stages, and what they are made of
+    *gathered(lambda facts: facts.mutations),
     Mutation(
         "core/access.py",
         "lambda indices: [item(index) for index in indices.tolist()]",
         "lambda indices: list(map(item, indices.tolist()))",
     ),
-    Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
-    Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("core/replay_point.py", "len(self.rows) - length_hint(self.outputs)", "0"),
     Mutation("core/replay_point.py", "self.offset.move_to(0)", "pass"),
     Mutation(
@@ -121,19 +100,6 @@ MUTATIONS: Final = [
     Mutation("core/stage_iterator.py", 'return last_changed != {"get_state"}', "return True"),
     Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
     Mutation("sources/iterable.py", "if offset != -1 or", "if"),
-    Mutation("stages/enumerate.py", "self._place.end = end = first", "self._place.end = end ="),
-    Mutation("stages/filter.py", "missing -= len(rows)", "missing -= len(items)"),
-    Mutation("stages/interleave.py", "return number, within + 1", "return number, within"),
-    Mutation(
-        "stages/interleave.py",
-        "return (number + 1) % len(self._upstreams), 0",
-        "return (number - 1) % len(self._upstreams), 0",
-    ),
-    Mutation(
-        "stages/interleave.py",
-        "self._turn, self._within = (number + 1) % len(self._upstreams), 0",
-        "self._turn, self._within = number, 0",
-    ),
     Mutation(
         "core/combine.py", "len(self._numbers) + 1 - (self._left() or 1)", "len(self._numbers)"
     ),
@@ -143,36 +109,13 @@ MUTATIONS: Final = [
         "self._advance_past_end(0)",
     ),
     Mutation("core/combine.py", "self._advance_turns(self._taken)", "pass"),
-    Mutation("stages/interleave.py", "self._handed_out = start + size", "self._handed_out = start"),
-    Mutation("stages/interleave.py", "count -= count % size", "count -= size"),
-    Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
-    Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
         "core/failed_item.py",
         "if len(made) != len(items):  # `map`",
         "if len(made) > len(items):  # `map`",
     ),
-    Mutation("stages/mix_iterator.py", "self._leaves_out = leaves_out", "self._leaves_out = True"),
-    Mutation(
-        "stages/mix_iterator.py",
-        "self._turn_after(place + self._leaves_out)",
-        "self._turn_after(place)",
-    ),
-    Mutation("stages/mix_iterator.py", "not leaves_out and last is None", "False"),
-    Mutation("stages/cycle.py", "if upstream.in_first_epoch]", "if not upstream.in_first_epoch]"),
-    Mutation("stages/cycle.py", "and not self._unfinished():", "and False:"),
-    Mutation("stages/cycle.py", "not (self._waits and self.in_first_epoch) and super()", "super()"),
-    Mutation("stages/mix.py", "max([first, *self._ends(known)])", "min(self._ends(known))"),
-    Mutation("stages/mix_iterator.py", "any(had_turns[len(saved) :])", "False"),
-    Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
-    ),
-    Mutation("stages/global_order.py", "count(self._position + rank", "count(self._position"),
-    Mutation("stages/global_order.py", "first = self._position + rank", "first = self._position"),
-    Mutation("stages/global_order.py", "passed * self._stage.deal.ranks", "passed"),
-    Mutation(
-        "stages/repeat.py", "return epoch * self._epochs_counted + number", "return epoch + number"
     ),
     Mutation(
         "core/epochs.py",
@@ -181,48 +124,11 @@ MUTATIONS: Final = [
     ),
     Mutation("core/epochs.py", "max(begin - first, 0)", "begin"),
     Mutation("core/epoch_runs.py", 'side="right"', 'side="left"'),
-    Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
     Mutation("core/made_of.py", "ascending = ascending and relation.ascending", "pass"),
     Mutation(
         "core/relation.py",
         "return not self.split._changes",
         "return True",
-    ),
-    Mutation("stages/partition.py", "isinstance(found, Exclude) and found.changes", "False"),
-    Mutation(
-        "stages/even_steps.py", "(missing := self._left - max(self._left_at_end, 0)) > 0", "False"
-    ),
-    Mutation(
-        "stages/repeat.py",
-        "number = runs.epoch_with(last)",
-        "number = runs.epoch_with(last + 1)",
-    ),
-    Mutation(
-        "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"
-    ),
-    Mutation("stages/scan.py", "self._offset += 1", "pass"),
-    Mutation("stages/scan.py", "        self._ended = True\n", "        pass\n"),
-    Mutation(
-        "stages/scan.py", "if self._last is None else taken_state", "if True else taken_state"
-    ),
-    Mutation("stages/shard.py", "return self.index % rest", "return self.index % self.count"),
-    Mutation(
-        "stages/shard.py",
-        "position = self._base + self._rest.position * self._stage.count",
-        "position = self._rest.position * self._stage.count",
-    ),
-    Mutation("stages/shard.py", "IdentityField(ITEMS | RANK, hint", "IdentityField(RANK, hint"),
-    Mutation("stages/shard.py", "if dealt[-1] is MISSING:", "if dealt[0] is MISSING:"),
-    Mutation("stages/shard.py", "[end + place]", "[place]"),
-    Mutation(
-        "stages/shuffle.py",
-        "return permutation(count, seed, epoch)",
-        "return permutation(count, seed, 0)",
-    ),
-    Mutation(
-        "stages/shuffle.py",
-        "block_permutation(count, block, seed, epoch)",
-        "block_permutation(count, block, seed, 0)",
     ),
     Mutation("order/permutation.py", "reversed(range(ROUNDS))", "range(ROUNDS)"),
     Mutation(
@@ -239,16 +145,7 @@ MUTATIONS: Final = [
         "while self.kept_before(index + step) < place:",
     ),
     Mutation("core/exclusion.py", "(not before.total or upstream.indexed(0).every_epoch)", "True"),
-    Mutation("stages/mix.py", "turns_before(last + 1)", "turns_before(last)"),
-    Mutation("stages/concatenate.py", "else int(sum(before)) + inner", "else inner"),
-    Mutation(
-        "stages/exclude.py",
-        "not self.changes and not self.looks_up",
-        "not self.changes",
-    ),
     Mutation("sources/without_items.py", "place + (read > last + 1)", "place"),
-    Mutation("stages/exclude.py", "if epoch else self.by_item", "if False else self.by_item"),
-    Mutation("stages/exclude.py", "        replaced.close()\n", ""),
     Mutation(
         "formats/left_out_of_streams.py",
         "len(places) < following - handed_out",
@@ -259,35 +156,11 @@ MUTATIONS: Final = [
     Mutation("formats/streams.py", "items + (here.file == len(self._stage.streams))", "items"),
     Mutation("formats/streams.py", "places.append(len(found.numbers))", "pass"),
     Mutation(FINGERPRINT, "default=Evidence.as_json", "default=None"),
-    Mutation("stages/skip.py", "start=self.count)", "start=1)"),
-    Mutation(
-        "stages/take.py",
-        "count = min(count, self._stage.count - self._position)",
-        "count = min(count, self._stage.count)",
-    ),
-    Mutation(
-        "stages/take.py",
-        "left = max(self._stage.count - self._position",
-        "left = max(self._stage.count",
-    ),
-    Mutation("stages/take.py", "            place.end += length\n", ""),
-    Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
-    Mutation(
-        "stages/unbatch.py",
-        "skip_outputs(outputs, self._point.number, OUTPUTS, self._stage)",
-        "pass",
-    ),
     Mutation(
         "groups/motion.py",
         "self._offset.end, self._offset.left = self._length - 1,",
         "self._offset.end, self._offset.left = self._length,",
     ),
-    Mutation("stages/unbatch.py", "is_view = block is parts[0] and", "is_view = False and"),
-    Mutation(
-        "stages/cache.py", "position <= kept.length == len(kept.items)", "position <= kept.length"
-    ),
-    Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
-    Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # the cache of remote files
     Mutation(
         "file_cache/eviction.py", "[*unused, *last_used, *later]", "[*later, *last_used, *unused]"
@@ -742,9 +615,6 @@ MUTATIONS: Final = [
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
     Mutation(INDEXED, "        foreseeing.discard(self)\n", ""),
     Mutation("core/indexed.py", "max(most // self.items_each, 1)", "most"),
-    Mutation(
-        "stages/repeat.py", "self._upstream.close()  # it reads nothing", "pass  # it reads nothing"
-    ),
     Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
     Mutation(RESERVOIR, "self._position.pass_over(count)", "self._position.pass_over(1)"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
-from support.changed_graphs import Graph, Program, changes, is_no_third, with_advice
+from support.changed_graphs import Graph, Program, changes, with_advice
 from support.graphs import document
+from support.samples import number_is_no_third
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
@@ -150,7 +151,7 @@ def test_where_data_are_repeated_in_partitions_the_advice_leads_to_code_that_res
 
     def packed(data: rs.Pipeline[int]) -> rs.Pipeline[Any]:
         def rows(part: rs.Pipeline[int]) -> rs.Pipeline[Any]:
-            return part.repeat().filter(is_no_third).map(document).pack(8, window=4)
+            return part.repeat().filter(number_is_no_third).map(document).pack(8, window=4)
 
         return data.shuffle(0).partition(4, rows)
 

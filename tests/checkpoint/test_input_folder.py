@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
-from support.behind_deals import DEALS, TAILS, Deal, is_no_third, leaves, shown
+from support.behind_deals import DEALS, TAILS, Deal, leaves, shown
 from support.input_files import FOLDER, Saved, resumed, saved_by, state_in
+from support.samples import is_no_third
 from support.tiers import is_deep, thinned
 
 import resumable as rs

@@ -379,7 +379,7 @@ def add(names: Sequence[str]) -> None:
         sys.exit(f"{path} has {again}, and what is published is never changed")
     made = published(names) | states({name: TABLES[name] for name in names if name in TABLES})
     if unknown := sorted(set(names) - made.keys()):
-        sys.exit(f"no pipeline of tests/support/catalogue/ has the name {unknown}")
+        sys.exit(f"no pipeline of the catalogue has the name {unknown}")
     path.write_text(json.dumps(kept | made, indent=1) + "\n")
     print(f"{path} written")
 

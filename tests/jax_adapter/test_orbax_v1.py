@@ -26,9 +26,9 @@ from orbax.checkpoint.experimental.v1._src.handlers.stateful_checkpointable_hand
 from orbax.checkpoint.experimental.v1._src.path import async_utils
 from resumable_jax import InputCheckpointable, InputHandler, InputMetadata
 from resumable_jax.folder import Hosts, read_state, take_file, write_file
-from support.behind_deals import is_no_third
 from support.command import call_command
 from support.graphs import SHARE_AN_OBJECT, catalogue
+from support.samples import is_no_third
 from support.tiers import thinned
 
 import resumable as rs

@@ -21,8 +21,9 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from ray.train import Checkpoint, CheckpointUploadMode
 from ray_adapter.stand_in import StandIn, checkpoint_of
 from support import graphs
-from support.behind_deals import is_no_third, leaves
+from support.behind_deals import leaves
 from support.command import WITH_ADAPTERS, call_command, run_python
+from support.samples import is_no_third
 
 import resumable as rs
 from resumable.core.ended import ended_runs_expected

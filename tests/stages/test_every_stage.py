@@ -1,26 +1,31 @@
-"""Each stage is known wherever stages are listed; a message says what to add, and where."""
+"""Each stage has facts, a method and pages; a message says what to add, and where."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.command import ROOT
-from support.graphs import catalogue
+from support.facts import StageFacts, all_facts, gathered, merged
 
+import resumable as rs
 from resumable.core import Stage
 from resumable.core.graph import walk
 
 MODULES = sorted((ROOT / "resumable/stages").glob("[a-z]*.py"))
 # Made by other stages, and described with these.
 PARTS_OF_OTHERS = {"Part", "Places"}
+# Not among the steps around a change: it is what changes.
+CHANGES = {"Exclude"}
 
 
 def defined_in(path: Path) -> Iterator[type[Stage[Any]]]:
@@ -69,11 +74,22 @@ def is_called(kind: type, path: str) -> bool:
     return any(re.search(rf"\.{name}\b", text_of(path)) for name in built_by(kind))
 
 
-@pytest.fixture(scope="module")
-def in_catalogue(catalogue_data: Path) -> set[type]:
-    """The stages of its pipelines."""
-    made = [make() for make in catalogue(catalogue_data).values()]
-    return {type(stage) for pipeline in made for stage, _ in walk(pipeline.stage)}
+def facts_of(kind: type) -> StageFacts:
+    name = kind.__module__.split(".")[-1]
+    told = (
+        f"{kind.__name__} needs FACTS in tests/stages/facts/{name}.py, see tests/support/facts.py"
+    )
+    assert name in all_facts(), told
+    return all_facts()[name]
+
+
+def needs(field: str, kind: type, why: str = "") -> str:
+    name = kind.__module__.split(".")[-1]
+    return f"`{field}` of tests/stages/facts/{name}.py needs an entry with {kind.__name__}{why}"
+
+
+def stages_in(pipelines: Iterable[rs.Pipeline[Any]]) -> set[type]:
+    return {type(stage) for pipeline in pipelines for stage, _ in walk(pipeline.stage)}
 
 
 def test_the_stages_are_found() -> None:
@@ -107,21 +123,31 @@ def test_a_stage_is_described_and_compared_with_the_others(kind: type[Stage[Any]
 
 
 @pytest.mark.parametrize("kind", STAGES)
-def test_a_stage_faces_the_laws(kind: type[Stage[Any]], in_catalogue: set[type]) -> None:
-    told = f"a pipeline with {kind.__name__} must be in a module of tests/support/catalogue/"
-    assert kind in in_catalogue, told
+def test_a_stage_has_facts(kind: type[Stage[Any]]) -> None:
+    assert kind in facts_of(kind).built_by, needs("built_by", kind)
+
+
+@pytest.mark.parametrize("kind", STAGES)
+def test_a_stage_faces_the_laws(kind: type[Stage[Any]]) -> None:
+    facts = facts_of(kind)
+    made = stages_in(make() for make in facts.pipelines.values())
+    assert kind in made, needs("pipelines", kind)
+    checked = stages_in(facts.pipelines[name]() for name in facts.checked)
+    assert kind in checked, needs("checked", kind)
 
 
 @pytest.mark.parametrize("kind", STAGES)
 def test_a_stage_stands_in_random_graphs(kind: type[Stage[Any]]) -> None:
+    # Users draw these graphs too, so they are made in the package, which knows no facts.
     path = "resumable/testing/strategies.py"
     assert is_called(kind, path), f"a pipeline with {kind.__name__} must be made in {path}"
 
 
 @pytest.mark.parametrize("kind", STAGES)
 def test_a_stage_stands_before_and_after_what_changes_in_a_run(kind: type[Stage[Any]]) -> None:
-    path = "tests/support/changed_graphs.py"
-    assert is_called(kind, path), f"STEPS of {path} needs a step with {kind.__name__}"
+    steps = facts_of(kind).around_changes.values()
+    made = stages_in(step(rs.range(20)) for step in steps)
+    assert kind in made or kind.__name__ in CHANGES, needs("around_changes", kind)
 
 
 @pytest.mark.parametrize("kind", STAGES)
@@ -129,6 +155,37 @@ def test_numbers_that_a_stage_takes_are_tried_at_their_extremes(kind: type[Stage
     numbers = [
         one.name for one in fields(kind) if one.init and re.search(r"\bint\b", str(one.type))
     ]
-    path = "tests/test_extreme_arguments.py"
-    told = f"{numbers} of {kind.__name__} must be in BUILDERS of {path}"
-    assert not {*numbers} - {"fn_version"} or is_called(kind, path), told
+    facts, made = facts_of(kind), []
+    for build, number in product(facts.extremes.values(), (0, 1)):
+        with suppress(rs.ResumableError):  # where it must be something else
+            made.append(build(rs.range(7), number))
+    tried = stages_in(made) & facts.built_by.keys()  # one of those that the same method builds
+    why = f", for its numbers {numbers}"
+    assert not {*numbers} - {"fn_version"} or tried, needs("extremes", kind, why)
+
+
+def test_names_of_pipelines_that_other_facts_give_are_known() -> None:
+    names = merged(lambda facts: facts.pipelines).keys()
+    given = {*gathered(lambda facts: [*facts.checked, *facts.sharing_an_object])}
+    assert given <= names
+    extremes = merged(lambda facts: facts.extremes).keys()
+    assert merged(lambda facts: facts.endless_over).keys() <= extremes
+
+
+def test_an_incomplete_file_is_refused_with_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_extremes(name: str) -> None:
+        StageFacts(built_by={}, pipelines={}, checked=(), behind_deals={}, around_changes={})  # type: ignore[call-arg]
+
+    for imported, missing in ((without_extremes, ": .*'extremes'"), (lambda name: None, "$")):
+        monkeypatch.setattr("support.facts.import_module", imported)
+        with pytest.raises(
+            ImportError, match=rf"^tests/stages/facts/batch\.py must have FACTS.*{missing}"
+        ):
+            all_facts.__wrapped__()
+
+
+def test_two_stages_do_not_share_a_name() -> None:
+    with pytest.raises(ValueError, match=r"'same'.* of .*/bucket\.py is in an earlier"):
+        merged(lambda facts: {"same": facts})

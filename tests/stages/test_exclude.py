@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
-from support.catalogue.samples import RunningSum
+from support.samples import RunningSum
 from support.tiers import thinned
 
 import resumable as rs

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
 from hypothesis import strategies as st
+from support.facts import Step, merged
 
 import resumable as rs
 
@@ -17,100 +17,7 @@ Value = Mapping[int, Any]
 """What a changed argument says, by the position from which on."""
 
 
-def is_no_third(item: Any) -> bool:
-    return item_number(item) % 3 > 0
-
-
-def item_number(item: Any) -> int:
-    """A number that follows from an item, whatever it is made of."""
-    if isinstance(item, dict):
-        return item_number(list(item.values()))
-    if isinstance(item, (list, tuple)) or np.ndim(item):
-        return sum((place + 1) * item_number(one) for place, one in enumerate(item))
-    return int(item)
-
-
-def copies(item: Any) -> list[Any]:
-    return [item] * (item_number(item) % 3)
-
-
-def as_list(item: Any) -> list[Any]:
-    return [item_number(one) for one in (item.values() if isinstance(item, dict) else item)]
-
-
-def counted(carry: int, item: Any) -> tuple[int, Any]:
-    return carry + item_number(item) % 5, (carry, item)
-
-
-def as_tokens(item: Any) -> np.ndarray[Any, Any]:
-    return np.arange(item_number(item) % 7)
-
-
-def is_no_multiple_of_13(item: Any) -> bool:
-    return item_number(item) % 13 > 0 or item_number(item) < 8
-
-
-def fails_on_fifths(item: Any) -> int:
-    if item_number(item) % 5 == 4:
-        raise ValueError
-    return item_number(item)
-
-
-def with_noise(item: Any, generator: np.random.Generator) -> int:
-    return item_number(item) + int(generator.integers(100))
-
-
-Step = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
-
-STEPS: Final[Mapping[str, Step]] = {
-    "take few": lambda made: made.take(5),
-    "take": lambda made: made.take(17),
-    "skip": lambda made: made.skip(3),
-    "filter": lambda made: made.filter(is_no_third),
-    "flat map": lambda made: made.flat_map(copies),
-    "map": lambda made: made.map(item_number),
-    "batch": lambda made: made.batch(3, collate=as_list),
-    "window": lambda made: made.map(item_number).window(4, shift=3).map(as_list),
-    "unbatch": lambda made: made.batch(4, collate=list).unbatch(),
-    "map batches": lambda made: made.map_batches(as_list, 4),
-    "shuffle in a window": lambda made: made.shuffle(3, window=5),
-    "carried window": lambda made: made.map(item_number).shuffle(3, window=5, carry=True),
-    "take while": lambda made: made.take_while(is_no_multiple_of_13),
-    "scan": lambda made: made.scan(counted, 0),
-    "interleave of functions": lambda made: made.interleave(copies, cycle_length=2),
-    "pack": lambda made: made.map(as_tokens).pack(8, window=3),
-    "packed whole": lambda made: made.map(as_tokens).pack(8, how="concatenate"),
-    "bucket": lambda made: made.bucket(item_number, batch_size=3, window=8, collate=as_list),
-    "rebatch": lambda made: made.map(item_number).batch(4).rebatch(3),
-    "random map": lambda made: made.random_map(with_noise),
-    "map that drops": lambda made: made.map(fails_on_fifths, on_error="skip"),
-    "enumerate": lambda made: made.enumerate(),
-    "prefetch": lambda made: made.prefetch(2),
-    "map in threads": lambda made: made.map(item_number, workers=2, executor="thread"),
-    "cache": lambda made: made.cache(),
-    "zip": lambda made: rs.zip(made, rs.range(1000)),
-    "mix": lambda made: rs.mix(made, rs.range(900, 990), weights=[2, 1]),
-    "mix, all": lambda made: rs.mix(made, rs.range(900, 905), stop="all"),
-    "mix, cycling": lambda made: rs.mix(made, rs.range(900, 904), stop="cycle"),
-    "concatenate": lambda made: rs.concatenate(made, rs.range(800, 804)),
-    "concatenate after": lambda made: rs.concatenate(rs.range(800, 803), made),
-    "interleave": lambda made: rs.interleave(made, rs.range(700, 720), block_length=2),
-    "shard": lambda made: made.shard(1, 2),
-    "repeat": lambda made: made.repeat(3),
-    "repeat twice": lambda made: made.repeat(2),
-    "repeat without end": lambda made: made.repeat(),
-    "shuffle": lambda made: made.shuffle(7),
-    "sample": lambda made: made.sample(range(1, int(min(made.length or 1, 99)) + 1), seed=7),
-    "shuffle of blocks": lambda made: made.shuffle(7, block=4),
-    "batches by index": lambda made: made.map(item_number).batch(3).skip(1),
-    "partition": lambda made: made.partition(3, lambda part: part.map(item_number)),
-    "partition, repeated": lambda made: made.partition(
-        2, lambda part: part.repeat(2).map(item_number)
-    ),
-    "partition, taken": lambda made: made.partition(
-        2, lambda part: part.repeat().take(9).repeat(2)
-    ),
-}
+STEPS: Final[Mapping[str, Step]] = merged(lambda facts: facts.around_changes)
 REPEATS: Final = {
     "Repeat(epochs=3)": "repeat",
     "Repeat(epochs=2)": "repeat twice",

@@ -14,20 +14,20 @@ from resumable.testing.samples import with_noise as with_noise
 from .catalogue import SHARE_AN_OBJECT as SHARE_AN_OBJECT
 from .catalogue import catalogue as catalogue
 from .catalogue import write_data as write_data
-from .catalogue.samples import Dice as Dice
-from .catalogue.samples import Loader as Loader
-from .catalogue.samples import Point as Point
-from .catalogue.samples import RunningSum as RunningSum
-from .catalogue.samples import SummedBatches as SummedBatches
-from .catalogue.samples import Torchlike as Torchlike
-from .catalogue.samples import UpTo as UpTo
-from .catalogue.samples import document as document
-from .catalogue.samples import double as double
-from .catalogue.samples import fails_on_thirds as fails_on_thirds
-from .catalogue.samples import inputs_and_targets as inputs_and_targets
-from .catalogue.samples import noise_but_thirds as noise_but_thirds
-from .catalogue.samples import running as running
-from .catalogue.samples import texts as texts
+from .samples import Dice as Dice
+from .samples import Loader as Loader
+from .samples import Point as Point
+from .samples import RunningSum as RunningSum
+from .samples import SummedBatches as SummedBatches
+from .samples import Torchlike as Torchlike
+from .samples import UpTo as UpTo
+from .samples import document as document
+from .samples import double as double
+from .samples import fails_on_thirds as fails_on_thirds
+from .samples import inputs_and_targets as inputs_and_targets
+from .samples import noise_but_thirds as noise_but_thirds
+from .samples import running as running
+from .samples import texts as texts
 
 
 def six_stages(count: int, batch_size: int, batches: int) -> rs.Pipeline[Any]:

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import resumable as rs
+from resumable.testing.samples import with_noise
 
-from .choosing import CHOOSING
+from ..facts import gathered, merged
 from .files import over_files, write_data
-from .grouping import GROUPING
-from .joining import JOINING
-from .one_for_one import ONE_FOR_ONE
-from .partitions import PARTITIONS
-from .passing import PASSING
-from .reordering import REORDERING
+from .order import ORDER
 from .sources import SOURCES
 
 __all__ = ["SHARE_AN_OBJECT", "catalogue", "write_data"]
@@ -23,29 +19,32 @@ __all__ = ["SHARE_AN_OBJECT", "catalogue", "write_data"]
 
 def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
     """Pipelines by name; each call makes a new one, with data of its own where it is stateful."""
+    return SOURCES | over_files(folder) | of_stages() | {"everything": everything}
+
+
+def of_stages() -> dict[str, Callable[[], rs.Pipeline[Any]]]:
+    """The pipelines that the facts of stages name."""
+    found = merged(lambda facts: facts.pipelines)
+    placed = {name: found[name] for name in ORDER if name in found}
+    return placed | found
+
+
+def everything() -> rs.Pipeline[Any]:
     return (
-        SOURCES
-        | over_files(folder)
-        | ONE_FOR_ONE
-        | CHOOSING
-        | REORDERING
-        | GROUPING
-        | JOINING
-        | PARTITIONS
-        | PASSING
+        rs.mix(rs.range(50).shuffle(1), rs.range(100, 150), seed=3)
+        .random_map(with_noise, 1)
+        .repeat(3)
+        .shard(1, 2)
+        .shuffle(9, window=10)
+        .batch(4)
+        .prefetch(2)
     )
 
 
 # Pipelines of an object with state, which belongs to one running iterator at a time.
 SHARE_AN_OBJECT = (
-    "map stateful",
-    "filter stateful",
-    "take_while stateful",
-    "cache stateful",
-    "scan stateful",
-    "random_map stateful",
-    "collate stateful",
     "iterable getstate",
     "iterable state_dict",
     "iterable state_dict repeated",
+    *gathered(lambda facts: facts.sharing_an_object),
 )

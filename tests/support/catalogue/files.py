@@ -20,7 +20,7 @@ from formats.tfrecords import framed, write_records
 
 import resumable as rs
 
-from .samples import bytes_over_size, read_lines, without_folder
+from ..samples import bytes_over_size, read_lines, without_folder
 
 __all__ = ["over_files", "write_data"]
 

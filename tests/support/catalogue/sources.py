@@ -10,7 +10,7 @@ import numpy as np
 import resumable as rs
 from resumable.testing.samples import Counter, any_dtype, columns, stream
 
-from .samples import Dice, Loader, Point, Torchlike, of_epoch, texts
+from ..samples import Dice, Loader, Point, Torchlike, of_epoch, texts
 
 __all__ = ["SOURCES"]
 

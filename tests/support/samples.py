@@ -1,4 +1,4 @@
-"""What the pipelines of the catalogue are made of: objects with state, functions and items."""
+"""What pipelines of the tests are made of: objects with state, functions and items."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+import resumable as rs
+
+NUMBERS = rs.range(0, 60, 2)
+ten: Any = rs.range(10)
 
 
 class Point(NamedTuple):
@@ -189,3 +194,48 @@ def packed(carry: list[int], item: int) -> tuple[list[int], int]:
 def unpacked(carry: list[int]) -> Iterator[int]:
     while carry:
         yield 100 + carry.pop()
+
+
+async def wait(item: Any) -> Any:
+    return item
+
+
+def alone(item: Any) -> list[Any]:
+    return [item]
+
+
+def tokens(_: Any) -> list[int]:
+    return [1, 2, 3]
+
+
+def floats(_: Any) -> dict[str, Any]:
+    return {"x": np.ones(3, np.float32)}
+
+
+def is_no_third(number: int) -> bool:
+    return number % 3 > 0
+
+
+def repeated(number: int) -> list[int]:
+    return [number] * (number % 3)
+
+
+def item_number(item: Any) -> int:
+    """A number that follows from an item, whatever it is made of."""
+    if isinstance(item, dict):
+        return item_number(list(item.values()))
+    if isinstance(item, (list, tuple)) or np.ndim(item):
+        return sum((place + 1) * item_number(one) for place, one in enumerate(item))
+    return int(item)
+
+
+def number_is_no_third(item: Any) -> bool:
+    return item_number(item) % 3 > 0
+
+
+def copies(item: Any) -> list[Any]:
+    return [item] * (item_number(item) % 3)
+
+
+def as_list(item: Any) -> list[Any]:
+    return [item_number(one) for one in (item.values() if isinstance(item, dict) else item)]

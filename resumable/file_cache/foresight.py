@@ -1,4 +1,4 @@
-"""When this process needs which parts of a cache, from the orders of its iterators."""
+"""Foresee when this process needs which parts of a cache, from the orders of its iterators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RENEWED: Final = 2
 
 
 class NeededPart(NamedTuple):
-    """A part that is needed.
+    """A needed part.
 
     Attributes:
       file: of the part.
@@ -48,7 +48,7 @@ class _ObservedIterator(NamedTuple):
     Attributes:
       iterator: a weak reference.
       position: items of the epoch before the iterator.
-      horizon: items that were looked ahead.
+      horizon: how many items were looked ahead.
     """
 
     iterator: ref[Any]
@@ -102,7 +102,7 @@ class _Outlook:
     """The future as known at one look, and how much of this future has come since.
 
     Args:
-      observed: the iterators that were looked at.
+      observed: the iterators looked at.
       uses: uses of parts.
       of_epoch: the uses within the current epochs of the iterators.
     """
@@ -198,8 +198,7 @@ class Foresight:
             for number, iterator in enumerate(iterators):
                 horizon = iterator.horizon(HORIZON // len(iterators))
                 observed.append(_ObservedIterator(ref(iterator), iterator.position, horizon))
-                # An error of a later item, such as a damaged index, is raised when the item is
-                # asked for.
+                # An error of a later item, such as a damaged index, is raised for the item itself.
                 with suppress(OSError, ResumableError):
                     left = iterator.left
                     for uses in iterator.foreseen(0, horizon):

@@ -143,7 +143,7 @@ class CacheReader:
             )
 
     def _refuse(self, error: BaseException | None) -> None:
-        """Raise that the disk cannot be used, or continue without the cache after one warning."""
+        """Raise a `ReadError`, or warn and continue without the cache, as ``on_full`` says."""
         message = (
             f"the cache in {self._cache.path} cannot be used: {error}; it needs a folder that may be "
             f"written to, with {self._cache.max_bytes} bytes of room"
@@ -192,7 +192,7 @@ class CacheReader:
         reader: UncachedReader,
         patient: bool,
     ) -> dict[PartName, WantedPart]:
-        """Fetch ``missing`` parts into ``pieces``; returns the parts that others are fetching."""
+        """Fetch ``missing`` parts into ``pieces``; returns the parts fetched by other processes."""
         fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:
@@ -219,7 +219,7 @@ class CacheReader:
     def _still_missing(
         self, elsewhere: dict[PartName, WantedPart], pieces: dict[PartName, Piece], waits: bool
     ) -> dict[PartName, WantedPart]:
-        """Read the parts that other processes fetch; returns the parts that have not arrived."""
+        """Read parts fetched by other processes; returns the parts still missing."""
         missing: dict[PartName, WantedPart] = {}
         for part, needed in elsewhere.items():
             data = self._store.read(part, needed.size, needed.start, needed.end)

@@ -40,11 +40,11 @@ class ArrayRecord(ItemsInParts[bytes]):
     other than fork are safer.
 
     The package reads only local files. So a remote file is copied as a whole when the pipeline is
-    built. With a cache, the copies lie in the cache, once for all processes, and count against its
-    limit. Copies without room in the cache, reported by a `RuntimeWarning`, and all copies without
-    a cache lie in the folder of temporary files. Every process that builds or unpickles the
-    pipeline makes separate temporary copies, which its forks share. The copies are removed when
-    this process ends; if it is killed, they stay.
+    built. With a cache, the copies lie in the cache, once for all processes, and count against the
+    limit of the cache. Copies without room in the cache, reported by a `RuntimeWarning`, and all
+    copies without a cache lie in the folder of temporary files. Every process that builds or
+    unpickles the pipeline makes separate temporary copies, shared with its forks. The copies are
+    removed when this process ends; a killed process leaves its copies.
 
     State: O(1), the position. Random access. A resume reads the list of records, and the first and
     last 4 KiB of each file (of at most 10,000).
@@ -122,7 +122,7 @@ class ArrayRecord(ItemsInParts[bytes]):
 
     @derived
     def _is_cached(self) -> bool:
-        return False  # as to its parts: the package reads whole copies
+        return False  # no parts: the package reads whole copies
 
     def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         return [self._files[place].read(numbers) for place, numbers in wanted]

@@ -1,7 +1,7 @@
 """The class of `tf.train.Example` messages, without TensorFlow."""
 
-# It is built from a description in code, in a pool of its own: TensorFlow, which may be loaded in
-# the same process, has its own classes.
+# The class is built from a description in code, in a separate pool: TensorFlow, if loaded in the
+# same process, registers classes of the same names.
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def example_class() -> Any:
 
 
 def _add(message: Any, number: int, name: str, kind: str, *, repeated: bool = False) -> Any:
-    """Add a field to ``message``, of a simple kind or with another message as its kind."""
+    """Add a field to ``message``; its ``kind`` is a simple kind, or the name of a message."""
     field = message.field.add(name=name, number=number)
     field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
     if kind[0].isupper():

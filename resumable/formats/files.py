@@ -119,12 +119,11 @@ class WholeFiles(FoundInFiles[T]):
 class Files(WholeFiles[Any]):
     """Whole files, one an item: its path, or its bytes.
 
-    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
-    of at most 10,000, and nothing if all are remote and have an ETag. A file is open only while it
-    is read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are
-    held.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of at most
+    10,000 files, and nothing if all files are remote and have an ETag. A file is open only during a
+    read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are held.
 
-    The names of the files below their common folder, their sizes and the contents that are read
+    The names of the files below their common folder, the sizes, and the contents read at a resume
     must be the same at save and resume; the folder may differ.
 
     Args:

@@ -1,4 +1,4 @@
-"""The source of records that a scan finds, with an index that is kept in a cache."""
+"""The source of records found by a scan, with an index in a cache."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedRecordFiles(RecordFiles[T]):
-    """What the sources of such records share.
+    """The base of the sources of records found by a scan.
 
-    A subclass says what the format is, and makes items.
+    A subclass names the format, and makes items.
     """
 
     _: KW_ONLY
     index_dir: str | os.PathLike[str] | None = None
-    # The files that `paths` name, which are looked for if they are not given.
+    # The files for `paths`; searched if None.
     found: Sequence[AnyFile] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class IndexedRecordFiles(RecordFiles[T]):
     @property
     @abstractmethod
     def _records_format(self) -> Format:
-        """How records are found."""
+        """The format of the records."""
 
     @property
     def _kind(self) -> str:
@@ -59,10 +59,10 @@ class IndexedRecordFiles(RecordFiles[T]):
         if found is None:
             found = found_data_files(self.paths, self.storage_options, format)
         object.__setattr__(self, "found", tuple(found))
-        with process_counts.building():  # an index may take a scan of all files
+        with process_counts.building():  # building an index may scan all files
             opened = open_record_files(found, folder, format)
         return self._adapted(opened)
 
     def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
-        """The ``files`` as they are to be read."""
+        """The ``files`` in the classes that read the format; by default unchanged."""
         return files

@@ -110,7 +110,7 @@ class Megatron(RecordFiles[Tokens]):
         return [_array(data, dtypes[file]) for data, file in zip(found, files, strict=False)]
 
     def _item_by_index(self) -> Callable[[int], Tokens]:
-        # An item may be written to, so none is handed out twice.
+        # The user may write to an item, so every item handed out is a copy.
         kept = super()._item_by_index()
         return lambda index: kept(index).copy()
 

@@ -102,7 +102,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
 
 
 def _told_apart(paths: list[str]) -> list[str]:
-    """The shortest ends of ``paths``, cut between folders, that are all different."""
+    """The shortest ends of ``paths``, cut between folders, that all differ."""
     folders = [path.split("/") for path in paths]
     for length in range(1, max(map(len, folders))):
         ends = ["/".join(each[-length:]) for each in folders]

@@ -43,7 +43,7 @@ def begins_of(ends: Indices) -> Indices:
 class FoundInFiles(LookedUp[T], RecordSource[T]):
     """The base of all sources of files: knows the files, and the file and the record of each item.
 
-    A subclass finds the files when an instance is made, and keeps them in fields that are no
+    A subclass finds the files when an instance is made, and keeps the files in fields that are no
     arguments. Another process finds the files again.
     """
 
@@ -204,8 +204,8 @@ class ItemsInParts(FoundInFiles[T]):
     A part is a file, or a section of a file, such as a row group.
 
     Attributes:
-      most_ahead: most items read at once if items are asked for one by one.
-      ahead_bytes: approximate bytes of the parts read at once for them.
+      most_ahead: most items read at once if items are requested one by one.
+      ahead_bytes: approximate bytes of the parts read at once for these items.
     """
 
     most_ahead: ClassVar[int]
@@ -242,7 +242,7 @@ class ItemsInParts(FoundInFiles[T]):
         Args:
           wanted: the number of each part, and the numbers of items in this part, shape (n,), at
             least one.
-          held: bytes that were read ahead, for sources that `_read_ahead`.
+          held: bytes that were read ahead, if the source calls `_read_ahead`.
         """
 
     @property

@@ -25,7 +25,7 @@ from .io.remote import RemoteFile
 from .record import Format
 
 READ_AHEAD_BYTES: Final = 1 << 16
-"""Bytes of records that are read at once when records are asked for in order."""
+"""Bytes of records read at once when records are read in order."""
 
 
 class RecordFile(NamedTuple):
@@ -34,8 +34,8 @@ class RecordFile(NamedTuple):
     Attributes:
       path: absolute.
       size: in bytes.
-      content: its bytes.
-      positions: the index: where records end, and which are passed over.
+      content: the bytes of the file.
+      positions: the index: ends of records, and records passed over.
     """
 
     path: str
@@ -45,7 +45,7 @@ class RecordFile(NamedTuple):
 
     @property
     def file(self) -> DataFile:
-        """The file as it was found."""
+        """The file as found when the pipeline was built."""
         return self.content.file
 
     def read(self, records: Indices, gather: object = None) -> list[bytes]:
@@ -56,8 +56,8 @@ class RecordFile(NamedTuple):
           gather: an index file is checked once for each such object, or each time for None.
 
         Raises:
-          MalformedItem: if the file has changed since.
-          OSError: if it cannot be read.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be read.
         """
         ends = self.positions.ends(records, gather)
         data = self.content.data()
@@ -68,7 +68,7 @@ class RecordFile(NamedTuple):
         ]
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
-        """The same as `read`, for a few records, at least one."""
+        """Like `read`, for a few records, at least one."""
         ends = self.positions.ends(records, gather).item
         data = self.content.data()
         return [data[ends(number - 1) if number else 0 : ends(number)] for number in records]
@@ -85,10 +85,10 @@ class RemoteRecords(NamedTuple):
     """A remote file and the index of its records, as found when the pipeline was built.
 
     Attributes:
-      path: its URL.
+      path: the public URL.
       size: in bytes.
       file: to read.
-      positions: the index: where records end, and which are passed over.
+      positions: the index: ends of records, and records passed over.
     """
 
     path: str
@@ -97,12 +97,12 @@ class RemoteRecords(NamedTuple):
     positions: RecordIndex
 
     def ranges(self, numbers: Indices, gather: object = None) -> Ranges:
-        """Where the records with ``numbers``, shape (n,), are in the file."""
+        """The ranges of the records with ``numbers``, shape (n,), in the file."""
         ends = self.positions.ends(numbers, gather)
         return Ranges(np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers])
 
     def trimmed(self, found: list[bytes]) -> list[bytes]:
-        """The records ``found`` as they are handed out."""
+        """The records ``found``, ready to be handed out."""
         return found
 
 
@@ -112,14 +112,14 @@ AnyRecords: TypeAlias = RecordFile | RemoteRecords
 def open_record_files(
     files: Sequence[AnyFile], folder: str | None, format: Format
 ) -> tuple[AnyRecords, ...]:
-    """Open the indexes of files, which are kept in ``folder``, or next to the files on a disk.
+    """Open the indexes of ``files``, kept in ``folder``, or next to the files on a disk.
 
-    Reads the headers of the caches, and the whole of each file that no cache knows.
+    Reads the headers of the caches, and every file without a cache as a whole.
 
     Raises:
-      InvalidArgument: if one is compressed.
-      MalformedItem: if one changes meanwhile.
-      OSError: if one cannot be read.
+      InvalidArgument: if a file is compressed.
+      MalformedItem: if a file changes meanwhile.
+      OSError: if a file cannot be read.
     """
     local = dict.fromkeys(file for file in files if isinstance(file, DataFile))
     packed = _packed_indexes(local, folder, format)
@@ -137,7 +137,7 @@ def open_record_files(
 def _packed_indexes(
     files: Iterable[DataFile], folder: str | None, format: Format
 ) -> dict[DataFile, RecordIndex]:
-    """The indexes of the ``files`` that share a cache with others."""
+    """The indexes in packs, shared caches of small files of a folder."""
     packed: dict[DataFile, RecordIndex] = {}
     folders: dict[str, list[DataFile]] = {}
     for file in files:

@@ -283,7 +283,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             places = excluded.remaining(self._reading, found.numbers, items + left_out, items)
         if places is None:
             return _Run(found, items, left_out, None, found.length)
-        # Damage is not one of the records; it is never left out.
+        # Damage is no record, so it is never left out.
         ended = found.damage is not None or places[-1:] == [len(found.numbers) - 1]
         chunk = found._replace(
             starts=[found.starts[place] for place in places],
@@ -378,7 +378,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         if reader is not None:
             self._leave_run()
             self._reader = None
-            # What was passed over since is read again, as it is counted again.
+            # Records passed over since then are read and counted again.
             self._reading, self._left_out = self._place.file, self._place.left_out
             reader.close()
         self._stored.close()

@@ -1,8 +1,8 @@
 """Walk over the members of a tar archive: names, starts of members, and places of data."""
 
-# Like Python's `tarfile`, this reads v7, ustar, GNU and PAX archives. Names are bytes, and are
-# never used as paths. Where `tarfile` ends quietly or takes a zero for a damaged number, this
-# raises.
+# Like Python's `tarfile`, this module reads v7, ustar, GNU and PAX archives. Names are bytes, and
+# are never used as paths. Where `tarfile` ends quietly or takes a zero for a damaged number, this
+# module raises.
 
 from __future__ import annotations
 

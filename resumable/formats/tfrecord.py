@@ -50,10 +50,10 @@ NONE: Final[Indices] = np.empty(0, np.int64)
 
 
 def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
-    """The records from ``offset`` on, with lengths that have the right checksum.
+    """The records from ``offset`` on.
 
-    From the first wrong length, or a record that is cut off, the rest of the file is one record of
-    at most 4 KiB.
+    If a length has a wrong checksum, or the file ends within a record, the rest of the file is one
+    record of at most 4 KiB.
     """
     data, size = reader.read(FIRST_CHUNK), FIRST_CHUNK
     while len(data) >= HEAD.size:
@@ -88,7 +88,7 @@ class _Walk(NamedTuple):
 
     Attributes:
       ends: of the records before the first wrong length; the last end may be beyond the data.
-      is_damaged: whether a record has a wrong length.
+      is_damaged: whether a length has a wrong checksum.
     """
 
     ends: list[int]
@@ -96,13 +96,13 @@ class _Walk(NamedTuple):
 
 
 def _walked(data: bytes) -> _Walk:
-    """The records with heads in ``data``, which begin with a record."""
+    """The records with heads in ``data``; the first record begins at byte 0."""
     unpack, last = HEAD.unpack_from, len(data) - HEAD.size
     begin, begins = 0, list[int]()
     while begin <= last:
         begins.append(begin)
         begin += unpack(data, begin)[0] + FRAME
-    # The head at each place, as numbers that overlap in memory.
+    # The head at every offset, as overlapping views of the memory.
     everywhere = np.ndarray((last + 1,), HEADS, data, strides=(1,))
     heads = everywhere[begins]
     wrong = np.flatnonzero(_masked_checksums(heads["length"]) != heads["checksum"])
@@ -136,7 +136,7 @@ def _tables() -> list[Checksums]:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Takes the content of a record out of its frame, and decodes it.
+    """Takes the content of a record out of its frame, and decodes the content.
 
     Args:
       decode: called with the content; None gives the content itself.
@@ -154,7 +154,7 @@ class RecordDecoder:
         """The item of ``record``.
 
         Raises:
-          MalformedItem: with file and record, if the record is damaged, or ``decode`` raises it.
+          MalformedItem: with file and record, if the record is damaged, or ``decode`` raises one.
         """
         content = _content(record)
         if self.decode is None:
@@ -198,7 +198,7 @@ def _checksum_of() -> Callable[[bytes], int]:
 
 
 def _begins_with_a_head(first: bytes) -> bool:
-    # A record of 35,615 bytes, say, begins as content that is compressed by gzip.
+    # A record of 35,615 bytes, for example, begins like a file compressed by gzip.
     return len(first) >= HEAD.size and len(_walked(first).ends) == 1
 
 

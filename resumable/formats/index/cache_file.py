@@ -2,10 +2,11 @@
 
 # Layout, little-endian:
 #
-# - HEADER: magic, size and version of the data, numbers of records and of those passed over, a digest of
-#   the content; and a digest of all this
-# - the numbers, int64: the ends of all records, and for each one passed over, how many before it are not
-# - a digest of each page of the numbers, the last of which may be short
+# - HEADER: magic, size and version of the data, counts of records and of records passed over, a digest of
+#   the content; and a digest of these fields
+# - the numbers, int64: the ends of all records, and for each record passed over, the count of earlier kept
+#   records
+# - a digest of each page of the numbers; the last page may be short
 #
 # The name of the file includes the format of the records. Opening reads only the header. A page is
 # compared with its digest before the first use, to notice damage such as a file left half empty by

@@ -2,14 +2,16 @@
 
 # Layout, little-endian:
 #
-# - HEADER: magic, how many numbers, files and bytes of names, a digest of the table; and a digest of all this
-# - the numbers of one file after the other, as in the cache of one file, and the digests of their pages
-# - the table: the names, each ended by a zero byte, and for each file its size, time of the last change,
-#   numbers of records and of those passed over, and a digest of the content as two numbers
+# - HEADER: magic, counts of numbers, files and bytes of names, a digest of the table; and a digest of these
+#   fields
+# - the numbers of each file in turn, as in the cache of a single file, and the digests of the pages
+# - the table: the names, each ended by a zero byte, and for each file the size, time of the last change,
+#   counts of records and of records passed over, and a digest of the content as two numbers
 #
 # Opening reads the header and the table. A pack is never changed in place. A process that adds
-# files writes a new pack under another name, and keeps what the old one had. If two processes do so
-# at once, one of the packs is lost, and its new files are scanned again next time.
+# files writes a new pack with the files of the old pack, and renames the new pack over the old
+# pack. If two processes add files at once, one pack is lost, and its new files are scanned again
+# next time.
 
 from __future__ import annotations
 

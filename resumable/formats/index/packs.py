@@ -23,9 +23,9 @@ FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer files have a cache each, or none."""
 
 MOST_REWRITTEN: Final = 16
-"""A pack is written again only if its known files have at most so many times the bytes of new files.
+"""A pack is written again only if the known files have at most so many times the bytes of new files.
 
-This limit keeps the time of all writing in proportion to the data.
+The limit keeps the time of all writing in proportion to the data.
 """
 
 
@@ -97,8 +97,8 @@ def packed_indexes(
 ) -> dict[DataFile, CachedIndex]:
     """The indexes of the ``files`` of one folder that have a cache; most are in a pack.
 
-    The pack at ``path`` is written again if it lacks many files that are not small compared with
-    it.
+    The pack at ``path`` is written again if many files are missing that are not small compared with
+    the pack.
 
     Args:
       files: without repetition.

@@ -1,8 +1,8 @@
 """Read the numbers of index files, and check each page before its first use."""
 
-# A short file of numbers is read into memory as a whole, up to a budget of bytes. A longer one is
-# mapped, so memory does not grow with the data. Either way the numbers are one array. It is handed
-# out as a whole once the pages that are needed have been checked.
+# A short file of numbers is read into memory as a whole, up to a budget of bytes. A longer file is
+# mapped, so memory does not grow with the data. In both cases the numbers are one array. The whole
+# array is handed out once the needed pages have been checked.
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..io.maps import MOST_MAPS, map_file
 
 NUMBER: Final = 8
 PAGE: Final = 512
-"""How many numbers one digest covers: 4 KiB, checked in five microseconds."""
+"""Numbers covered by one digest: 4 KiB, checked in five microseconds."""
 
 PAGE_DIGEST: Final = 8
 LARGEST_LOADED: Final = 1 << 16
-"""Bytes of numbers up to which a file is read into memory; a larger one is mapped."""
+"""Bytes of numbers up to which a file is read into memory; a larger file is mapped."""
 
 LOADED_BUDGET: Final = 1 << 27
 
@@ -42,7 +42,7 @@ def page_digests(numbers: Indices) -> list[bytes]:
 
 
 class NumberFile(Protocol):
-    """A file that holds numbers (int64, little-endian), then the digests of their pages."""
+    """A file of numbers (int64, little-endian), followed by the digests of the pages of numbers."""
 
     @property
     def path(self) -> str:
@@ -50,26 +50,26 @@ class NumberFile(Protocol):
 
     @property
     def begin(self) -> int:
-        """Where the numbers begin."""
+        """Offset of the numbers."""
 
     @property
     def numbers(self) -> int:
-        """How many numbers it holds."""
+        """Count of the numbers."""
 
     @property
     def size(self) -> int:
         """Size of the file up to the end of the digests, in bytes."""
 
     def open(self) -> FileIO | None:
-        """The file; None if it is not the one that was found.
+        """The file, opened; None if another file has replaced the file that was found.
 
         Raises:
-          OSError: if it cannot be opened.
+          OSError: if the file cannot be opened.
         """
 
 
 class FileIdentity(NamedTuple):
-    """Identifies a mapped file: its path, the numbers of its device and inode, and its size."""
+    """The identity of a mapped file: path, numbers of device and inode, and size."""
 
     path: str
     device: int
@@ -77,10 +77,10 @@ class FileIdentity(NamedTuple):
     size: int
 
     def is_whole(self) -> bool:
-        """Whether the file is there and no shorter: reading beyond its end kills the process."""
+        """Whether the file exists and is no shorter: reading beyond the end kills the process."""
         try:
             now = os.stat(self.path)
-        except OSError:  # without a name its size cannot be known
+        except OSError:  # the size of a removed file is not known
             return False
         return now.st_ino == self.inode and now.st_dev == self.device and now.st_size >= self.size
 
@@ -89,9 +89,9 @@ class Pages:
     """The numbers of a file, page by page.
 
     Attributes:
-      array: all numbers, shape (numbers,), int64; only checked pages are sure to be right.
+      array: all numbers, shape (numbers,), int64; only checked pages are known to be right.
       complete: whether all pages are checked.
-      place: the file, if `array` lies in a map of it; None if it is in memory.
+      place: the mapped file; None if `array` is in memory.
     """
 
     __slots__ = ("_checked", "_digests", "array", "complete", "place")
@@ -109,7 +109,7 @@ class Pages:
         """Whether the ends of ``records``, and of the record before each, are right.
 
         Args:
-          records: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          records: at least one, as a range of step 1, a short list, or shape (n,), int64.
           first: index of record 0's end in `array`.
         """
         if isinstance(records, range):
@@ -143,7 +143,7 @@ class Pages:
 
 
 class KeptPages(Shelved[Pages]):
-    """The pages of an index file, kept as long as a cache has room for them."""
+    """The pages of an index file, kept as long as a cache has room."""
 
     def __init__(self, file: NumberFile) -> None:
         self._file = file
@@ -151,7 +151,7 @@ class KeptPages(Shelved[Pages]):
         self._looked: object = None
 
     def ready(self, gather: object) -> Pages | None:
-        """The pages, if they are kept and may be read now; else None.
+        """The pages, if kept and safe to read; else None.
 
         Args:
           gather: a mapped file is checked once for each such object, or each time for None.
@@ -167,10 +167,10 @@ class KeptPages(Shelved[Pages]):
         return pages
 
     def read(self) -> Pages | None:
-        """Open the file and keep its pages; None if it is not the one that was found.
+        """Open the file and keep the pages; None if another file has replaced the file.
 
         Raises:
-          OSError: if it cannot be read.
+          OSError: if the file cannot be read.
         """
         opened = self._file.open()
         if opened is None:
@@ -179,7 +179,7 @@ class KeptPages(Shelved[Pages]):
             return self._map(opened) if self._mapped else self._load(opened)
 
     def forget(self) -> None:
-        """Keep the pages no longer, so that the next `read` opens the file again."""
+        """Drop the pages, so that the next `read` opens the file again."""
         (mapped_pages if self._mapped else loaded_pages).drop(self)
 
     def _load(self, opened: FileIO) -> Pages | None:

@@ -18,7 +18,7 @@ class FileRanges(NamedTuple):
 
     Attributes:
       file: in a cache.
-      items: the places of the items among all, shape (n,).
+      items: the places of the items among all items, shape (n,).
       starts: offset of the first byte of each item, shape (n,).
       ends: offset after the last byte of each item, shape (n,).
     """
@@ -37,8 +37,8 @@ def part_uses_of(
     Args:
       file_of: the number of the file of each item, shape (items,).
       at: when each item is used, shape (items,).
-      ranges_of: called with the number of a file and the places of its items among all, shape (n,);
-        returns None for a file without a cache.
+      ranges_of: called with the number of a file and the places of its items among all items, shape
+        (n,); returns None for a file without a cache.
     """
     order, groups = grouped(file_of)
     found = [ranges_of(number, order[first:last]) for number, first, last in groups]

@@ -1,6 +1,6 @@
-"""Turn whatever a decoder raises into `MalformedItem`, which says where the damage is."""
+"""Turn errors of decoders into `MalformedItem` with the place of the damage."""
 
-# The words that name the place are made only once there is damage: they would cost more than most values.
+# The words for the place are made only after an error: making them costs more than most values.
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...errors import InvalidArgument, MalformedItem, MissingDependency
 
 
 def raise_where(error: Exception, where: str) -> NoReturn:
-    """Raise what a decoder has raised, as an error that says ``where`` the damage is.
+    """Raise the ``error`` of a decoder, with the place of the damage in words.
 
     Raises:
       MalformedItem: if the data cannot be decoded.
-      MissingDependency: if that needs a package that is not installed.
-      InvalidArgument: if that is not allowed.
+      MissingDependency: if a package to decode the data is not installed.
+      InvalidArgument: if decoding the data is not allowed.
     """
     if isinstance(error, (InvalidArgument, MissingDependency)):
         raise error
     if isinstance(error, MalformedItem):
         raise MalformedItem(f"{where}: {error}") from error
-    # What decodes numbers, text and images raises nearly anything.
+    # Decoders of numbers, text and images raise nearly anything.
     raise MalformedItem(f"{where}: {type(error).__name__}: {error}") from error

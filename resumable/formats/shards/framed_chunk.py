@@ -1,8 +1,8 @@
 """Chunks of LitData whose items are compressed in batches."""
 
-# Behind a prefix come the offsets of the items in the content of all batches together, then for each
-# batch its first item, its number of items, where it lies in the file, its size there and the size of
-# its content, and then the batches.
+# A chunk has a prefix, the offsets of the items in the joined content of all batches, a table of the
+# batches, and the batches. The table has for each batch the number of the first item, the number of
+# items, the offset and the size in the file, and the size of the content.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .unpacking import unpacked
 
 MAGIC: Final = b"LDFZ01\0\0"
 PREFIX: Final = Struct("<8sHHIII")
-"""The magic bytes, the version, flags, and the numbers of items, of items of a batch, and of batches."""
+"""Magic bytes, version, flags, number of items, number of items of a batch, number of batches."""
 
 VERSION: Final = 1
 BATCH: Final = np.dtype(
@@ -34,9 +34,9 @@ class ItemBatch(NamedTuple):
 
     Attributes:
       first: number of the first item.
-      start: where it begins in the file.
-      stop: where it ends there.
-      size: bytes of its content.
+      start: offset of the batch in the file.
+      stop: offset after the batch in the file.
+      size: bytes of the content.
     """
 
     first: int
@@ -46,7 +46,7 @@ class ItemBatch(NamedTuple):
 
 
 class BatchContent(ShardDirectory, Shelved[ShardDirectory]):
-    """The content of a batch, kept as long as there is room."""
+    """The content of a batch, kept as long as a cache has room."""
 
     holds_content = True
 
@@ -59,10 +59,10 @@ class BatchContent(ShardDirectory, Shelved[ShardDirectory]):
 
 
 class FramedDirectory(ShardDirectory):
-    """Where the items of a chunk lie in its batches.
+    """The places of the items of a chunk in the batches.
 
     Args:
-      offsets: of the items in the content of all batches, shape (items + 1,).
+      offsets: of the items in the joined content of all batches, shape (items + 1,).
       batches: in order.
     """
 
@@ -118,12 +118,12 @@ def framed_directory(head: bytes, items: int, size: int) -> Reading[ShardDirecto
     """Makes the directory of a chunk.
 
     Args:
-      head: some first bytes of it.
-      items: their number.
-      size: of the file.
+      head: some first bytes of the chunk.
+      items: number of items.
+      size: of the file, in bytes.
 
     Raises:
-      ValueError: if it is damaged.
+      ValueError: if the chunk is damaged.
     """
     if size < PREFIX.size:
         raise ValueError(f"it has {size} bytes, and its prefix {PREFIX.size}")

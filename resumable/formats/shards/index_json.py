@@ -125,7 +125,7 @@ class IndexPart:
 
 
 def dataset_folder(path: Any) -> str:
-    """The folder of the dataset at ``path``, which may name the folder or its index.
+    """The folder of the dataset at ``path``, the path of the folder or of the index.
 
     Raises:
       InvalidType: if ``path`` is no path.

@@ -1,9 +1,9 @@
-"""The chunks of LitData, and where the items lie in them."""
+"""The chunks of LitData, and the places of the items in the chunks."""
 
-# A chunk is the number of its items (all numbers are little-endian, uint32), where each of them begins
-# and the last one ends, and the items. It may be compressed as a whole, item by item, or in batches
-# (`framed_chunk.py`); it may have all items in an Arrow table behind it (`table_chunk.py`); and its
-# items may be tokens, which are read as if they were one array.
+# A chunk has a head and the items. The head has the number of items, the start of each item, and the
+# end of the last item; all numbers are little-endian, uint32. A chunk may be compressed as a whole,
+# item by item, or in batches (`framed_chunk.py`). All items may be in an Arrow table after the head
+# (`table_chunk.py`). If the items are tokens, all tokens of a chunk are read as one array.
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from .table_chunk import TAIL, table_directory, table_start
 from .unpacking import unpacked
 
 LARGEST_ITEM: Final = (1 << 32) - 1
-"""Bytes of an item, which the offsets of a chunk can tell."""
+"""Most bytes of an item, by the range of the offsets of a chunk."""
 
 
 class ChunkDescription(NamedTuple):
-    """A chunk as the index describes it.
+    """The description of a chunk in the index.
 
     Attributes:
-      name: of its file.
-      plain: the same without the compression of the file.
-      size: in bytes, before it was compressed as a whole.
-      items: their number.
+      name: of the file.
+      plain: name of the file without the compression.
+      size: in bytes, before any compression as a whole.
+      items: number of items.
     """
 
     name: str
@@ -59,9 +59,9 @@ class TokenTable:
     """Blocks of tokens in a chunk.
 
     Args:
-      begin: where the tokens begin.
-      block_bytes: of each block.
-      blocks: their number.
+      begin: offset of the first token.
+      block_bytes: bytes of a block.
+      blocks: number of blocks.
     """
 
     nbytes = 0
@@ -75,7 +75,7 @@ class TokenTable:
     def of(
         cls, part: IndexPart, chunk: ChunkDescription, dtype: np.dtype[Any], block_size: int
     ) -> TokenTable:
-        """The blocks of a ``chunk`` that a ``part`` of the index describes.
+        """The blocks of a ``chunk``, described by a ``part`` of the index.
 
         Raises:
           MalformedItem: if the number of tokens does not fit the size.
@@ -98,11 +98,11 @@ class ItemChunk(DataShard):
     """A file of items.
 
     Args:
-      file: as it was found.
-      chunk: what the index says of it.
-      is_packed: whether it is compressed as a whole.
-      level: what is compressed as one, as LitData calls it; empty for nothing.
-      tokens: where blocks of tokens lie; None if it has other items.
+      file: as found when the pipeline was built.
+      chunk: the description in the index.
+      is_packed: whether the file is compressed as a whole.
+      level: unit of compression, in LitData's word; empty without compression.
+      tokens: the blocks of tokens; None for other items.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ItemChunk(DataShard):
         return RecordsInFile(self._table(head, self.file.size), unpack)
 
     def has_table(self) -> Reading[bool]:
-        """Whether its items are the rows of a table."""
+        """Whether the items are the rows of a table."""
         (tail,) = yield Ranges.of((max(self.file.size - TAIL, 0), self.file.size))
         return tail.endswith(TABLE_MAGIC)
 

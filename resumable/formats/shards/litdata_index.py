@@ -1,4 +1,4 @@
-"""Find the chunks of a LitData dataset by its index."""
+"""Find the chunks of a LitData dataset by the index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .treespec import tree_of
 from .unpacking import check_installed
 
 CHUNK, BATCH, SAMPLE = "chunk", "batch", "sample"
-"""What is compressed as one: a whole file, some of its items, or each."""
+"""Units of compression: a whole file, some of the items, or each item."""
 
 OF_TABLES: Final = {"str", "int", "float", "bool", "bytes", "json", "pickle"}
 """Serializers of leaves that LitData may write as a table."""
@@ -32,9 +32,9 @@ class LitDataOptions(NamedTuple):
     """How a dataset is read.
 
     Attributes:
-      block_size: tokens of an item, if it has tokens.
-      as_torch: whether tensors are delivered as such.
-      allow_pickle: whether what was pickled is read.
+      block_size: tokens of an item; None if items are no tokens.
+      as_torch: whether tensors are delivered as tensors of torch.
+      allow_pickle: whether pickled leaves are read.
     """
 
     block_size: int | None
@@ -45,12 +45,12 @@ class LitDataOptions(NamedTuple):
 def found_litdata(
     folder: str, index: IndexPart, options: Mapping[str, Any] | None, reading: LitDataOptions
 ) -> tuple[FoundShards, ItemDecoder]:
-    """The chunks in ``folder`` that the ``index`` lists, and what makes items of their records.
+    """The chunks in ``folder`` listed by the ``index``, and the decoder of their records.
 
     Raises:
       MalformedItem: if the index is damaged, or a chunk has another size.
-      InvalidArgument: if it is no index of LitData, or says something that is not read.
-      MissingDependency: if a package is not installed that all items need.
+      InvalidArgument: if the index is not of LitData, or describes unsupported content.
+      MissingDependency: if a package necessary for all items is not installed.
       OSError: if a chunk cannot be found.
     """
     if index.has("shards") and not index.has("chunks"):
@@ -93,7 +93,7 @@ def found_litdata(
     has_tables = _begins_with_table(config, found[0])
     if has_tables:
         check_tables_are_read()
-    # Where rows are read from a table, what was pickled for them is passed over.
+    # Where rows are read from a table, pickled leaves are passed over.
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
         raise pickle_refused(config.file)
     whole = any(packed for _, packed in chosen) or has_tables
@@ -102,10 +102,10 @@ def found_litdata(
 
 
 def _check_read(config: IndexPart) -> None:
-    """Refuse what is not read.
+    """Refuse unsupported datasets.
 
     Raises:
-      InvalidArgument: naming it.
+      InvalidArgument: with the reason.
     """
     if config.has("encryption"):
         raise InvalidArgument(f"{config.file}: the chunks are encrypted, and such are not read")
@@ -121,7 +121,7 @@ def _check_read(config: IndexPart) -> None:
 
 
 def _compression_of(config: IndexPart) -> tuple[str, str]:
-    """The name of the compression, empty for none, and what is compressed as one."""
+    """The name and the unit of the compression, both empty without compression."""
     if not config.has("compression"):
         return "", ""
     compression = config.text("compression")
@@ -139,7 +139,7 @@ def _is_tokens(config: IndexPart, block_size: int | None) -> bool:
     """Whether items are blocks of tokens.
 
     Raises:
-      InvalidArgument: if ``block_size`` does not fit that.
+      InvalidArgument: if ``block_size`` is missing for tokens, or given for other items.
     """
     is_old = not config.has("item_loader")
     is_tokens = block_size is not None if is_old else config.value("item_loader") == TOKENS
@@ -156,14 +156,14 @@ def _is_tokens(config: IndexPart, block_size: int | None) -> bool:
 
 
 def _begins_with_table(config: IndexPart, chunk: ItemChunk) -> bool:
-    """Whether the first ``chunk`` has a table, and so most likely all have."""
+    """Whether the first ``chunk`` has a table; most likely then all chunks have."""
     if not config.has("types") or not set(config.texts("data_format")) <= OF_TABLES:
         return False
     return read_at_once([(chunk, chunk.has_table())])[0]
 
 
 def _description(part: IndexPart, compression: str) -> ChunkDescription:
-    """A chunk, whose file is compressed as a whole if its name has that ``compression``."""
+    """A chunk; a file name with the ``compression`` means a file compressed as a whole."""
     name, size = part.file_name("filename"), part.integer("chunk_bytes")
     items = part.integer("chunk_size")
     if size < head_size(items):
@@ -175,9 +175,9 @@ def _description(part: IndexPart, compression: str) -> ChunkDescription:
 
 
 def _chosen(folder: str, chunk: ChunkDescription) -> tuple[str, bool]:
-    """The name of the file that is read, and whether it is compressed as a whole.
+    """The name of the file to read, and whether the file is compressed as a whole.
 
-    LitData leaves decompressed files in its cache, in the place of the compressed ones.
+    In its cache, LitData replaces compressed files by decompressed files.
     """
     if chunk.plain == chunk.name:
         return chunk.name, False

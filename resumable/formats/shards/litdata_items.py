@@ -26,8 +26,8 @@ class TokenDecoder:
 
     Args:
       dtype: of the tokens.
-      data_format: what LitData calls them.
-      as_torch: whether tensors are delivered as such.
+      data_format: LitData's name for the type of the array.
+      as_torch: whether tensors are delivered as tensors of torch.
     """
 
     def __init__(self, dtype: np.dtype[Any], data_format: str, as_torch: bool) -> None:
@@ -39,11 +39,11 @@ class TokenDecoder:
 
 
 class TreeDecoder:
-    """Makes an item of the leaves in a record: their sizes (little-endian, uint32), and then the leaves.
+    """Makes an item of a record: the sizes of the leaves (little-endian, uint32), then the leaves.
 
     Args:
-      leaves: make the leaves of their bytes.
-      tree: makes the item of the leaves.
+      leaves: decode the leaves.
+      tree: makes the item of the decoded leaves.
     """
 
     def __init__(self, leaves: Sequence[Leaf], tree: Tree) -> None:
@@ -73,12 +73,12 @@ class TreeDecoder:
 
 
 class RowDecoder:
-    """Makes items of records, and hands out the rows of tables as they are."""
+    """Makes items of records; rows of tables are handed out unchanged."""
 
     def __init__(self, decode: Callable[[bytes], Any]) -> None:
         self._decode = decode
 
     def __call__(self, record: Any) -> Any:
-        if type(record) is bytes:  # which costs less than `isinstance` of the other class
+        if type(record) is bytes:  # cheaper than `isinstance` of `TableRow`
             return self._decode(record)
         return record.item if isinstance(record, TableRow) else self._decode(record)

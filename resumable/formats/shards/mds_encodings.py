@@ -1,4 +1,4 @@
-"""The encodings of the columns of MDS, by their names."""
+"""The encodings of the columns of MDS, by name."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Encoding(NamedTuple):
     """How the values of a column are encoded.
 
     Attributes:
-      size: in bytes of each; None if they differ.
-      decode: makes a value of its bytes.
-      is_pickle: whether that may run any code.
+      size: bytes of a value; None if sizes differ.
+      decode: makes a value of the bytes.
+      is_pickle: whether decoding may run any code.
     """
 
     size: int | None
@@ -41,7 +41,7 @@ DTYPES: Final[Mapping[int, str]] = {
 
 
 def encoding_of(text: str) -> Encoding | None:
-    """The encoding that an index calls ``text``; None if there is none."""
+    """The encoding with the name ``text`` in an index; None for an unknown name."""
     name, colon, arguments = text.partition(":")
     if name == "ndarray":
         return _of_arrays(arguments)
@@ -49,7 +49,7 @@ def encoding_of(text: str) -> Encoding | None:
 
 
 def _of_arrays(arguments: str) -> Encoding | None:
-    """The encoding of arrays, of which the dtype, or that and the shape, may be fixed."""
+    """The encoding of arrays; ``arguments`` may fix the dtype, or dtype and shape."""
     name, _, axes = arguments.partition(":")
     if name and name not in DTYPES.values():
         return None
@@ -66,7 +66,7 @@ def _of_arrays(arguments: str) -> Encoding | None:
 
 
 def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
-    """An array whose shape, and perhaps dtype, stands before its values."""
+    """The array in ``data``, with its shape, and without ``dtype`` also its dtype, at the start."""
     place = 0
     if dtype is None:
         if data[0] not in DTYPES:
@@ -114,7 +114,7 @@ def _images(data: bytes) -> list[Any]:
 
 
 def _parts(decode: Decode, data: bytes, place: int) -> list[Any]:
-    """Values whose number stands at ``place``, and then their sizes."""
+    """Values; the count of values is at ``place``, followed by their sizes."""
     (count,) = struct.unpack_from("<I", data, place)
     begin = place + 4 + 4 * count
     if len(data) < begin:

@@ -1,7 +1,7 @@
-"""Find the shards of an MDS dataset by its index, and the samples in them."""
+"""Find the shards of an MDS dataset by the index, and the samples in the shards."""
 
-# A shard is the number of its samples (all numbers are little-endian, uint32), where each of them
-# begins and the last one ends, the configuration of the writer as JSON, and the samples.
+# A shard has the number of samples, the start of each sample and the end of the last sample (all
+# little-endian, uint32), then the configuration of the writer as JSON, and the samples.
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ VERSION: Final = 2
 
 
 class Description(NamedTuple):
-    """A shard as the index describes it.
+    """The description of a shard in the index.
 
     Attributes:
       name: of the uncompressed file.
-      size: in bytes of the uncompressed file.
-      samples: their number.
-      zipped: the name and the size of the compressed file, if there is one.
-      compression: its name, without a level.
+      size: bytes of the uncompressed file.
+      samples: number of samples.
+      zipped: the name and the size of the compressed file, if any.
+      compression: name of the compression, without a level.
     """
 
     name: str
@@ -78,11 +78,11 @@ class MdsShard(DataShard):
 def found_mds(
     folder: str, index: IndexPart, options: Mapping[str, Any] | None, allow_pickle: bool
 ) -> tuple[FoundShards, tuple[Columns, ...]]:
-    """The shards in ``folder`` that the ``index`` lists, and the columns of each.
+    """The shards in ``folder`` listed by the ``index``, and the columns of each shard.
 
     Raises:
       MalformedItem: if the index is damaged, or a shard has another size.
-      InvalidArgument: if it is no index of MDS, or says something that is not read.
+      InvalidArgument: if the index is not of MDS, or describes unsupported content.
       OSError: if a shard cannot be found.
     """
     if index.has("chunks"):
@@ -123,7 +123,7 @@ def found_mds(
 
 
 def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> Columns:
-    """The columns of a shard; equal ones are made once."""
+    """The columns of a shard; shards with equal columns share one object."""
     described = [part.items(f"column_{name}") for name in ("names", "encodings", "sizes")]
     key = repr(described)
     if key not in known:
@@ -148,9 +148,9 @@ def _description(part: IndexPart) -> Description:
 
 
 def _chosen(folder: str, shard: Description) -> tuple[str, int, str]:
-    """The name, the size and the compression of the file that is read.
+    """The name, the size and the compression of the file to read.
 
-    Streaming leaves decompressed files in its cache, beside the compressed ones or in their place.
+    Streaming leaves decompressed files in its cache, next to the compressed files or instead.
     """
     raw = shard.name, shard.size, ""
     if shard.zipped is None:

@@ -1,4 +1,4 @@
-"""Make images of Pillow of what the writers of shards store."""
+"""Make images of Pillow from the bytes in shards."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PIXEL_BYTES: Final[Mapping[str, int]] = {
     "L": 1, "P": 1, "LA": 2, "La": 2, "PA": 2, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2, "RGB": 3,
     "YCbCr": 3, "LAB": 3, "HSV": 3, "RGBA": 4, "RGBa": 4, "RGBX": 4, "CMYK": 4, "I": 4, "F": 4,
 }  # fmt: skip
-"""By mode, but for ``1``, whose rows are bits."""
+"""Bytes of a pixel by mode, except mode ``1`` with one bit a pixel."""
 
 
 def pillow() -> Any:
     """The module of images.
 
     Raises:
-      MissingDependency: if it is not installed.
+      MissingDependency: if Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -35,12 +35,12 @@ def pillow() -> Any:
 
 
 def opened_image(data: bytes) -> Any:
-    """The image in ``data``, a file of any format; its pixels are decoded when they are first used."""
+    """The image in ``data``, a file of any format; the pixels are decoded at the first use."""
     return pillow().open(io.BytesIO(data))
 
 
 def raw_image(data: bytes) -> Any:
-    """The image whose size, mode and raw pixels stand in ``data``."""
+    """The image with the size, mode and raw pixels in ``data``."""
     image = pillow()
     width, height, length = HEAD.unpack_from(data)
     begin = HEAD.size + length

@@ -1,8 +1,8 @@
-"""Read ranges of the files of shards: from a disk, or of several remote ones at the same time."""
+"""Read ranges of the files of shards: from a disk, or from several remote files at the same time."""
 
-# What must be read next may depend on what was read before, as the place of a record on a header. So
-# whoever reads a shard is a generator that asks for ranges and is sent their bytes, and the ranges that
-# several of them ask for go over the network at once.
+# The next range to read may depend on earlier bytes, as the place of a record depends on a header.
+# So a reader of a shard is a generator: it yields ranges and is sent their bytes. The ranges of all
+# waiting readers are requested over the network at once.
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 Reading: TypeAlias = Generator[Ranges, list[bytes], T]
-"""Asks for ranges of one file, is sent their bytes, and returns what it has made of them."""
+"""Yields ranges of one file, is sent their bytes, and returns a result."""
 
 
 class RangedFile:
-    """A file of a shard, as it was found when a pipeline was built."""
+    """The file of a shard, as found when the pipeline was built."""
 
     def __init__(self, file: AnyFile) -> None:
         self.file = file
@@ -32,8 +32,8 @@ class RangedFile:
         """The bytes of ``ranges``; None if the file is remote.
 
         Raises:
-          MalformedItem: if it has changed since it was found.
-          OSError: if it cannot be read.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be read.
         """
         if self._content is None:
             return None
@@ -44,18 +44,18 @@ class RangedFile:
 def read_at_once(
     readings: Sequence[tuple[RangedFile, Reading[T]]], held: HeldRanges = NOTHING_HELD
 ) -> list[T]:
-    """What each of ``readings`` returns, from what is ``held`` as far as possible.
+    """The result of each of ``readings``, from ranges ``held`` as far as possible.
 
     Raises:
-      MalformedItem: if a file has changed since it was found.
-      ReadError: if a remote one cannot be read.
-      OSError: if one cannot be read.
+      MalformedItem: if a file has changed since the pipeline was built.
+      ReadError: if a remote file cannot be read.
+      OSError: if a file cannot be read.
     """
     results: dict[int, T] = {}
     asked: dict[int, Ranges] = {}
 
     def go_on(place: int, content: list[bytes] | None) -> None:
-        """Send ``content`` to a reading until it asks for what is remote."""
+        """Send ``content`` to a reading, and local bytes until the reading asks for remote bytes."""
         file, reading = readings[place]
         try:
             ranges = next(reading) if content is None else reading.send(content)

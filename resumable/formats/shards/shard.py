@@ -24,7 +24,7 @@ from .ranges import RangedFile, Reading
 
 TABLES_BUDGET: Final = 1 << 26
 CONTENTS_BUDGET: Final = 1 << 28
-"""Bytes of tables of offsets, and of decompressed contents, that a process keeps."""
+"""Bytes of tables of offsets, and of decompressed contents, kept by a process."""
 
 OVERHEAD: Final = 500
 """Bytes that the objects around a table take."""

@@ -1,4 +1,4 @@
-"""What the sources of sharded datasets share: the shards, their identity and the reading."""
+"""The base of the sources of sharded datasets: the shards, their identity, and reads."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ SHARDS: Final = IdentityField(
 
 MOST_DECOMPRESSED: Final = 1 << 16
 BYTES_DECOMPRESSED: Final = 1 << 26
-"""Most items, and bytes of them, that are made at once of shards that must be decompressed."""
+"""Most items, and most bytes of items, made at once if shards must be decompressed as a whole."""
 
 
 class FoundShards(NamedTuple):
-    """A dataset as its index describes it.
+    """The shards of a dataset, by the index.
 
     Attributes:
-      name: of the first shard, by the index.
+      name: of the first shard.
       shards: in order.
-      described: for each a few words, equal for the same data in another folder.
-      sizes: bytes of the content of each.
-      decompressed: whether any is decompressed as a whole.
-      in_place: the names of the files that are read in place of compressed ones.
+      described: a description of each shard, equal for the same data in another folder.
+      sizes: bytes of the content of each shard.
+      decompressed: whether any shard is decompressed as a whole.
+      in_place: names of the files read instead of compressed files.
     """
 
     name: str
@@ -85,11 +85,11 @@ class ShardedFiles(ItemsInParts[Any]):
 
     @abstractmethod
     def _shards(self, folder: str, index: Any) -> FoundShards:
-        """The shards in ``folder``, at least one, as the ``index`` lists them."""
+        """The shards in ``folder`` listed by the ``index``, at least one."""
 
     @abstractmethod
     def _decoder_of(self, shard: int) -> Callable[[Any], Any]:
-        """Makes the item of a record of the shard with this number."""
+        """The function that makes an item of a record of the shard with number ``shard``."""
 
     @derived
     def _data_files(self) -> Sequence[AnyFile]:
@@ -101,18 +101,19 @@ class ShardedFiles(ItemsInParts[Any]):
 
     @derived
     def files(self) -> str:
-        """The shards in a few words: equal for the same names, sizes and numbers of records."""
+        """The shards in a few words: equal for equal names, sizes and numbers of records."""
         described, counted = self._found.described, f"{self.length} {self._kind}s"
         name = file_name(self._found.name)
         return in_words(name, "\n".join(described), len(described), counted)
 
     @derived
     def contents(self) -> Evidence:
-        """What is known of the contents of the index and of the shards."""
+        """Evidence of the contents of the index and of the shards."""
         found = evidence_of([self._index, *self._data_files])
         if found.kind != ENDS or not self._found.in_place:
             return found
-        # The same data have other ends in compressed files, so these are not compared.
+        # The ends of compressed and of decompressed files differ for the same data, so evidence of
+        # another kind is not compared.
         names = "\n".join(self._found.in_place).encode("utf-8", "surrogateescape")
         form = hashlib.blake2b(names, digest_size=3).hexdigest()
         return replace(found, kind=f"{ENDS} {form}")
@@ -133,7 +134,7 @@ class ShardedFiles(ItemsInParts[Any]):
     @derived
     def _at_once(self) -> int:
         if self._found.decompressed:
-            # A shard is decompressed once for all of its records among those made at once.
+            # A shard is decompressed only once for all of its records that are made at once.
             return self._fitting(MOST_DECOMPRESSED, BYTES_DECOMPRESSED)
         return self._fitting(self.most_ahead, self.ahead_bytes)
 
@@ -151,11 +152,11 @@ class ShardedFiles(ItemsInParts[Any]):
         return [self._made(records, *part) for part, records in zip(wanted, found, strict=True)]
 
     def _made(self, records: list[Any], place: int, numbers: Indices) -> list[Any]:
-        """The items of ``records`` of a shard, which have these ``numbers`` there, shape (n,).
+        """The items of ``records`` with ``numbers``, shape (n,), of the shard at ``place``.
 
         Raises:
-          MalformedItem: if one cannot be decoded, naming the shard and the number.
-          MissingDependency: if one needs a package that is not installed.
+          MalformedItem: if a record cannot be decoded, with the shard and the number.
+          MissingDependency: if a record needs a package that is not installed.
         """
         decode, items = self._decoder_of(place), list[Any]()
         try:

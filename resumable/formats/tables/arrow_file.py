@@ -66,7 +66,7 @@ class ArrowFile:
             self.reads = self._reads(found, chosen)
 
     def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
-        """The bytes to read for each batch: only the buffers ``chosen``, or all for None."""
+        """The bytes to read for each batch: the buffers ``chosen``, or all for None."""
         schema_or_footer = (
             (found[-1].stop, self.access.size)
             if self._is_file

@@ -1,4 +1,4 @@
-"""Turn errors of pyarrow about damaged files into `MalformedItem`, which says where the damage is."""
+"""Turn errors of pyarrow about damaged files into `MalformedItem` with the place of the damage."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .file_access import TableFileAccess
 DAMAGED: Final = (
     OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,
 )  # fmt: skip
-"""Exact classes, as well as pyarrow's and our own: a signal handler may raise a derived one."""
+"""Exact classes, besides the classes of pyarrow and our own: a signal handler may raise a derived class."""
 
 
 @contextmanager
 def malformed_if_damaged(access: TableFileAccess, where: str) -> Iterator[None]:
-    """Turn errors about what is in a file into a `MalformedItem`.
+    """Turn errors about the content of a file into a `MalformedItem`.
 
     Args:
       access: to the file.
       where: in the file, such as "row group 3".
 
     Raises:
-      MalformedItem: for such an error; it says that the file has changed, if that is the cause.
+      MalformedItem: for damaged content; or, as the likely cause, if the file has changed.
       OSError: if the system, or the network, cannot read the file.
     """
     import pyarrow as pa
@@ -41,7 +41,7 @@ def malformed_if_damaged(access: TableFileAccess, where: str) -> Iterator[None]:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether pyarrow raised ``error`` because of what is in a file, and no signal handler did."""
+    """Whether pyarrow raised ``error`` because of the content of a file, and no signal handler did."""
     if isinstance(error, OSError) and error.errno:  # errors of pyarrow's decoders have none
         return False
     return type(error) in DAMAGED or type(error).__module__.startswith(("pyarrow", "resumable"))

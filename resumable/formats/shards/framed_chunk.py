@@ -45,19 +45,6 @@ class ItemBatch(NamedTuple):
     size: int
 
 
-class BatchContent(ShardDirectory, Shelved[ShardDirectory]):
-    """The content of a batch, kept as long as a cache has room."""
-
-    holds_content = True
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.nbytes = len(content)
-
-    def reading(self, numbers: Indices) -> Reading[list[Any]]:
-        raise NotImplementedError
-
-
 class FramedDirectory(ShardDirectory):
     """The places of the items of a chunk in the batches.
 
@@ -70,7 +57,7 @@ class FramedDirectory(ShardDirectory):
         self._offsets = offsets
         self._batches = batches
         self._firsts = np.array([batch.first for batch in batches], np.int64)
-        self._kept = [Shelved[ShardDirectory]() for _ in batches]
+        self._kept = [Shelved[bytes]() for _ in batches]
         self.nbytes = offsets.nbytes + 200 * len(batches)
 
     def ranges(self, numbers: Indices) -> Ranges:
@@ -83,11 +70,11 @@ class FramedDirectory(ShardDirectory):
         lacking = []
         for number in np.unique(of_batches).tolist():
             kept = self._kept[number].kept
-            if isinstance(kept, BatchContent):
-                self._kept[number].used = True
-                contents[number] = kept.content
-            else:
+            if kept is None:
                 lacking.append(number)
+            else:
+                self._kept[number].used = True
+                contents[number] = kept
         ranges = [(self._batches[each].start, self._batches[each].stop) for each in lacking]
         packed = (yield Ranges.of(*ranges)) if lacking else []
         for number, data in zip(lacking, packed, strict=True):
@@ -110,7 +97,7 @@ class FramedDirectory(ShardDirectory):
         if len(content) != size:
             raise ValueError(f"batch {number} has {len(content)} bytes in place of {size}")
         cache = shard.contents
-        cache.put(self._kept[number], BatchContent(content), min(size, cache.most))
+        cache.put(self._kept[number], content, min(size, cache.most))
         return content
 
 

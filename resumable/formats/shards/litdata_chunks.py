@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from .index_json import IndexPart
 from .ranges import Reading
 from .shard import (
     DataShard,
+    ListedShard,
     OffsetTable,
-    Positions,
     RecordsInFile,
     RecordsInMemory,
     ShardDirectory,
-    checked_offsets,
+    head_size,
+    offset_table,
 )
 from .table_chunk import MAGIC as TABLE_MAGIC
 from .table_chunk import TAIL, table_directory, table_start
@@ -32,27 +33,6 @@ from .unpacking import unpacked
 
 LARGEST_ITEM: Final = (1 << 32) - 1
 """Most bytes of an item, by the range of the offsets of a chunk."""
-
-
-class ChunkDescription(NamedTuple):
-    """The description of a chunk in the index.
-
-    Attributes:
-      name: of the file.
-      plain: name of the file without the compression.
-      size: in bytes, before any compression as a whole.
-      items: number of items.
-    """
-
-    name: str
-    plain: str
-    size: int
-    items: int
-
-
-def head_size(items: int) -> int:
-    """Bytes of the number and the offsets of ``items``."""
-    return 4 + 4 * (items + 1)
 
 
 class TokenTable:
@@ -73,7 +53,7 @@ class TokenTable:
 
     @classmethod
     def of(
-        cls, part: IndexPart, chunk: ChunkDescription, dtype: np.dtype[Any], block_size: int
+        cls, part: IndexPart, chunk: ListedShard, dtype: np.dtype[Any], block_size: int
     ) -> TokenTable:
         """The blocks of a ``chunk``, described by a ``part`` of the index.
 
@@ -99,8 +79,7 @@ class ItemChunk(DataShard):
 
     Args:
       file: as found when the pipeline was built.
-      chunk: the description in the index.
-      is_packed: whether the file is compressed as a whole.
+      listed: the description of the chunk.
       level: unit of compression, in LitData's word; empty without compression.
       tokens: the blocks of tokens; None for other items.
     """
@@ -108,24 +87,24 @@ class ItemChunk(DataShard):
     def __init__(
         self,
         file: AnyFile,
-        chunk: ChunkDescription,
-        is_packed: bool,
+        listed: ListedShard,
         level: str,
         tokens: TokenTable | None,
     ) -> None:
-        super().__init__(file, chunk.items if tokens is None else tokens.blocks)
-        self._chunk = chunk
-        self._is_packed = is_packed
+        super().__init__(file, listed)
         self._level = level
         self._tokens = tokens
+        if tokens is not None:
+            self.items = tokens.blocks
 
     def _opening(self) -> Reading[ShardDirectory]:
-        if self._is_packed:
-            (packed,) = yield Ranges.of((0, self.file.size))
-            return self._in_memory(unpacked(packed, "zstd", self._chunk.size))
+        size = head_size(self.items)
+        if self.listed.compression:
+            content = yield from self._decompressed()
+            positions = self._tokens or self._table(content[:size], len(content))
+            return RecordsInMemory(content, positions)
         if self._tokens is not None:
             return RecordsInFile(self._tokens)
-        size = head_size(self.items)
         head, tail = yield Ranges.of((0, size), (self.file.size - min(TAIL, size), self.file.size))
         if self._level == "batch" and head.startswith(MAGIC):
             return (yield from framed_directory(head, self.items, self.file.size))
@@ -142,18 +121,8 @@ class ItemChunk(DataShard):
         (tail,) = yield Ranges.of((max(self.file.size - TAIL, 0), self.file.size))
         return tail.endswith(TABLE_MAGIC)
 
-    def _in_memory(self, content: bytes) -> ShardDirectory:
-        if len(content) != self._chunk.size:
-            raise ValueError(f"its content has {len(content)} bytes in place of {self._chunk.size}")
-        if self._tokens is not None:
-            return RecordsInMemory(content, self._tokens)
-        return RecordsInMemory(content, self._table(content[: head_size(self.items)], len(content)))
-
-    def _table(self, head: bytes, last: int) -> Positions:
-        items = int.from_bytes(head[:4], "little")
-        if items != self.items:
-            raise ValueError(f"it has {items} items, and {self.items} by the index")
-        return OffsetTable(checked_offsets(head, 4, items, len(head), last))
+    def _table(self, head: bytes, last: int) -> OffsetTable:
+        return offset_table(head, self.items, "item", last)
 
 
 def _unpacked_item(data: bytes) -> bytes:

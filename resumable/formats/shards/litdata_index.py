@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple
 from ...errors import InvalidArgument
 from ..io.paths import is_remote
 from .index_json import IndexPart, found_files_below, path_below
-from .litdata_chunks import ChunkDescription, ItemChunk, TokenTable, head_size
-from .litdata_items import ItemDecoder, RowDecoder, TokenDecoder, TreeDecoder
+from .litdata_chunks import ItemChunk, TokenTable
+from .litdata_items import ItemDecoder, TokenDecoder, TreeDecoder
 from .litdata_leaves import leaves_of, number_dtype, pickle_refused
 from .ranges import read_at_once
+from .shard import ListedShard, head_size
 from .source import FoundShards
 from .table_chunk import check_tables_are_read
 from .treespec import tree_of
@@ -64,7 +65,7 @@ def found_litdata(
     parts = index.parts("chunks")
     if not parts:
         raise index.refused("chunks must list at least one chunk, got []")
-    chunks = [_description(part, compression if level == CHUNK else "") for part in parts]
+    chunks = [_listed(folder, part, compression if level == CHUNK else "") for part in parts]
     decoder: ItemDecoder
     if is_tokens:
         assert reading.block_size is not None
@@ -76,19 +77,15 @@ def found_litdata(
         decoder = TokenDecoder(dtype, config.texts("data_format")[0], reading.as_torch)
     else:
         leaves = leaves_of(config, reading.as_torch, reading.allow_pickle)
-        decoder = RowDecoder(TreeDecoder(leaves, tree_of(config, len(leaves))))
-    chosen = [_chosen(folder, chunk) for chunk in chunks]
-    files = found_files_below(folder, [name for name, _ in chosen], options)
+        decoder = TreeDecoder(leaves, tree_of(config, len(leaves)))
+    files = found_files_below(folder, [chunk.file_name for chunk in chunks], options)
     found = []
-    for number, (chunk, file) in enumerate(zip(chunks, files, strict=True)):
-        packed = chosen[number][1]
-        if not packed:
-            parts[number].check_size(file, chunk.size)
-        tokens = token_tables[number] if is_tokens else None
-        found.append(ItemChunk(file, chunk, packed, level, tokens))
-    described = [f"{chunk.name}:{chunk.size}:{chunk.items}" for chunk in chunks]
-    sizes = [chunk.size for chunk in chunks]
-    if level in (BATCH, SAMPLE) or any(packed for _, packed in chosen):
+    for number, (part, chunk, file) in enumerate(zip(parts, chunks, files, strict=True)):
+        if chunk.file_size is not None:
+            part.check_size(file, chunk.file_size)
+        found.append(ItemChunk(file, chunk, level, token_tables[number] if is_tokens else None))
+    is_packed = any(chunk.compression for chunk in chunks)
+    if level in (BATCH, SAMPLE) or is_packed:
         check_installed("zstd")
     has_tables = _begins_with_table(config, found[0])
     if has_tables:
@@ -96,9 +93,7 @@ def found_litdata(
     # Where rows are read from a table, pickled leaves are passed over.
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
         raise pickle_refused(config.file)
-    whole = any(packed for _, packed in chosen) or has_tables
-    in_place = [name for chunk, (name, _) in zip(chunks, chosen, strict=True) if name != chunk.name]
-    return FoundShards(chunks[0].name, found, described, sizes, whole, in_place), decoder
+    return FoundShards(found, is_packed or has_tables), decoder
 
 
 def _check_read(config: IndexPart) -> None:
@@ -159,28 +154,20 @@ def _begins_with_table(config: IndexPart, chunk: ItemChunk) -> bool:
     """Whether the first ``chunk`` has a table; most likely then all chunks have."""
     if not config.has("types") or not set(config.texts("data_format")) <= OF_TABLES:
         return False
-    return read_at_once([(chunk, chunk.has_table())])[0]
+    return read_at_once([(chunk.content, chunk.has_table())])[0]
 
 
-def _description(part: IndexPart, compression: str) -> ChunkDescription:
+def _listed(folder: str, part: IndexPart, compression: str) -> ListedShard:
     """A chunk; a file name with the ``compression`` means a file compressed as a whole."""
     name, size = part.file_name("filename"), part.integer("chunk_bytes")
     items = part.integer("chunk_size")
     if size < head_size(items):
         raise part.refused(f"{part.place}.chunk_bytes is {size}, too few for {items} items")
     ending = f".{compression}.bin"
-    is_packed = bool(compression) and name.endswith(ending)
-    plain = name.removesuffix(ending) + ".bin" if is_packed else name
-    return ChunkDescription(name, plain, size, items)
-
-
-def _chosen(folder: str, chunk: ChunkDescription) -> tuple[str, bool]:
-    """The name of the file to read, and whether the file is compressed as a whole.
-
-    In its cache, LitData replaces compressed files by decompressed files.
-    """
-    if chunk.plain == chunk.name:
-        return chunk.name, False
-    if not is_remote(folder) and not os.path.exists(path_below(folder, chunk.name)):
-        return chunk.plain, False
-    return chunk.name, True
+    if not compression or not name.endswith(ending):
+        return ListedShard(name, size, items, name, size)
+    # In its cache, LitData replaces compressed files by decompressed files.
+    if not is_remote(folder) and not os.path.exists(path_below(folder, name)):
+        plain = name.removesuffix(ending) + ".bin"
+        return ListedShard(name, size, items, plain, size, in_place=True)
+    return ListedShard(name, size, items, name, None, "zstd")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import pickle
 import struct
 from collections.abc import Callable, Mapping
@@ -15,9 +14,9 @@ import numpy.typing as npt
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from .. import decoders
+from .decoding import array_of, pillow, raw_image
 from .index_json import IndexPart
 from .litdata_json import nested_value
-from .pillow import pillow, raw_image
 
 Array = npt.NDArray[Any]
 Finish = Callable[[Array], Any]
@@ -104,11 +103,11 @@ def _decoder(
     if kind in HEADLESS:
         dtype = _numbered_dtype(config, name)
         made = finish if kind == "no_header_tensor" else _same
-        return lambda data: made(_values(dtype, None, data))
+        return lambda data: made(np.frombuffer(data, dtype).copy())
     if kind == "numpy":
-        return _numpy_array
+        return partial(_array_of, "<", NUMPY_DTYPES)
     if kind == "tensor":
-        return lambda data: finish(_tensor(data))
+        return lambda data: finish(_array_of(">", TORCH_DTYPES, data))
     if kind in ("jpeg", "image"):
         return lambda data: finish(_pixels(data))
     if kind == "jpeg_array":
@@ -150,17 +149,6 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _values(dtype: np.dtype[Any], shape: tuple[int, ...] | None, data: bytes) -> Array:
-    """The array of the values in ``data``; None as ``shape`` means one axis."""
-    if shape is None:
-        row: Array = np.frombuffer(data, dtype).copy()
-        return row
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise MalformedItem(f"an array of shape {shape} and {dtype} has not {len(data)} bytes")
-    found: Array = np.frombuffer(data, dtype).copy().reshape(shape)
-    return found
-
-
 def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
     """An array; numbers in the byte ``order`` before the values give dtype and shape."""
     number, axes = struct.unpack_from(f"{order}II", data)
@@ -171,15 +159,7 @@ def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
     if len(data) < begin:
         raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
     shape = struct.unpack_from(f"{order}{axes}I", data, 8)
-    return _values(np.dtype(name), shape, data[begin:])
-
-
-def _numpy_array(data: bytes) -> Array:
-    return _array_of("<", NUMPY_DTYPES, data)
-
-
-def _tensor(data: bytes) -> Array:
-    return _array_of(">", TORCH_DTYPES, data)
+    return array_of(np.dtype(name), shape, data[begin:])
 
 
 def _pixels(data: bytes) -> Array:

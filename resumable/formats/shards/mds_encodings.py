@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...errors import MalformedItem
 from .. import decoders
-from .pillow import opened_image, raw_image
+from .decoding import array_of, opened_image, raw_image
 
 Decode = Callable[[bytes], Any]
 
@@ -62,7 +62,7 @@ def _of_arrays(arguments: str) -> Encoding | None:
     size = math.prod(shape) * dtype.itemsize
     if not 0 < size < 1 << 32:
         return None
-    return Encoding(size, partial(_values, dtype, shape))
+    return Encoding(size, partial(array_of, dtype, shape))
 
 
 def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
@@ -79,14 +79,7 @@ def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
     if len(data) < begin:
         raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
     shape = np.frombuffer(data, f"<u{width}", axes, place + 1).tolist()
-    return _values(dtype, tuple(shape), data[begin:])
-
-
-def _values(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> npt.NDArray[Any]:
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise MalformedItem(f"an array of shape {shape} and {dtype} has not {len(data)} bytes")
-    found: npt.NDArray[Any] = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
-    return found.reshape(shape)
+    return array_of(dtype, tuple(shape), data[begin:])
 
 
 def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
@@ -101,11 +94,6 @@ def _raw(data: bytes) -> bytes:
     return data
 
 
-def _listed(decode: Decode, data: bytes) -> list[Any]:
-    """A list of values; the first four bytes mean nothing."""
-    return _parts(decode, data, 4)
-
-
 def _images(data: bytes) -> list[Any]:
     found = _parts(opened_image, data, 0)
     if not found:
@@ -113,8 +101,11 @@ def _images(data: bytes) -> list[Any]:
     return found
 
 
-def _parts(decode: Decode, data: bytes, place: int) -> list[Any]:
-    """Values; the count of values is at ``place``, followed by their sizes."""
+def _parts(decode: Decode, data: bytes, place: int = 4) -> list[Any]:
+    """Values; the count of values is at ``place``, followed by their sizes.
+
+    The first four bytes of a list mean nothing.
+    """
     (count,) = struct.unpack_from("<I", data, place)
     begin = place + 4 + 4 * count
     if len(data) < begin:
@@ -153,9 +144,9 @@ ENCODINGS: Final[Mapping[str, Encoding]] = {
     "png": Encoding(None, opened_image),
     "jpeg_array": Encoding(None, _images),
     "jpegarray": Encoding(None, _images),
-    "list[pil]": Encoding(None, partial(_listed, raw_image)),
-    "list[jpeg]": Encoding(None, partial(_listed, opened_image)),
-    "list[png]": Encoding(None, partial(_listed, opened_image)),
+    "list[pil]": Encoding(None, partial(_parts, raw_image)),
+    "list[jpeg]": Encoding(None, partial(_parts, opened_image)),
+    "list[png]": Encoding(None, partial(_parts, opened_image)),
     "json": Encoding(None, decoders.json),
     "pkl": Encoding(None, pickle.loads, is_pickle=True),
 }

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from ...errors import InvalidArgument
-from ..data_files import AnyFile
 from ..io.held_ranges import Ranges
 from ..io.paths import is_remote
 from .index_json import IndexPart, found_files_below, path_below
@@ -18,61 +17,33 @@ from .mds_columns import Columns
 from .ranges import Reading
 from .shard import (
     DataShard,
+    ListedShard,
     OffsetTable,
     RecordsInFile,
     RecordsInMemory,
     ShardDirectory,
-    checked_offsets,
+    head_size,
+    offset_table,
 )
 from .source import FoundShards
-from .unpacking import DECODERS, check_installed, unpacked
+from .unpacking import DECODERS, check_installed
 
 VERSION: Final = 2
-
-
-class Description(NamedTuple):
-    """The description of a shard in the index.
-
-    Attributes:
-      name: of the uncompressed file.
-      size: bytes of the uncompressed file.
-      samples: number of samples.
-      zipped: the name and the size of the compressed file, if any.
-      compression: name of the compression, without a level.
-    """
-
-    name: str
-    size: int
-    samples: int
-    zipped: tuple[str, int] | None
-    compression: str
 
 
 @final
 class MdsShard(DataShard):
     """A file of samples, compressed as a whole or not."""
 
-    def __init__(self, file: AnyFile, shard: Description, compression: str) -> None:
-        super().__init__(file, shard.samples)
-        self._size = shard.size
-        self._compression = compression
-
     def _opening(self) -> Reading[ShardDirectory]:
-        head_size = _head_size(self.items)
-        if not self._compression:
-            (head,) = yield Ranges.of((0, head_size))
-            return RecordsInFile(self._table(head))
-        (packed,) = yield Ranges.of((0, self.file.size))
-        content = unpacked(packed, self._compression, self._size)
-        if len(content) != self._size:
-            raise ValueError(f"its content has {len(content)} bytes in place of {self._size}")
-        return RecordsInMemory(content, self._table(content[:head_size]))
+        if self.listed.compression:
+            content = yield from self._decompressed()
+            return RecordsInMemory(content, self._table(content[: head_size(self.items)]))
+        (head,) = yield Ranges.of((0, head_size(self.items)))
+        return RecordsInFile(self._table(head))
 
     def _table(self, head: bytes) -> OffsetTable:
-        samples = int.from_bytes(head[:4], "little")
-        if samples != self.items:
-            raise ValueError(f"it has {samples} samples, and {self.items} by the index")
-        return OffsetTable(checked_offsets(head, 4, samples, len(head), self._size))
+        return offset_table(head, self.items, "sample", self.listed.size)
 
 
 def found_mds(
@@ -97,12 +68,13 @@ def found_mds(
         raise index.refused("shards must list at least one shard, got []")
     known: dict[str, Columns] = {}
     columns = tuple(_columns(part, known, allow_pickle) for part in parts)
-    shards = [_description(part) for part in parts]
-    chosen = [_chosen(folder, shard) for shard in shards]
-    files = found_files_below(folder, [name for name, _, _ in chosen], options)
+    listed = [_listed(folder, part) for part in parts]
+    files = found_files_below(folder, [shard.file_name for shard in listed], options)
     found = []
-    for part, shard, file, (_, size, compression) in zip(parts, shards, files, chosen, strict=True):
-        part.check_size(file, size)
+    for part, shard, file in zip(parts, listed, files, strict=True):
+        assert shard.file_size is not None
+        part.check_size(file, shard.file_size)
+        compression = shard.compression
         if compression and compression not in DECODERS:
             raise InvalidArgument(
                 f"{file.path} is compressed by {compression!r}, which is not read; of the compressions of "
@@ -110,16 +82,8 @@ def found_mds(
             )
         if compression:
             check_installed(compression)
-        found.append(MdsShard(file, shard, compression))
-    described = [f"{shard.name}:{shard.size}:{shard.samples}" for shard in shards]
-    decompressed = any(compression for _, _, compression in chosen)
-    sizes = [shard.size for shard in shards]
-    in_place = [
-        shard.name
-        for shard, (_, _, compression) in zip(shards, chosen, strict=True)
-        if shard.zipped is not None and not compression
-    ]
-    return FoundShards(shards[0].name, found, described, sizes, decompressed, in_place), columns
+        found.append(MdsShard(file, shard))
+    return FoundShards(found, any(shard.compression for shard in listed)), columns
 
 
 def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> Columns:
@@ -131,34 +95,22 @@ def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> 
     return known[key]
 
 
-def _description(part: IndexPart) -> Description:
+def _listed(folder: str, part: IndexPart) -> ListedShard:
     kind = part.text("format")
     if kind != "mds":
         raise InvalidArgument(f"{part.file}: {part.place}.format must be 'mds', got {kind!r}")
     raw, samples = part.part("raw_data"), part.integer("samples")
     size = raw.integer("bytes")
-    if size < _head_size(samples):
+    if size < head_size(samples):
         raise raw.refused(f"{raw.place}.bytes is {size}, too few for {samples} samples")
     zipped, compression = None, ""
     if part.has("zip_data"):
-        packed = part.part("zip_data")
-        zipped = packed.file_name("basename"), packed.integer("bytes")
+        zipped = part.part("zip_data")
+        file_name, file_size = zipped.file_name("basename"), zipped.integer("bytes")
         compression = part.text("compression").partition(":")[0]
-    return Description(raw.file_name("basename"), size, samples, zipped, compression)
-
-
-def _chosen(folder: str, shard: Description) -> tuple[str, int, str]:
-    """The name, the size and the compression of the file to read.
-
-    Streaming leaves decompressed files in its cache, next to the compressed files or instead.
-    """
-    raw = shard.name, shard.size, ""
-    if shard.zipped is None:
-        return raw
-    if not is_remote(folder) and os.path.exists(path_below(folder, shard.name)):
-        return raw
-    return *shard.zipped, shard.compression
-
-
-def _head_size(samples: int) -> int:
-    return 4 + 4 * (samples + 1)
+    name = raw.file_name("basename")
+    # Streaming leaves decompressed files in its cache, next to the compressed files or instead.
+    has_raw = not is_remote(folder) and os.path.exists(path_below(folder, name))
+    if zipped is None or has_raw:
+        return ListedShard(name, size, samples, name, size, in_place=zipped is not None)
+    return ListedShard(name, size, samples, file_name, file_size, compression)

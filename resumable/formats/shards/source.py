@@ -43,20 +43,12 @@ class FoundShards(NamedTuple):
     """The shards of a dataset, by the index.
 
     Attributes:
-      name: of the first shard.
       shards: in order.
-      described: a description of each shard, equal for the same data in another folder.
-      sizes: bytes of the content of each shard.
       decompressed: whether any shard is decompressed as a whole.
-      in_place: names of the files read instead of compressed files.
     """
 
-    name: str
     shards: Sequence[DataShard]
-    described: Sequence[str]
-    sizes: Sequence[int]
     decompressed: bool
-    in_place: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,25 +94,28 @@ class ShardedFiles(ItemsInParts[Any]):
     @derived
     def files(self) -> str:
         """The shards in a few words: equal for equal names, sizes and numbers of records."""
-        described, counted = self._found.described, f"{self.length} {self._kind}s"
-        name = file_name(self._found.name)
-        return in_words(name, "\n".join(described), len(described), counted)
+        listed = [shard.listed for shard in self._found.shards]
+        described = "\n".join(f"{each.name}:{each.size}:{each.items}" for each in listed)
+        counted = f"{self.length} {self._kind}s"
+        return in_words(file_name(listed[0].name), described, len(listed), counted)
 
     @derived
     def contents(self) -> Evidence:
         """Evidence of the contents of the index and of the shards."""
         found = evidence_of([self._index, *self._data_files])
-        if found.kind != ENDS or not self._found.in_place:
+        listed = [shard.listed for shard in self._found.shards]
+        in_place = [each.file_name for each in listed if each.in_place]
+        if found.kind != ENDS or not in_place:
             return found
         # The ends of compressed and of decompressed files differ for the same data, so evidence of
         # another kind is not compared.
-        names = "\n".join(self._found.in_place).encode("utf-8", "surrogateescape")
+        names = "\n".join(in_place).encode("utf-8", "surrogateescape")
         form = hashlib.blake2b(names, digest_size=3).hexdigest()
         return replace(found, kind=f"{ENDS} {form}")
 
     @property
     def _size(self) -> int:
-        return sum(self._found.sizes)
+        return sum(shard.listed.size for shard in self._found.shards)
 
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
         starts, stops = self._found.shards[place].likely_ranges(numbers)
@@ -141,13 +136,14 @@ class ShardedFiles(ItemsInParts[Any]):
     def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
         shards = self._found.shards
         return read_at_once(
-            [(shards[place], shards[place].locating(numbers)) for place, numbers in wanted]
+            [(shards[place].content, shards[place].locating(numbers)) for place, numbers in wanted]
         )
 
     def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         shards = self._found.shards
         found = read_at_once(
-            [(shards[place], shards[place].reading(numbers)) for place, numbers in wanted], held
+            [(shards[place].content, shards[place].reading(numbers)) for place, numbers in wanted],
+            held,
         )
         return [self._made(records, *part) for part, records in zip(wanted, found, strict=True)]
 

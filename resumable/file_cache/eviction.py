@@ -58,16 +58,13 @@ class Eviction:
           OSError: if the plan cannot be written.
         """
         with self._lock:  # all threads write one plan
-            self._publish(files)
-
-    def _publish(self, files: Iterable[Any]) -> None:
-        self._contents |= {file.content_name: code_of(file) for file in files}
-        now = time.monotonic()
-        if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
-            self._published, uses = now, self.own_uses
-            self._plan_file.write(uses)
-            self._said = set(uses.contents.tolist())
-            self._published_contents = len(self._contents)
+            self._contents |= {file.content_name: code_of(file) for file in files}
+            now = time.monotonic()
+            if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
+                self._published, uses = now, self.own_uses
+                self._plan_file.write(uses)
+                self._said = set(uses.contents.tolist())
+                self._published_contents = len(self._contents)
 
     def look(self) -> Ranking:
         """A ranking by the plans at the time of the first use."""

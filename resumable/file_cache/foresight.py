@@ -217,8 +217,9 @@ def code_of(file: CachedFile) -> int:
 def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
     """The uses ``found`` by iterator, all in the order of time."""
     files: list[CachedFile] = []
-    contents: list[Codes] = [np.empty(0, np.uint64)]
-    columns: list[tuple[Indices, Indices, Codes, Indices, Indices, Indices]] = []
+    none, no_codes = np.empty(0, np.int64), np.empty(0, np.uint64)
+    contents: list[Codes] = [no_codes]
+    columns: list[tuple[Any, ...]] = [(none, none, no_codes, none, none, none)]
     for number, uses in found:
         first_codes = np.array([code_of(file) for file in uses.files], np.uint64)
         codes = first_codes[uses.file_of] + uses.parts.astype(np.uint64) * np.uint64(MIX)
@@ -226,18 +227,6 @@ def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
         columns.append((file_of, uses.parts, codes, uses.sizes, uses.at, iterator_of))
         files += uses.files
         contents.append(first_codes)
-    if not columns:
-        none = np.empty(0, np.int64)
-        return _Uses(files, contents[0], none, none, contents[0], none, none, none)
-    file_of, parts, codes, sizes, at, iterator_of = map(np.concatenate, zip(*columns, strict=True))
-    order = np.argsort(at, kind="stable")
-    return _Uses(
-        files,
-        np.concatenate(contents),
-        file_of[order],
-        parts[order],
-        codes[order],
-        sizes[order],
-        at[order],
-        iterator_of[order],
-    )
+    uses = _Uses(files, np.concatenate(contents), *map(np.concatenate, zip(*columns, strict=True)))
+    order = np.argsort(uses.at, kind="stable")
+    return _Uses(files, uses.contents, *(column[order] for column in uses[2:]))

@@ -15,11 +15,10 @@ from ..errors import InvalidArgument, InvalidType, shorten
 from .csv_scan import BYTE_ORDER_MARK, CsvScan
 from .data_files import AnyFile
 from .io.compression import check_uncompressed, compression_of
-from .io.in_memory import MemoryReader
-from .io.paths import Paths, file_name
+from .io.paths import Paths
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
-from .record import ByteReader, Format, LocatedRecord
+from .record import ByteReader, Format, LocatedRecord, MemoryReader
 from .records import Records, open_bytes, records
 
 FIRST_READ: Final = 1 << 12
@@ -191,7 +190,7 @@ def _headers(files: Iterable[AnyFile], dialect: Dialect) -> Iterator[tuple[str, 
     spans = [
         Span(file, 0, min(FIRST_READ, file.size))
         for file in different.values()
-        if isinstance(file, RemoteFile) and not compression_of(file_name(file.path))
+        if isinstance(file, RemoteFile) and not compression_of(file.path)
     ]
     starts = {span.file.path: start for span, start in zip(spans, read_spans(spans), strict=True)}
     for path, file in different.items():

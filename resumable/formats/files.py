@@ -66,8 +66,6 @@ class WholeFiles(FoundInFiles[T]):
         return [Origin(name, 0, self._files[number].path, 0) for number in numbers.tolist()]
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        if self._reads_remote:
-            return self._read_ahead()
         return Indexed(
             self._gather, lambda index: self._items([index], NOTHING_HELD)[0], every_epoch=True
         )
@@ -89,11 +87,6 @@ class WholeFiles(FoundInFiles[T]):
             file_of = place_of[file_of[remote]]
             ends = np.array([file.size for file in files], np.int64)[file_of]
             yield part_uses(files, file_of, np.zeros_like(ends), ends, at[remote])
-
-    @derived
-    def _reads_remote(self) -> bool:
-        """Whether items are read over a network."""
-        return False
 
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
         return self._items(indices.tolist(), held)
@@ -160,9 +153,8 @@ class Files(WholeFiles[Any]):
         found = found_data_files(self.paths, self.storage_options, look=partial(located, "paths"))
         object.__setattr__(self, "_files", tuple(found))
 
-    @derived
-    def _reads_remote(self) -> bool:
-        return self.read and self._is_remote
+    def indexed(self, epoch: int = 0) -> Indexed[Any]:
+        return self._read_ahead() if self.read and self._is_remote else super().indexed(epoch)
 
     def _items(self, indices: list[int], held: HeldRanges) -> list[Any]:
         if self.read:

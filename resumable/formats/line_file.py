@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.block import Indices
 from .io.open_files import FileData
+from .line_scan import CARRIAGE_RETURN, NEWLINE, Bytes
 from .record_file import RecordFile, RemoteRecords
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-
-NEWLINE, RETURN = b"\n\r"
 
 
 class LineFile(RecordFile):
@@ -82,7 +78,7 @@ def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
     # The comparison also loads the ends of all lines into the processor's cache, many at a time.
     has_newline = text[stops - 1] == NEWLINE
     bare: Indices = stops - has_newline
-    has_return = has_newline & (bare > starts) & (text[bare - 1] == RETURN)
+    has_return = has_newline & (bare > starts) & (text[bare - 1] == CARRIAGE_RETURN)
     bare -= has_return
     return bare
 

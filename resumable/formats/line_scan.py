@@ -8,14 +8,13 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from .record import ByteReader, FoundRecords
 
 CHUNK: Final = 1 << 20
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 def scan_lines(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
@@ -37,7 +36,7 @@ def scan_lines(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
         last_end = int(ends[-1]) if len(ends) else last_end
         buffer[0] = buffer[count]
     if last_end < offset:  # the last line ends with the file, and is not blank
-        yield FoundRecords(np.array([offset], np.int64), EMPTY)
+        yield FoundRecords(np.array([offset], np.int64), NO_INDICES)
 
 
 def blank_lines(text: Bytes, ends: Indices, begin: int) -> Indices:

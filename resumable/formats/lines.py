@@ -6,8 +6,8 @@ import bisect
 import codecs
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Final
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
@@ -19,10 +19,8 @@ from .indexed_record_files import IndexedRecordFiles
 from .line_file import LineFile, RemoteLines, stripped
 from .line_scan import scan_lines
 from .record import Format, LocatedRecord
-from .record_file import AnyRecords, RecordFile
-from .record_files import Located, RecordFiles
-
-T = TypeVar("T")
+from .record_file import AnyRecords
+from .record_files import RecordFiles
 
 LINES: Final = Format("lines", "line", scan_lines, stripped, first=1)
 
@@ -76,33 +74,26 @@ def decode_line(record: LocatedRecord, encoding: str | None, errors: str) -> str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _LineFiles(IndexedRecordFiles[T]):
+class _LineFiles(IndexedRecordFiles):
     """The base of the sources of lines."""
 
+    reads_as = LineFile, RemoteLines
+
     _: KW_ONLY
+    format: Format = field(default=LINES, init=False)
     skip_blank: bool = False
 
     def __post_init__(self) -> None:
         check_bool("skip_blank", self.skip_blank)
         super().__post_init__()
 
-    @property
-    def _records_format(self) -> Format:
-        return LINES
-
     @derived
     def _passes_over(self) -> bool:
         return self.skip_blank
 
-    def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
-        return tuple(
-            LineFile._make(file) if isinstance(file, RecordFile) else RemoteLines._make(file)
-            for file in files
-        )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lines(_LineFiles[Any]):
+class Lines(_LineFiles):
     r"""The lines of text files, in the order of the files.
 
     A line ends with ``\n`` or ``\r\n``, which is not part of the item; the last line may end
@@ -202,7 +193,7 @@ class Lines(_LineFiles[Any]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocatedLines(_LineFiles[LocatedRecord], Located):
+class LocatedLines(_LineFiles):
     """The lines of text files as `LocatedRecord`: bytes without the newline, path and number.
 
     State: O(1), the position. Random access, as `Lines`.

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from ..errors import MalformedItem
 from .data_files import AnyFile
 from .index.record_index import HeldIndex
@@ -35,8 +35,6 @@ DTYPES: Final[Mapping[int, npt.DTypeLike]] = {
 
 SEQUENCE: Final = "sequence"
 DOCUMENT: Final = "document"
-
-NONE: Final[Indices] = np.empty(0, np.int64)
 
 
 @final
@@ -63,7 +61,7 @@ class TokenIndex(HeldIndex):
         starts = parts.starts_of_documents()
         if items == DOCUMENT:
             ends = np.concatenate([[0], ends])[starts[1:]]
-        super().__init__(tokens, FoundRecords(ends, NONE))
+        super().__init__(tokens, FoundRecords(ends, NO_INDICES))
         self.dtype = parts.dtype
         known = self.content + self.dtype.str.encode()
         self.content = hashlib.blake2b(known, digest_size=len(self.content)).digest()

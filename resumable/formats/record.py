@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from ..errors import MalformedItem
 
 
@@ -28,8 +28,8 @@ class FoundRecords(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[FoundRecords]) -> FoundRecords:
         """All records of ``parts``, consecutive in a file; no records without parts."""
-        nothing = np.empty(0, np.int64)
-        return cls(*map(np.concatenate, zip(cls(nothing, nothing), *parts, strict=True)))
+        nothing = cls(NO_INDICES, NO_INDICES)
+        return cls(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 class ByteReader(Protocol):
@@ -49,6 +49,32 @@ class ByteReader(Protocol):
 
     def skip(self, size: int) -> int:
         """Pass over ``size`` bytes; returns the count of bytes, smaller only at the end."""
+
+
+class MemoryReader:
+    """Bytes in memory as a `ByteReader`.
+
+    Attributes:
+      size: number of bytes.
+    """
+
+    size: int | None
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = memoryview(data)
+        self.size = len(data)
+
+    def read(self, size: int) -> bytes:
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(found)
+
+    def readinto(self, buffer: memoryview) -> int:
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def skip(self, size: int) -> int:
+        return len(self.read(size))
 
 
 Scan: TypeAlias = Callable[[ByteReader, int], Iterator[FoundRecords]]

@@ -12,13 +12,7 @@ from ..core.block import Indices
 from .data_files import AnyFile, location
 from .index.names import cache_path, pack_path
 from .index.packs import FEWEST_PACKED, packed_indexes
-from .index.record_index import (
-    LARGEST_PACKED,
-    RecordIndex,
-    is_cached,
-    known_index,
-    new_index,
-)
+from .index.record_index import LARGEST_PACKED, RecordIndex, index_of
 from .io.held_ranges import Ranges
 from .io.open_files import DataFile, FileContent
 from .io.remote import RemoteFile
@@ -33,13 +27,11 @@ class RecordFile(NamedTuple):
 
     Attributes:
       path: absolute.
-      size: in bytes.
       content: the bytes of the file.
       positions: the index: ends of records, and records passed over.
     """
 
     path: str
-    size: int
     content: FileContent
     positions: RecordIndex
 
@@ -86,13 +78,11 @@ class RemoteRecords(NamedTuple):
 
     Attributes:
       path: the public URL.
-      size: in bytes.
       file: to read.
       positions: the index: ends of records, and records passed over.
     """
 
     path: str
-    size: int
     file: RemoteFile
     positions: RecordIndex
 
@@ -109,8 +99,24 @@ class RemoteRecords(NamedTuple):
 AnyRecords: TypeAlias = RecordFile | RemoteRecords
 
 
+def with_index(
+    file: AnyFile,
+    positions: RecordIndex,
+    local: type[RecordFile] = RecordFile,
+    remote: type[RemoteRecords] = RemoteRecords,
+) -> AnyRecords:
+    """``file`` and the index of its records, as a ``local`` or a ``remote`` file."""
+    if isinstance(file, DataFile):
+        return local(file.path, FileContent(file), positions)
+    return remote(file.path, file, positions)
+
+
 def open_record_files(
-    files: Sequence[AnyFile], folder: str | None, format: Format
+    files: Sequence[AnyFile],
+    folder: str | None,
+    format: Format,
+    local: type[RecordFile] = RecordFile,
+    remote: type[RemoteRecords] = RemoteRecords,
 ) -> tuple[AnyRecords, ...]:
     """Open the indexes of ``files``, kept in ``folder``, or next to the files on a disk.
 
@@ -121,16 +127,14 @@ def open_record_files(
       MalformedItem: if a file changes meanwhile.
       OSError: if a file cannot be read.
     """
-    local = dict.fromkeys(file for file in files if isinstance(file, DataFile))
-    packed = _packed_indexes(local, folder, format)
+    on_disk = dict.fromkeys(file for file in files if isinstance(file, DataFile))
+    packed = _packed_indexes(on_disk, folder, format)
     opened: list[AnyRecords] = []
     for file in files:
-        if isinstance(file, DataFile):
-            index = packed.get(file) or _own_index(file, folder, format)
-            opened.append(RecordFile(file.path, file.size, FileContent(file), index))
-        else:
-            index = _own_index(file, folder, format)
-            opened.append(RemoteRecords(file.path, file.size, file, index))
+        index = packed.get(file) if isinstance(file, DataFile) else None
+        if index is None:
+            index = index_of(file, cache_path(location(file), folder, format), format)
+        opened.append(with_index(file, index, local, remote))
     return tuple(opened)
 
 
@@ -152,9 +156,3 @@ def _packed_indexes(
                 format,
             )
     return packed
-
-
-def _own_index(file: AnyFile, folder: str | None, format: Format) -> RecordIndex:
-    cache = cache_path(location(file), folder, format)
-    known = known_index(file, cache, format) if is_cached(file) else None
-    return known or new_index(file, cache, format)

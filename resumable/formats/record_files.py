@@ -28,7 +28,6 @@ from .io.held_ranges import NOTHING_HELD, HeldRanges
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .parts import FoundInFiles
-from .record import LocatedRecord, located
 from .record_file import AnyRecords, RecordFile, RemoteRecords
 
 T = TypeVar("T")
@@ -210,18 +209,6 @@ def _warn_of(passed_over: Indices, path: str) -> None:
         RuntimeWarning,
         stacklevel=3,
     )
-
-
-class Located(RecordFiles[LocatedRecord]):
-    """Records as bytes with file and number, for a function that makes items."""
-
-    def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
-        return LocatedRecord(data, file.path, number + 1)
-
-    def _items(
-        self, found: list[bytes], files: Iterable[int], numbers: Indices
-    ) -> list[LocatedRecord]:
-        return located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist())
 
 
 class _PagedItems(dict[int, T]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ..core.block import Indices
@@ -18,13 +18,13 @@ from .io.pieces import Start
 from .io.scan_buffer import ScanBuffer
 from .io.stored_files import StoredFiles
 from .lines import LINES, LocatedLines
-from .record import ByteReader, Format, LocatedRecord
+from .record import ByteReader, Format
 from .record_file import AnyRecords
-from .record_files import Located, RecordFiles
-from .stream_file import StreamFile
+from .record_files import RecordFiles
+from .stream_file import content_of
 from .streams import FORMAT_NAME, RecordStream, stream_of
 
-Records: TypeAlias = "IndexedRecordFiles[LocatedRecord] | RecordStream"
+Records: TypeAlias = "IndexedRecordFiles | RecordStream"
 
 
 def records(
@@ -72,7 +72,7 @@ def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
       MalformedItem: if the file has changed, or the bytes read cannot be decompressed.
       OSError: if the file cannot be read.
     """
-    pieces = StreamFile.of(file).pieces(StoredFiles([file]).open(0), Start(0, 0), format)
+    pieces = content_of(file, StoredFiles([file]).open(0), Start(0, 0), format)
     with closing(ScanBuffer(pieces, 0)) as buffer:
         yield buffer
         if buffer.damage is not None:
@@ -80,7 +80,7 @@ def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocatedRecords(IndexedRecordFiles[LocatedRecord], Located):
+class LocatedRecords(IndexedRecordFiles):
     """The records of files as `LocatedRecord`: bytes, path and number.
 
     State: O(1), the position. Random access, by an index of where records end (8 bytes a record). A
@@ -99,25 +99,17 @@ class LocatedRecords(IndexedRecordFiles[LocatedRecord], Located):
 
     identity: ClassVar[IdentityFields] = {**RecordFiles.identity, "format_name": FORMAT_NAME}
 
-    format: Format = field(kw_only=True)
-
-    @property
-    def _records_format(self) -> Format:
-        return self.format
-
     @property
     def format_name(self) -> str:
         """The name of the format, with the options that its records depend on."""
         return self.format.name
 
-    def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
+    def _item(self, data: bytes, file: AnyRecords, number: int) -> Any:
         stripped = self.format.stripped
         return super()._item(data if stripped is None else stripped(data), file, number)
 
-    def _items(
-        self, found: list[bytes], files: Iterable[int], numbers: Indices
-    ) -> list[LocatedRecord]:
+    def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[Any]:
         stripped = self.format.stripped
-        return super()._items(
-            found if stripped is None else list(map(stripped, found)), files, numbers
-        )
+        if stripped is not None:
+            found = list(map(stripped, found))
+        return super()._items(found, files, numbers)

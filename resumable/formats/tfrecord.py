@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES
 from ..errors import MalformedItem, MissingDependency
 from .record import ByteReader, Format, FoundRecords, LocatedRecord
 
@@ -46,7 +46,6 @@ FARTHEST: Final = 1 << 62
 POLYNOMIAL: Final = 0x82F63B78
 MASK: Final = 0xA282EAD8
 ALL: Final = 0xFFFFFFFF
-NONE: Final[Indices] = np.empty(0, np.int64)
 
 
 def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
@@ -80,7 +79,7 @@ def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
 
 
 def _found(offset: int, ends: list[int]) -> FoundRecords:
-    return FoundRecords(np.array(ends, np.int64) + offset, NONE)
+    return FoundRecords(np.array(ends, np.int64) + offset, NO_INDICES)
 
 
 class _Walk(NamedTuple):

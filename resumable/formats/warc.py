@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.block import NO_INDICES
 from .record import ByteReader, Format, FoundRecords, LocatedRecord
 
 READ_AT_ONCE: Final = 1 << 16
@@ -55,7 +56,7 @@ def scan_warc(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
 
 def _found(offset: int, ends: list[int]) -> Iterator[FoundRecords]:
     if ends:
-        yield FoundRecords(np.array(ends, np.int64) + offset, np.empty(0, np.int64))
+        yield FoundRecords(np.array(ends, np.int64) + offset, NO_INDICES)
 
 
 def _stop(reader: ByteReader, data: bytes, place: int) -> tuple[int | None, int]:

@@ -256,7 +256,7 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/left_out_of_streams.py", "named + 1", "named"),
     Mutation("formats/streams.py", "last=found.last and ended", "last=found.last"),
-    Mutation("formats/streams.py", "items + (here.file == len(self._stage.streams))", "items"),
+    Mutation("formats/streams.py", "items + (here.file == len(self._stage.found))", "items"),
     Mutation("formats/streams.py", "places.append(len(found.numbers))", "pass"),
     Mutation(FINGERPRINT, "default=Evidence.as_json", "default=None"),
     Mutation("stages/skip.py", "start=self.count)", "start=1)"),

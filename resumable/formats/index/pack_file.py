@@ -39,7 +39,7 @@ from .cache_file import (
     still_found,
 )
 from .names import SUFFIX
-from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of, page_digests
+from .pages import NUMBER, KeptPages, digest_of, end_of_digests, page_digests
 
 MAGIC: Final = b"RSMPACK2"
 TABLE_DIGEST: Final = 16
@@ -112,16 +112,6 @@ class PackFile:
     numbers: int
     rows: Mapping[str, Row]
 
-    @property
-    def begin(self) -> int:
-        """Offset of the numbers."""
-        return BEGIN
-
-    @property
-    def size(self) -> int:
-        """Bytes of the pack, without the table."""
-        return _table_begin(self.numbers)
-
     @classmethod
     def found(cls, path: str) -> PackFile | None:
         """The pack at ``path``; None if missing or invalid.
@@ -140,9 +130,10 @@ class PackFile:
                 return None
             magic, numbers, files, names, digest = HEADER.unpack(fields)
             size = names + NUMBER * COLUMNS * files
-            if magic != MAGIC or not files or status.st_size != _table_begin(numbers) + size:
+            begin = end_of_digests(BEGIN, numbers)
+            if magic != MAGIC or not files or status.st_size != begin + size:
                 return None
-            file.seek(_table_begin(numbers))
+            file.seek(begin)
             table = file.read(size)
         if digest_of(table, TABLE_DIGEST) != digest:
             return None
@@ -150,6 +141,10 @@ class PackFile:
         if sum(row.records + row.passed_over for row in rows.values()) != numbers:
             return None
         return cls(path, status.st_uid, header, numbers, rows)
+
+    def pages(self) -> KeptPages:
+        """The numbers in the pack."""
+        return KeptPages(self.path, BEGIN, self.numbers, self.open)
 
     def row(self, data: DataFile) -> Row | None:
         """The row of ``data``; None if missing or outdated, or if the pack is not trusted."""
@@ -198,10 +193,6 @@ def write_pack(path: str, files: Iterable[PackEntry]) -> None:
         header = HEADER.pack(MAGIC, numbers, len(rows), len(names), digest_of(table, TABLE_DIGEST))
         file.seek(0)
         file.write(header + digest_of(header, HEADER_DIGEST))
-
-
-def _table_begin(numbers: int) -> int:
-    return BEGIN + NUMBER * numbers + PAGE_DIGEST * -(-numbers // PAGE)
 
 
 def _rows(table: bytes, names: int) -> dict[str, Row]:

@@ -70,7 +70,7 @@ class Pack:
         with suppress(OSError):
             self._file = PackFile.found(self._path)
         if self._file is not None:
-            self._pages = KeptPages(self._file)
+            self._pages = self._file.pages()
 
     def _again(self, data: DataFile, pages: KeptPages) -> Cached | None:
         """The new place of the numbers of ``data``, after ``pages`` were invalid; None if lost."""

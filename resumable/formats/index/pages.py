@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import FileIO
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,31 +41,9 @@ def page_digests(numbers: Indices) -> list[bytes]:
     return [digest_of(data[at : at + size], PAGE_DIGEST) for at in range(0, len(data), size)]
 
 
-class NumberFile(Protocol):
-    """A file of numbers (int64, little-endian), followed by the digests of the pages of numbers."""
-
-    @property
-    def path(self) -> str:
-        """Path of the file."""
-
-    @property
-    def begin(self) -> int:
-        """Offset of the numbers."""
-
-    @property
-    def numbers(self) -> int:
-        """Count of the numbers."""
-
-    @property
-    def size(self) -> int:
-        """Size of the file up to the end of the digests, in bytes."""
-
-    def open(self) -> FileIO | None:
-        """The file, opened; None if another file has replaced the file that was found.
-
-        Raises:
-          OSError: if the file cannot be opened.
-        """
+def end_of_digests(begin: int, numbers: int) -> int:
+    """The offset after the digests in a file with ``numbers`` from the offset ``begin`` on."""
+    return begin + NUMBER * numbers + PAGE_DIGEST * -(-numbers // PAGE)
 
 
 class FileIdentity(NamedTuple):
@@ -143,11 +121,26 @@ class Pages:
 
 
 class KeptPages(Shelved[Pages]):
-    """The pages of an index file, kept as long as a cache has room."""
+    """The pages of an index file, kept as long as a cache has room.
 
-    def __init__(self, file: NumberFile) -> None:
-        self._file = file
-        self._mapped = NUMBER * file.numbers > LARGEST_LOADED
+    The file has numbers (int64, little-endian), followed by the digests of the pages of numbers.
+
+    Args:
+      path: of the file.
+      begin: offset of the numbers.
+      numbers: count of the numbers.
+      open_file: returns the file, opened; None if another file has replaced the file that was
+        found; raises `OSError` if the file cannot be opened.
+    """
+
+    def __init__(
+        self, path: str, begin: int, numbers: int, open_file: Callable[[], FileIO | None]
+    ) -> None:
+        self._path = path
+        self._begin = begin
+        self._numbers = numbers
+        self._open_file = open_file
+        self._mapped = NUMBER * numbers > LARGEST_LOADED
         self._looked: object = None
 
     def ready(self, gather: object) -> Pages | None:
@@ -172,7 +165,7 @@ class KeptPages(Shelved[Pages]):
         Raises:
           OSError: if the file cannot be read.
         """
-        opened = self._file.open()
+        opened = self._open_file()
         if opened is None:
             return None
         with opened:
@@ -183,26 +176,27 @@ class KeptPages(Shelved[Pages]):
         (mapped_pages if self._mapped else loaded_pages).drop(self)
 
     def _load(self, opened: FileIO) -> Pages | None:
-        opened.seek(self._file.begin)
-        size = NUMBER * self._file.numbers
+        opened.seek(self._begin)
+        size = NUMBER * self._numbers
         content = opened.read()
-        if len(content) < size + PAGE_DIGEST * -(-self._file.numbers // PAGE):
+        if len(content) < end_of_digests(0, self._numbers):
             return None
-        numbers: Indices = np.frombuffer(content, "<i8", self._file.numbers)
+        numbers: Indices = np.frombuffer(content, "<i8", self._numbers)
         pages = Pages(numbers, memoryview(content)[size:])
         loaded_pages.put(self, pages, size)
         return pages
 
     def _map(self, opened: FileIO) -> Pages | None:
-        mapped = map_file(opened, self._file.size)
+        size = end_of_digests(self._begin, self._numbers)
+        mapped = map_file(opened, size)
         if mapped is None:
             return None
         status = os.fstat(opened.fileno())
         content = np.frombuffer(mapped, np.uint8)
         content.flags.writeable = False
-        end = self._file.begin + NUMBER * self._file.numbers
-        numbers: Indices = content[self._file.begin : end].view("<i8")
-        place = FileIdentity(self._file.path, status.st_dev, status.st_ino, self._file.size)
+        end = self._begin + NUMBER * self._numbers
+        numbers: Indices = content[self._begin : end].view("<i8")
+        place = FileIdentity(self._path, status.st_dev, status.st_ino, size)
         pages = Pages(numbers, content[end:].data, place)
         mapped_pages.put(self, pages)
         return pages

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ...errors import InvalidArgument, MissingDependency
 from ..record import Format
+from .paths import file_name
 
 LONGEST_MAGIC: Final = 12
 """Bytes at the start of a file that identify its compression."""
@@ -170,8 +171,8 @@ NOT_READ: Final = {
 
 
 def compression_of(path: str) -> Compression | None:
-    """The compression by the suffix of ``path``; None for other suffixes."""
-    lower = path.lower()
+    """The compression by the suffix of ``path``, which may be a URL; None for other suffixes."""
+    lower = file_name(path).lower()
     for each in COMPRESSIONS:
         if lower.endswith(each.suffixes):
             return each

@@ -112,9 +112,9 @@ class FetchingProcess:
         try:
             self._connection.send_bytes(data)
         except OSError:
-            self._end()
+            self.close()
         except BaseException:
-            self._end()  # a signal handler has raised in the middle of a job
+            self.close()  # a signal handler has raised in the middle of a job
             raise
         # Another thread may have ended the process since `begin` looked.
         return not self.has_ended or self._written.pop(number, None) is None
@@ -128,9 +128,9 @@ class FetchingProcess:
                 self._note(self._connection.recv())
                 seconds = 0.0
         except (EOFError, OSError):
-            self._end()
+            self.close()
         except BaseException:
-            self._end()  # a signal handler has raised in the middle of an answer
+            self.close()  # a signal handler has raised in the middle of an answer
             raise
         finally:
             self._receives.release()
@@ -143,10 +143,6 @@ class FetchingProcess:
                 self.collect(min(left, 0.05))
             else:
                 event.wait(min(left, 0.05))
-
-    def close(self) -> None:
-        """End the process."""
-        self._end()
 
     def abandon(self) -> None:
         """Release the connection in a forked child."""
@@ -163,7 +159,8 @@ class FetchingProcess:
         if written is not None:
             written(answer.written)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the process."""
         if not self._ends.acquire(blocking=False):
             return
         self.has_ended = True

@@ -12,8 +12,7 @@ from ...core.block import Indices
 from ..io.open_files import DataFile, FileContent
 from ..io.remote import RemoteFile
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
-from .damage import malformed_if_damaged
-from .file_access import ByteRanges, TableFileAccess
+from .file_access import ByteRanges, TableFileAccess, malformed_if_damaged
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import check_readable, stackable

@@ -1,13 +1,15 @@
-"""Open the file of a table for pyarrow: on a disk, or behind a URL."""
+"""Open the file of a table for pyarrow, on a disk or behind a URL; find damage by its errors."""
 
 from __future__ import annotations
 
 import io
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, final
 
+from ...errors import MalformedItem, ReadError
 from ..data_files import AnyFile
 from ..io.open_files import unreadable
 from ..io.remote import RemoteFile
@@ -68,6 +70,44 @@ class TableFileAccess:
             return pa.OSFile(self.path)
         except OSError as error:
             raise unreadable(self.path, error) from error
+
+
+DAMAGED: Final = (
+    OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,
+)  # fmt: skip
+"""Exact classes, besides the classes of pyarrow and our own: a signal handler may raise a derived class."""
+
+
+@contextmanager
+def malformed_if_damaged(access: TableFileAccess, where: str) -> Iterator[None]:
+    """Turn errors about the content of a file into a `MalformedItem`.
+
+    Args:
+      access: to the file.
+      where: in the file, such as "row group 3".
+
+    Raises:
+      MalformedItem: for damaged content; or, as the likely cause, if the file has changed.
+      OSError: if the system, or the network, cannot read the file.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (MalformedItem, ReadError):
+        raise
+    except (pa.ArrowException, *DAMAGED) as error:
+        if not is_damage(error):
+            raise
+        access.check_unchanged()
+        raise MalformedItem(f"{access.path}, {where}: {error}") from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether pyarrow raised ``error`` because of the content of a file, and no signal handler did."""
+    if isinstance(error, OSError) and error.errno:  # errors of pyarrow's decoders have none
+        return False
+    return type(error) in DAMAGED or type(error).__module__.startswith(("pyarrow", "resumable"))
 
 
 @final

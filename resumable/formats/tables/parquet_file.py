@@ -13,8 +13,7 @@ import numpy as np
 from ...core.block import Indices
 from ...errors import MalformedItem
 from ..io.clock_cache import ClockCache, Shelved
-from .damage import malformed_if_damaged
-from .file_access import TableFileAccess
+from .file_access import TableFileAccess, malformed_if_damaged
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import check_readable, joined_chunks, stackable

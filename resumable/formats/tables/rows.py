@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.block import Block, Indices, block_items
 from ...errors import MalformedItem
-from .damage import is_damage
+from .file_access import is_damage
 from .values import ArrowArray, Column, as_column, is_text, python_values
 
 T = TypeVar("T")

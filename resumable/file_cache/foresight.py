@@ -227,6 +227,8 @@ def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
         columns.append((file_of, uses.parts, codes, uses.sizes, uses.at, iterator_of))
         files += uses.files
         contents.append(first_codes)
-    uses = _Uses(files, np.concatenate(contents), *map(np.concatenate, zip(*columns, strict=True)))
-    order = np.argsort(uses.at, kind="stable")
-    return _Uses(files, uses.contents, *(column[order] for column in uses[2:]))
+    joined = (np.concatenate(column) for column in zip(*columns, strict=True))
+    every = _Uses(files, np.concatenate(contents), *joined)
+    order = np.argsort(every.at, kind="stable")
+    in_order: Iterator[Any] = (column[order] for column in every[2:])
+    return _Uses(files, every.contents, *in_order)

@@ -12,7 +12,6 @@ from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
-from ..errors import MissingDependency
 from .array_record_file import ArrayRecordFile
 from .contents import FILES
 from .data_files import AnyFile, found_data_files
@@ -21,6 +20,7 @@ from .io.held_ranges import HeldRanges
 from .io.open_files import DataFile
 from .io.paths import Paths
 from .io.remote import RemoteFile
+from .packages import imported
 from .parts import ItemsInParts
 
 
@@ -85,13 +85,8 @@ class ArrayRecord(ItemsInParts[bytes]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            import array_record.python.array_record_module  # noqa: F401
-        except ImportError as error:
-            raise MissingDependency(
-                "ArrayRecord needs array_record: pip install 'resumable-loader[array-record]' "
-                f"({error})"
-            ) from error
+        module = "array_record.python.array_record_module"
+        imported(module, "ArrayRecord needs array_record", "array-record")
         found = found_data_files(self.paths, self.storage_options)
         remote = not all(isinstance(file, DataFile) for file in found)
         files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from ..errors import MissingDependency
+from .packages import imported
 
 PACKAGE: Final = "resumable.tensorflow"
 
@@ -20,12 +20,9 @@ def example_class() -> Any:
     Raises:
       MissingDependency: without protobuf.
     """
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError as error:
-        raise MissingDependency(
-            "decoders.example needs protobuf: pip install 'resumable-loader[tfrecord]'"
-        ) from error
+    imported("google.protobuf", "decoders.example needs protobuf", "tfrecord")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file: Any = descriptor_pb2.FileDescriptorProto(
         name="resumable/example.proto", package=PACKAGE, syntax="proto3"
     )

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import NO_INDICES
-from ..errors import MalformedItem, MissingDependency
+from ..errors import MalformedItem
+from .packages import imported
 from .record import ByteReader, Format, FoundRecords, LocatedRecord
 
 Checksums = npt.NDArray[np.uint32]
@@ -186,13 +187,8 @@ def _masked(checksum: int) -> int:
 @cache
 def _checksum_of() -> Callable[[bytes], int]:
     """Computes the CRC-32C of bytes."""
-    try:
-        from google_crc32c import value
-    except ImportError as error:
-        raise MissingDependency(
-            "tfrecord needs google-crc32c: pip install 'resumable-loader[tfrecord]'"
-        ) from error
-    checksum_of: Callable[[bytes], int] = value
+    module = imported("google_crc32c", "tfrecord needs google-crc32c", "tfrecord")
+    checksum_of: Callable[[bytes], int] = module.value
     return checksum_of
 
 

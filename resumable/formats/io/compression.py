@@ -13,10 +13,10 @@ import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
-from ...errors import InvalidArgument, MissingDependency
+from ...errors import InvalidArgument
+from ..packages import imported
 from ..record import Format
 from .paths import file_name
 
@@ -124,14 +124,8 @@ def lz4_frame() -> FrameDecoder:
 
 
 def _installed(module: str, compression: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.removesuffix(".frame")
-        raise MissingDependency(
-            f"what is compressed by {compression} needs {package}: pip install 'resumable-loader[compressed]' "
-            f"({error})"
-        ) from error
+    package = module.removesuffix(".frame")
+    return imported(module, f"what is compressed by {compression} needs {package}", "compressed")
 
 
 class Compression(NamedTuple):

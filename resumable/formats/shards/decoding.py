@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
+from ..packages import imported
 
 HEAD: Final = struct.Struct("<III")
 """Width, height, and bytes of the mode's name."""
@@ -29,12 +30,9 @@ def pillow() -> Any:
     Raises:
       MissingDependency: if Pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingDependency(
-            f"images need Pillow: pip install 'resumable-loader[images]' ({error})"
-        ) from None
+    imported("PIL", "images need Pillow", "images")
+    from PIL import Image
+
     return Image
 
 

@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import Any, Final, NamedTuple, final
 
 from ...core.block import Indices
-from ...errors import MalformedItem, MissingDependency
+from ...errors import MalformedItem
+from ..packages import imported
 from ..tables.arrow_file import ArrowFile
 from ..tables.file_access import ByteRanges, TableFileAccess
 from .ranges import Reading
@@ -109,12 +110,7 @@ def check_tables_are_read() -> None:
     Raises:
       MissingDependency: if pyarrow is not installed.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency(
-            f"chunks of LitData with Arrow tables need pyarrow: pip install 'resumable-loader[arrow]' ({error})"
-        ) from error
+    imported("pyarrow", "chunks of LitData with Arrow tables need pyarrow", "arrow")
 
 
 def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:

@@ -87,6 +87,12 @@ class ArrowFile:
         return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
+        """The rows of a group, decoded, with only ``columns``.
+
+        Raises:
+          MalformedItem: if the rows cannot be decoded, or the file has changed.
+          OSError: if the file cannot be read.
+        """
         arrays, map_begin = self._arrays(group, columns)
         held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
         return Rows(f"{self.access.path}, record batch {group}", columns, arrays, held)

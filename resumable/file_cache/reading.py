@@ -74,7 +74,8 @@ class CacheReader:
         pieces: dict[PartName, Piece] = {}
         if not self._is_off:
             try:
-                self._prepare(wanted)
+                self._prepare({span.file.content_name: span.file for span in wanted})
+                self._warn_if_small()
                 reader.collect()
                 pieces = self._pieces(wanted, reader, whole)
                 self._ahead.begin(reader)
@@ -94,7 +95,7 @@ class CacheReader:
         if self._is_off:
             return None
         try:
-            self._prepare_files({file.content_name: file})
+            self._prepare({file.content_name: file})
             return self._copies.path_of(file, write)
         except DiskFailure as failure:
             self._refuse(failure.__cause__)
@@ -113,11 +114,7 @@ class CacheReader:
         """Release the plan file in a forked child."""
         self._eviction.abandon()
 
-    def _prepare(self, wanted: Sequence[Span]) -> None:
-        self._prepare_files({span.file.content_name: span.file for span in wanted})
-        self._warn_if_small()
-
-    def _prepare_files(self, files: dict[str, CachedFile]) -> None:
+    def _prepare(self, files: dict[str, CachedFile]) -> None:
         """Note the ``files``, keyed by content name, and publish that this process reads them."""
         new = files.keys() - self._noted
         with on_disk():

@@ -63,29 +63,21 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
             built.
           OSError: if the file cannot be read.
         """
-        first, last = int(numbers[0]), int(numbers[-1])
-        if last - first == len(numbers) - 1 and (np.diff(numbers) == 1).all():
-            return self.read_range(first, last + 1)
         listed = numbers.tolist()
+        is_run = listed[-1] - listed[0] == len(listed) - 1 and (np.diff(numbers) == 1).all()
         try:
-            return self._called("read", listed)
+            return self._read(listed[0], listed[-1] + 1) if is_run else self._read(listed)
         except MalformedItem:
-            # The package does not name the damaged record.
-            return [self.read_range(number, number + 1)[0] for number in listed]
-
-    def read_range(self, start: int, stop: int) -> list[bytes]:
-        """The records from ``start`` to ``stop``, at least one; raises the errors of `read`."""
-        try:
-            return self._called("read", start, stop)
-        except MalformedItem:
-            if stop - start == 1:
+            if len(listed) == 1:
                 raise
-            return [self.read_range(number, number + 1)[0] for number in range(start, stop)]
+            # The package does not name the damaged record.
+            return [self._read(number, number + 1)[0] for number in listed]
 
-    def _called(self, method: str, *arguments: Any) -> list[bytes]:
+    def _read(self, *which: Any) -> list[bytes]:
+        """The records ``which``: a list of numbers, or the first number and the end."""
         reader = self._reader()
-        with self._malformed_if_damaged(f"record {arguments[0]}"), UnforkableCall():
-            found: list[bytes] = getattr(reader, method)(*arguments)
+        with self._malformed_if_damaged(f"record {which[0]}"), UnforkableCall():
+            found: list[bytes] = reader.read(*which)
         return found
 
     def _reader(self) -> Reader:

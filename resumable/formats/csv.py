@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from ..core.arguments import is_several
 from ..errors import InvalidArgument, InvalidType, shorten
-from .csv_scan import BYTE_ORDER_MARK, CsvScan
+from .csv_scan import CsvScan
 from .data_files import AnyFile
 from .io.compression import check_uncompressed, compression_of
 from .io.paths import Paths
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
-from .record import ByteReader, Format, LocatedRecord, MemoryReader
+from .record import BYTE_ORDER_MARK, ByteReader, Format, LocatedRecord, MemoryReader
 from .records import Records, open_bytes, records
 
 FIRST_READ: Final = 1 << 12

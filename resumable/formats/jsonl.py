@@ -12,15 +12,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..errors import MalformedItem
-from .record import LocatedRecord
+from .record import BYTE_ORDER_MARK, LocatedRecord
 
 _quick: Callable[[bytes], Any] | None = None
 with suppress(ImportError):
     import orjson
 
     _quick = orjson.loads
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 BLANK: Final = "spaces alone, and only empty lines are left out"
 
@@ -39,8 +37,8 @@ def parse_json_line(line: LocatedRecord) -> Any:
       MalformedItem: with file, line and column, if the line is not one JSON value.
     """
     data = line.data
-    if line.number == 1 and data.startswith(BYTE_ORDER_MARK):
-        data = data[len(BYTE_ORDER_MARK) :]
+    if line.number == 1:
+        data = data.removeprefix(BYTE_ORDER_MARK)
     if _quick is not None and _is_plain(data):
         try:
             return _quick(data)

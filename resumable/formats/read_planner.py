@@ -19,12 +19,14 @@ from typing import Final, NamedTuple, TypeAlias, final
 import numpy as np
 
 from ..core.block import Indices
+from ..file_cache.cache import FileCache
+from ..file_cache.local import reader_of
 from .ahead import Reach
 from .data_files import AnyFile
 from .io.held_ranges import Flags, HeldRange, HeldRanges, Ranges
 from .io.open_files import ReadingAhead
 from .io.remote import RemoteFile
-from .io.remote_content import Span, is_fetched_ahead, read_pieces
+from .io.remote_content import Span, read_pieces
 
 SMALL_GAP: Final = 1 << 13
 """Largest gap in bytes between two items that are read by one request."""
@@ -121,8 +123,7 @@ class ReadPlanner:
         cuts = np.flatnonzero(np.diff(files, prepend=-1, append=-1))
         for start, stop in pairwise(cuts.tolist()):
             place = int(files[start])
-            file = self.layout.files[place]
-            cache = file.cache if isinstance(file, RemoteFile) else None
+            cache = self._cache_of(place)
             if cache is not None and cache.read_ahead:
                 _, starts, _ = self.likely_ranges(place, numbers[start:stop])
                 found[start:stop] = starts // cache.part_bytes
@@ -130,8 +131,12 @@ class ReadPlanner:
 
     def is_fetched_ahead(self, place: int, size: int) -> bool:
         """Whether a cache fetches ``size`` bytes of the file at ``place`` ahead of their use."""
+        cache = self._cache_of(place)
+        return cache is not None and reader_of(cache).fetches_ahead(size)
+
+    def _cache_of(self, place: int) -> FileCache | None:
         file = self.layout.files[place]
-        return isinstance(file, RemoteFile) and is_fetched_ahead(file, size)
+        return file.cache if isinstance(file, RemoteFile) else None
 
 
 class _Runs(NamedTuple):

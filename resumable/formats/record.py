@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from ..core.block import NO_INDICES, Indices
 from ..errors import MalformedItem
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class FoundRecords(NamedTuple):

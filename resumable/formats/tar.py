@@ -71,7 +71,8 @@ def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
             if len(found.ends) >= MOST_AT_ONCE or member.stop - found.handed_out >= 1 << 20:
                 yield found.hand_out()
         found.close(found.stop)
-        if found.is_empty and not offset and blocks.seen:
+        has_records = found.samples or found.begin
+        if not has_records and not offset and blocks.seen:
             found.gap(blocks.seen)
     except DamagedArchive as damage:
         if damage.start > found.stop:
@@ -85,6 +86,7 @@ class _Found:
 
     Attributes:
       ends: of the records not yet handed out.
+      samples: number of samples so far.
       begin: offset of the current record.
       stop: offset after the last member.
       handed_out: the value of ``stop`` when records were last handed out.
@@ -94,7 +96,7 @@ class _Found:
         self.ends: list[int] = []
         self.begin = self.stop = self.handed_out = offset
         self._key: bytes | None = None
-        self._samples = 0
+        self.samples = 0
         self._passed_over: list[int] = []
 
     def member(self, key: bytes, start: int) -> None:
@@ -107,19 +109,14 @@ class _Found:
         """End the current sample, if any, at ``end``."""
         if self._key is not None:
             self.ends.append(end)
-            self._samples += 1
+            self.samples += 1
             self.begin, self._key = end, None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether neither samples nor records to pass over were found."""
-        return not (self._samples or self.begin)
 
     def gap(self, start: int) -> None:
         """Pass over the rest of an archive, up to ``start``."""
         self.close(self.stop)
         self.ends.append(start)
-        self._passed_over.append(self._samples)
+        self._passed_over.append(self.samples)
         self.begin = self.stop = start
 
     def hand_out(self) -> FoundRecords:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -57,15 +57,14 @@ def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
     """
     data, size = reader.read(FIRST_CHUNK), FIRST_CHUNK
     while len(data) >= HEAD.size:
-        walk = _walked(data)
-        ends = walk.ends
+        ends, is_damaged = _walked(data)
         beyond = ends[-1] - len(data) if ends else 0
         whole = ends[:-1] if beyond > 0 else ends
         if whole:
             yield _found(offset, whole)
         begin = whole[-1] if whole else 0
         passed = reader.skip(min(beyond, FARTHEST)) if beyond > 0 else 0
-        if walk.is_damaged or passed < beyond:
+        if is_damaged or passed < beyond:
             left = len(data) - begin + passed
             yield _found(offset, [begin + min(left, MOST_SHOWN)])
             return
@@ -83,20 +82,13 @@ def _found(offset: int, ends: list[int]) -> FoundRecords:
     return FoundRecords(np.array(ends, np.int64) + offset, NO_INDICES)
 
 
-class _Walk(NamedTuple):
-    """Consecutive records.
+def _walked(data: bytes) -> tuple[list[int], bool]:
+    """The ends of the records with heads in ``data``; the first record begins at byte 0.
 
-    Attributes:
-      ends: of the records before the first wrong length; the last end may be beyond the data.
-      is_damaged: whether a length has a wrong checksum.
+    Returns:
+      the ends of the records before the first length with a wrong checksum, of which the last may
+      be beyond the data; and whether a checksum is wrong.
     """
-
-    ends: list[int]
-    is_damaged: bool
-
-
-def _walked(data: bytes) -> _Walk:
-    """The records with heads in ``data``; the first record begins at byte 0."""
     unpack, last = HEAD.unpack_from, len(data) - HEAD.size
     begin, begins = 0, list[int]()
     while begin <= last:
@@ -107,7 +99,7 @@ def _walked(data: bytes) -> _Walk:
     heads = everywhere[begins]
     wrong = np.flatnonzero(_masked_checksums(heads["length"]) != heads["checksum"])
     sound = int(wrong[0]) if len(wrong) else len(begins)
-    return _Walk([*begins, begin][1 : sound + 1], len(wrong) > 0)
+    return [*begins, begin][1 : sound + 1], len(wrong) > 0
 
 
 def _masked_checksums(lengths: npt.NDArray[np.uint64]) -> Checksums:
@@ -194,7 +186,7 @@ def _checksum_of() -> Callable[[bytes], int]:
 
 def _begins_with_a_head(first: bytes) -> bool:
     # A record of 35,615 bytes, for example, begins like a file compressed by gzip.
-    return len(first) >= HEAD.size and len(_walked(first).ends) == 1
+    return len(first) >= HEAD.size and len(_walked(first)[0]) == 1
 
 
 TFRECORD: Final = Format("tfrecord", "record", find_records, recognises=_begins_with_a_head)

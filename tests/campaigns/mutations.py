@@ -572,9 +572,7 @@ MUTATIONS: Final = [
     Mutation("formats/shards/index_json.py", "if file.size != size:", "if file.size < size:"),
     Mutation("formats/shards/mds_columns.py", "if place != len(record):", "if False:"),
     Mutation("formats/shards/mds_columns.py", "encoding.is_pickle and not allow_pickle", "False"),
-    Mutation(
-        "formats/shards/mds_index.py", "if samples != self.items:", "if samples < self.items:"
-    ),
+    Mutation("formats/shards/shard.py", "if count != items:", "if count < items:"),
     Mutation(
         "formats/shards/litdata_leaves.py",
         "pickle.loads if allow_pickle else partial(_refuse_pickle, config.file)",

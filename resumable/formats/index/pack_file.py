@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -69,18 +69,8 @@ class Row(NamedTuple):
     content: bytes
 
 
-class PackEntry(NamedTuple):
-    """The entry of a file for a new pack.
-
-    Attributes:
-      data: the file.
-      found: the records of the file.
-      content: as in `Row`.
-    """
-
-    data: DataFile
-    found: FoundRecords
-    content: bytes
+PackEntry: TypeAlias = tuple[DataFile, FoundRecords, bytes]
+"""A file for a new pack, its records, and the digest of its known content."""
 
 
 def digest_of_found(found: FoundRecords, data: AnyFile) -> bytes:

@@ -68,6 +68,8 @@ class FetchingProcess:
     """
 
     def __init__(self) -> None:
+        from multiprocessing import Pipe
+
         self.answered = self.has_ended = False
         self._requests = self._bytes_read = self._last = 0
         # Two locks, so that a thread sends a job while other threads wait for answers.
@@ -79,7 +81,7 @@ class FetchingProcess:
         self._written: dict[int, Written] = {}
         # The connection is not closed before this object is deleted, since other threads may be
         # about to use the descriptor.
-        ours, theirs = os_pipe()
+        ours, theirs = Pipe(duplex=True)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(theirs.fileno())],
@@ -89,7 +91,7 @@ class FetchingProcess:
                 stderr=subprocess.DEVNULL,
             )
         self.pid = self._process.pid
-        self._connection = ours
+        self._connection: Any = ours
         self._connection.send(sys.path)
 
     def begin(self, job: FetchJob, written: Written) -> bool:
@@ -169,13 +171,6 @@ class FetchingProcess:
         for number in list(self._written):
             if (written := self._written.pop(number, None)) is not None:
                 written([])
-
-
-def os_pipe() -> tuple[Any, Any]:
-    """The two ends of a pipe for both directions."""
-    from multiprocessing import Pipe
-
-    return Pipe(duplex=True)
 
 
 _process: FetchingProcess | None = None

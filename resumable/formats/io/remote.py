@@ -18,7 +18,7 @@ from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import FoundUrl, file_name, no_match, without_query
+from .paths import FoundUrl, no_match, without_query
 
 VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
@@ -216,11 +216,6 @@ class RemoteFile(NamedTuple):
 
     def __repr__(self) -> str:
         return f"RemoteFile({self.path!r}, size={self.size}, tag={self.tag})"
-
-    @property
-    def name(self) -> str:
-        """The last part of the URL, without its query."""
-        return file_name(self.path)
 
     @property
     def version(self) -> int:

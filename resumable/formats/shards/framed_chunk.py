@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...core.block import Indices
 from ..io.clock_cache import Shelved
@@ -29,40 +30,30 @@ BATCH: Final = np.dtype(
 )
 
 
-class ItemBatch(NamedTuple):
-    """Some items that are compressed together.
-
-    Attributes:
-      first: number of the first item.
-      start: offset of the batch in the file.
-      stop: offset after the batch in the file.
-      size: bytes of the content.
-    """
-
-    first: int
-    start: int
-    stop: int
-    size: int
-
-
 class FramedDirectory(ShardDirectory):
     """The places of the items of a chunk in the batches.
 
     Args:
       offsets: of the items in the joined content of all batches, shape (items + 1,).
-      batches: in order.
+      table: of the batches, shape (batches,), dtype `BATCH`.
     """
 
-    def __init__(self, offsets: Offsets, batches: list[ItemBatch]) -> None:
+    def __init__(self, offsets: Offsets, table: npt.NDArray[Any]) -> None:
         self._offsets = offsets
-        self._batches = batches
-        self._firsts = np.array([batch.first for batch in batches], np.int64)
-        self._kept = [Shelved[bytes]() for _ in batches]
-        self.nbytes = offsets.nbytes + 200 * len(batches)
+        self._firsts, self._starts = (
+            table["first"].astype(np.int64),
+            table["start"].astype(np.int64),
+        )
+        self._stops = self._starts + table["size"]
+        self._sizes: list[int] = table["content"].tolist()
+        self._kept = [Shelved[bytes]() for _ in self._sizes]
+        self.nbytes = offsets.nbytes + 200 * len(table)
 
     def ranges(self, numbers: Indices) -> Ranges:
-        batches = [self._batches[number] for number in self._batches_of(numbers).tolist()]
-        return Ranges.of(*[(batch.start, batch.stop) for batch in batches])
+        return self._ranges_of(self._batches_of(numbers))
+
+    def _ranges_of(self, batches: Indices | list[int]) -> Ranges:
+        return Ranges(self._starts[batches], self._stops[batches])
 
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
         of_batches = self._batches_of(numbers)
@@ -75,8 +66,7 @@ class FramedDirectory(ShardDirectory):
             else:
                 self._kept[number].used = True
                 contents[number] = kept
-        ranges = [(self._batches[each].start, self._batches[each].stop) for each in lacking]
-        packed = (yield Ranges.of(*ranges)) if lacking else []
+        packed = (yield self._ranges_of(lacking)) if lacking else []
         for number, data in zip(lacking, packed, strict=True):
             contents[number] = self._unpacked(number, data)
         starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
@@ -92,7 +82,7 @@ class FramedDirectory(ShardDirectory):
         return batches
 
     def _unpacked(self, number: int, data: bytes) -> bytes:
-        size = self._batches[number].size
+        size = self._sizes[number]
         content = unpacked(data, "zstd", size)
         if len(content) != size:
             raise ValueError(f"batch {number} has {len(content)} bytes in place of {size}")
@@ -143,10 +133,4 @@ def framed_directory(head: bytes, items: int, size: int) -> Reading[ShardDirecto
     )
     if not right:
         raise ValueError("its batches do not hold all items, one after another")
-    return FramedDirectory(
-        offsets,
-        [
-            ItemBatch(first, start, start + length, content)
-            for first, _, start, length, content in table.tolist()
-        ],
-    )
+    return FramedDirectory(offsets, table)

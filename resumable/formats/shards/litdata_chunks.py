@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -113,8 +114,9 @@ class ItemChunk(DataShard):
             self._table(head, start)
             (data,) = yield Ranges.of((start, self.file.size - TAIL))
             return table_directory(data, self.items, self.path)
-        unpack = _unpacked_item if self._level == "sample" else None
-        return RecordsInFile(self._table(head, self.file.size), unpack)
+        unpack = partial(unpacked, compression="zstd", most=LARGEST_ITEM)
+        positions = self._table(head, self.file.size)
+        return RecordsInFile(positions, unpack if self._level == "sample" else None)
 
     def has_table(self) -> Reading[bool]:
         """Whether the items are the rows of a table."""
@@ -123,7 +125,3 @@ class ItemChunk(DataShard):
 
     def _table(self, head: bytes, last: int) -> OffsetTable:
         return offset_table(head, self.items, "item", last)
-
-
-def _unpacked_item(data: bytes) -> bytes:
-    return unpacked(data, "zstd", LARGEST_ITEM)

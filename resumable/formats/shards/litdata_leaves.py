@@ -102,7 +102,7 @@ def _decoder(
         return PLAIN[kind]
     if kind in HEADLESS:
         dtype = _numbered_dtype(config, name)
-        made = finish if kind == "no_header_tensor" else _same
+        made = array_or_tensor(as_torch=False) if kind == "no_header_numpy" else finish
         return lambda data: made(np.frombuffer(data, dtype).copy())
     if kind == "numpy":
         return partial(_array_of, "<", NUMPY_DTYPES)
@@ -143,10 +143,6 @@ def pickle_refused(file: str) -> InvalidArgument:
 
 def _refuse_pickle(file: str, data: bytes) -> None:
     raise pickle_refused(file)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
@@ -205,8 +201,8 @@ PLAIN: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "bool": _boolean,
     "int": partial(_number, "<q"),
     "float": partial(_number, "<d"),
-    "bytes": _same,
-    "file": _same,
+    "bytes": bytes,
+    "file": bytes,
     "pil": raw_image,
     "json": nested_value,
 }

@@ -90,10 +90,6 @@ def _integer(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _raw(data: bytes) -> bytes:
-    return data
-
-
 def _images(data: bytes) -> list[Any]:
     found = _parts(opened_image, data, 0)
     if not found:
@@ -129,7 +125,7 @@ SCALARS: Final = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
 )  # fmt: skip
 ENCODINGS: Final[Mapping[str, Encoding]] = {
-    "bytes": Encoding(None, _raw),
+    "bytes": Encoding(None, bytes),
     "str": Encoding(None, decoders.text),
     "int": Encoding(8, _integer),
     **{

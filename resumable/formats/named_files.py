@@ -77,7 +77,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             are = f"{len(named)} files are" if named else "no file is"
             among = _told_apart([paths[number] for number in named]) if named else list(paths)
             raise InvalidArgument(
-                f"records must name a file by its path, or by an end of it that no other has, but {are} called "
+                f"records must name a file by its path, or by an ending that matches exactly one file, but {are} called "
                 f"{public_name(name)!r} among {shorten(among)}"
             )
         before = found.get(named[0], Records.NONE)  # by another name of the file

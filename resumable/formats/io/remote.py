@@ -408,7 +408,8 @@ def _file(match: _Match) -> RemoteFile:
         raise InvalidArgument(f"paths must name files, got the folder {public_url(match.url)!r}")
     if info.get("size") is None:
         raise InvalidArgument(
-            f"paths must name files of known size, but nobody tells it of {public_url(match.url)!r}"
+            "paths must name files of known size, but the server does not report the size of "
+            f"{public_url(match.url)!r}"
         )
     tag = next(((name, _tag_text(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
     url = match.url

@@ -149,5 +149,5 @@ async def _whole(file: RemoteFile, start: int, end: int, read: Callable[[], Any]
     if len(data) == file.size > end - start:
         raise NotImplementedError("the server sends whole files, not ranges")
     if len(data) != end - start:
-        raise OSError(f"the body has {len(data)} bytes in place of {end - start}")
+        raise OSError(f"the body has {len(data)} bytes instead of {end - start}")
     return data

@@ -85,7 +85,7 @@ class FramedDirectory(ShardDirectory):
         size = self._sizes[number]
         content = unpacked(data, "zstd", size)
         if len(content) != size:
-            raise ValueError(f"batch {number} has {len(content)} bytes in place of {size}")
+            raise ValueError(f"batch {number} has {len(content)} bytes instead of {size}")
         cache = shard.contents
         cache.put(self._kept[number], content, min(size, cache.most))
         return content

@@ -55,7 +55,7 @@ class IndexPart:
         if file.size != size:
             raise MalformedItem(
                 f"{file.path}: it has {file.size} bytes, and {size} by {self.place} of {self.file}; was it "
-                "cut short, or written anew?"
+                "cut short, or written again?"
             )
 
     def has(self, name: str) -> bool:

@@ -176,7 +176,7 @@ class DataShard(Shelved[ShardDirectory], ABC):
         (packed,) = yield Ranges.of((0, self.file.size))
         content = unpacked(packed, self.listed.compression, self.listed.size)
         if len(content) != self.listed.size:
-            raise ValueError(f"its content has {len(content)} bytes in place of {self.listed.size}")
+            raise ValueError(f"its content has {len(content)} bytes instead of {self.listed.size}")
         return content
 
     def likely_ranges(self, numbers: Indices) -> Ranges:

@@ -53,7 +53,7 @@ def unpacked(data: bytes, compression: str, most: int) -> bytes:
             given = b""
             size += len(piece)
             if size > most:
-                raise ValueError(f"its content has more than the {most} bytes that the index tells")
+                raise ValueError(f"its content has more than the {most} bytes in the index")
             pieces.append(piece)
         rest = decoder.unused_data
     return b"".join(pieces)

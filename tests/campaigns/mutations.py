@@ -475,17 +475,17 @@ MUTATIONS: Final = [
         "items = list(many(indices.tolist()))",
         "items = list(many(sorted(indices.tolist())))",
     ),
-    Mutation("formats/jsonl.py", "if line.number == 1 and", "if"),
+    Mutation("formats/jsonl.py", "if line.number == 1:", "if True:"),
     Mutation("formats/warc.py", "stop <= seen and tail == END", "stop <= seen"),
     Mutation("formats/warc.py", "stop <= seen and tail == END", "tail == END"),
     Mutation("formats/warc.py", "if len(lengths) != 1:", "if not lengths:"),
     Mutation("formats/warc.py", "if end != len(data) or not data.endswith(END):", "if False:"),
-    Mutation("formats/tfrecord.py", "if walk.is_damaged or passed", "if passed"),
+    Mutation("formats/tfrecord.py", "if is_damaged or passed", "if passed"),
     Mutation("formats/tfrecord.py", "min(left, MOST_SHOWN)", "left"),
     Mutation("formats/tar.py", "        if name in sample:", "        if False:"),
     Mutation("formats/tar.py", "if member.start > found.stop:", "if False:"),
     Mutation(
-        "formats/tar.py", "self._passed_over.append(self._samples)", "self._passed_over.append(0)"
+        "formats/tar.py", "self._passed_over.append(self.samples)", "self._passed_over.append(0)"
     ),
     Mutation("formats/tar_members.py", "if recorded - 255 - summed not in (0, 65521)", "if False"),
     Mutation("formats/tar_members.py", "        if kind in WITHOUT_DATA:", "        if False:"),

@@ -64,4 +64,4 @@ class IndexedRecordFiles(RecordFiles[Any]):
         return LocatedRecord(data, file.path, number + 1)
 
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[Any]:
-        return list(located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist()))
+        return located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist())

@@ -60,11 +60,9 @@ class MemoryReader:
       size: number of bytes.
     """
 
-    size: int | None
-
     def __init__(self, data: bytes) -> None:
         self._rest = memoryview(data)
-        self.size = len(data)
+        self.size: int | None = len(data)
 
     def read(self, size: int) -> bytes:
         found, self._rest = self._rest[:size], self._rest[size:]

@@ -98,10 +98,8 @@ class RemoteReader:
       size: of the file, in bytes.
     """
 
-    size: int | None
-
     def __init__(self, file: RemoteFile) -> None:
-        self.size = file.size
+        self.size: int | None = file.size
         self._pieces = StoredFiles([file]).remote(0)
         self._first = self._pieces.read_some(LONGEST_MAGIC)
 

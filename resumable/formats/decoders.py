@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidArgument, MalformedItem
+from . import packages
 from .example import example as example
-from .packages import imported
 from .pixels import PixelRequest
 
 
@@ -149,7 +149,7 @@ def image(
     """
     request = PixelRequest(mode, dtype, drop_alpha, apply_exif_orientation, frame)
     request.check()
-    imported("PIL", "images need Pillow", "images")
+    packages.imported("PIL", "images need Pillow", "images")
     from PIL import ImageMode
 
     try:

@@ -57,7 +57,7 @@ def raw_image(data: bytes) -> Any:
 
 
 def array_of(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> npt.NDArray[Any]:
-    """The array of the values in ``data``, in native byte order.
+    """The array of the values in ``data``, with this ``shape``, in native byte order.
 
     Raises:
       MalformedItem: if ``data`` have another size.

@@ -1,8 +1,8 @@
 """Reuse memory for reading parts."""
 
 # Getting a megabyte of fresh memory from the system takes several times as long as reading a part
-# into memory that is already mapped. A bytearray cannot change its size while views of it exist: a
-# failed resize shows that a buffer is still in use.
+# into memory that is already mapped. A bytearray with views cannot change its size: a failed resize
+# shows that a buffer is still in use.
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The right to fetch a part, held by one process at a time; a claim ends with its process."""
 
-# The content is written to a locked unfinished file, and the file is renamed when it is whole.
-# Waiting processes open the same unfinished file. When the lock is free, either the part is
-# finished, or the process with the lock failed or died, and the next process fetches.
+# The content is written to a locked unfinished file, and the whole file is renamed. Waiting
+# processes open the same unfinished file. When the lock is free, either the part is finished, or
+# the process with the lock failed or died, and the next process fetches.
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .part_file import (
 OPEN: Final = os.O_RDWR | os.O_CREAT | STRICT
 
 CheckOwn: TypeAlias = Callable[[int, str], None]
-"""Takes a descriptor and its path; raises `ForeignFile` if no cache has begun to write the file."""
+"""Takes a descriptor and a path; raises `ForeignFile` if no cache has begun to write the file."""
 
 _open: Final[set[int]] = set()
-"""Descriptors of the claims of this process. A forked child closes its copies; the locks stay."""
+"""Descriptors of the claims of this process. A forked child closes all; the locks stay."""
 
 
 @final
@@ -53,7 +53,7 @@ class Claim:
 
     @classmethod
     def of(cls, path: str, size: int) -> Claim | None:
-        """Claim the part at ``path``, of ``size`` bytes; None if it is claimed already.
+        """Claim the part at ``path``, of ``size`` bytes; None if claimed already.
 
         Raises:
           ForeignFile: if a foreign file lies at the path of the unfinished file.
@@ -63,7 +63,7 @@ class Claim:
         return None if descriptor is None else cls(path, descriptor, size)
 
     def take_room(self) -> None:
-        """Give the unfinished file its final size, so that sums over the folder count it in full.
+        """Give the unfinished file the final size, which counts in the sum over the folder.
 
         Raises:
           OSError: if the disk is full.
@@ -71,7 +71,7 @@ class Claim:
         os.ftruncate(self._descriptor, HEADER.size + self.size)
 
     def commit(self, content: Content) -> Identity:
-        """Write the content, and finish the file; returns its identity.
+        """Write the content, and finish the file; returns the identity of the file.
 
         After an error, the claim is given up.
 
@@ -103,7 +103,7 @@ class Claim:
 
 
 def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
-    """Lock a file, made if missing; a descriptor for `let_go`, or None if it is locked already.
+    """Lock a file, made if missing; a descriptor for `let_go`, or None if locked already.
 
     Raises:
       ForeignFile: if ``check_own`` does.
@@ -137,7 +137,7 @@ def let_go(descriptor: int) -> None:
 
 
 def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
-    """Remove an unfinished file if its process has ended; whether it was removed."""
+    """Remove an unfinished file if its process has ended; returns whether."""
     try:
         descriptor = os.open(unfinished, os.O_RDWR | STRICT)
     except OSError:
@@ -156,7 +156,7 @@ def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
 
 
 def _check_own(descriptor: int, path: str) -> None:
-    """Refuse a file that no cache has begun to write, by its first bytes."""
+    """Refuse a file that no cache has begun to write, by the first bytes."""
     begin = os.read(descriptor, len(MAGIC))
     if begin.strip(b"\0") and begin != MAGIC:
         raise ForeignFile(path)

@@ -29,7 +29,7 @@ PAUSE: Final = 0.02
 """Seconds between two looks at a copy that another process makes."""
 
 STALLED: Final = 60.0
-"""Seconds without a new byte after which the process that makes a copy is no longer waited for."""
+"""Seconds without a new byte after which other processes no longer wait for a copy."""
 
 DISK_IS_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -57,7 +57,7 @@ class Copies:
         self._checked: dict[str, Identity] = {}
 
     def path_of(self, file: CachedFile, write: WriteContent) -> str | None:
-        """The path of a copy of ``file``, made by ``write`` if missing; None if there is no room.
+        """The path of a copy of ``file``, made by ``write`` if missing; None without room.
 
         The process must have published that it reads the file.
 
@@ -148,7 +148,7 @@ class Copies:
 
 
 def _is_stalled(path: str) -> bool:
-    """Whether the unfinished copy has not grown for a while: its process seems to be stopped."""
+    """Whether the unfinished copy has not grown for a while: the process seems to be stopped."""
     try:
         return time.time() - os.stat(unfinished_copy(path)).st_mtime > STALLED
     except FileNotFoundError:

@@ -58,19 +58,16 @@ class Eviction:
           OSError: if the plan cannot be written.
         """
         with self._lock:  # all threads write one plan
-            self._publish(files)
-
-    def _publish(self, files: Iterable[Any]) -> None:
-        self._contents |= {file.content_name: code_of(file) for file in files}
-        now = time.monotonic()
-        if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
-            self._published, uses = now, self.own_uses
-            self._plan_file.write(uses)
-            self._said = set(uses.contents.tolist())
-            self._published_contents = len(self._contents)
+            self._contents |= {file.content_name: code_of(file) for file in files}
+            now = time.monotonic()
+            if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
+                self._published, uses = now, self.own_uses
+                self._plan_file.write(uses)
+                self._said = set(uses.contents.tolist())
+                self._published_contents = len(self._contents)
 
     def look(self) -> Ranking:
-        """A ranking by the plans as they are at its first use."""
+        """A ranking by the plans at the time of the first use."""
         return Ranking(self)
 
     def close(self) -> None:
@@ -108,7 +105,7 @@ class Ranking:
         self._eviction = eviction
 
     def only_unused(self, parts: Sequence[KeptPart]) -> Sequence[KeptPart]:
-        """The ``parts`` of files that no living process reads; see `Victims`."""
+        """The ``parts`` of files without a living reader; see `Victims`."""
         return self._ranked(parts)[0]
 
     def needed_after(self, at: float) -> Victims:
@@ -123,7 +120,7 @@ class Ranking:
     def next_use(self, code: int) -> float:
         """In how many items the part with this code is needed next; infinite if not known.
 
-        The result is 0 if other processes use the cache, since they may need the part at any time.
+        The result is 0 if other processes use the cache: any of them may need the part at any time.
         """
         if self._others:
             return 0
@@ -150,8 +147,8 @@ class Ranking:
         unused = [parts[place] for place in _sorted_by(used, ~read)]
         self._eviction.has_unused = bool(unused)
         # Parts of unknown next use: the last used first. If other processes read the same files in
-        # order, they may soon reach the very last used parts, so these parts go last. Whole copies
-        # are left out: a process that reads a copy continues to read it.
+        # order, the very last used parts may soon be needed, so these parts go last. Whole copies
+        # are left out: a process with an open copy continues to read.
         whole = np.array([part.is_whole for part in parts], np.bool_)
         last_used = [parts[place] for place in _sorted_by(-used, read & ~whole & (needed_at < 0))]
         if self._others:
@@ -163,7 +160,7 @@ class Ranking:
 
 
 def _sorted_by(key: Any, chosen: Any) -> list[int]:
-    """The places that are ``chosen``, in the order of ``key``; both of shape (n,)."""
+    """The ``chosen`` places in the order of ``key``; both arrays have shape (n,)."""
     (places,) = np.nonzero(chosen)
     ordered: list[int] = places[np.argsort(key[places], kind="stable")].tolist()
     return ordered

@@ -1,4 +1,4 @@
-"""Parts that this process has claimed, to be fetched: neighbours by one request."""
+"""Fetch parts claimed by this process: neighbours by one request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_REQUEST: Final = 1 << 23
 
 
 class Fetch(NamedTuple):
-    """A part that was claimed."""
+    """A claimed part."""
 
     part: PartName
     file: CachedFile

@@ -1,4 +1,4 @@
-"""When this process needs which parts of a cache, from the orders of its iterators."""
+"""Foresee when this process needs which parts of a cache, from the orders of its iterators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RENEWED: Final = 2
 
 
 class NeededPart(NamedTuple):
-    """A part that is needed.
+    """A needed part.
 
     Attributes:
       file: of the part.
@@ -48,7 +48,7 @@ class _ObservedIterator(NamedTuple):
     Attributes:
       iterator: a weak reference.
       position: items of the epoch before the iterator.
-      horizon: items that were looked ahead.
+      horizon: how many items were looked ahead.
     """
 
     iterator: ref[Any]
@@ -102,7 +102,7 @@ class _Outlook:
     """The future as known at one look, and how much of this future has come since.
 
     Args:
-      observed: the iterators that were looked at.
+      observed: the iterators looked at.
       uses: uses of parts.
       of_epoch: the uses within the current epochs of the iterators.
     """
@@ -198,8 +198,7 @@ class Foresight:
             for number, iterator in enumerate(iterators):
                 horizon = iterator.horizon(HORIZON // len(iterators))
                 observed.append(_ObservedIterator(ref(iterator), iterator.position, horizon))
-                # An error of a later item, such as a damaged index, is raised when the item is
-                # asked for.
+                # An error of a later item, such as a damaged index, is raised for the item itself.
                 with suppress(OSError, ResumableError):
                     left = iterator.left
                     for uses in iterator.foreseen(0, horizon):
@@ -218,8 +217,9 @@ def code_of(file: CachedFile) -> int:
 def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
     """The uses ``found`` by iterator, all in the order of time."""
     files: list[CachedFile] = []
-    contents: list[Codes] = [np.empty(0, np.uint64)]
-    columns: list[tuple[Indices, Indices, Codes, Indices, Indices, Indices]] = []
+    none, no_codes = np.empty(0, np.int64), np.empty(0, np.uint64)
+    contents: list[Codes] = [no_codes]
+    columns: list[tuple[Any, ...]] = [(none, none, no_codes, none, none, none)]
     for number, uses in found:
         first_codes = np.array([code_of(file) for file in uses.files], np.uint64)
         codes = first_codes[uses.file_of] + uses.parts.astype(np.uint64) * np.uint64(MIX)
@@ -227,18 +227,8 @@ def _in_order(found: Sequence[tuple[int, PartUses]]) -> _Uses:
         columns.append((file_of, uses.parts, codes, uses.sizes, uses.at, iterator_of))
         files += uses.files
         contents.append(first_codes)
-    if not columns:
-        none = np.empty(0, np.int64)
-        return _Uses(files, contents[0], none, none, contents[0], none, none, none)
-    file_of, parts, codes, sizes, at, iterator_of = map(np.concatenate, zip(*columns, strict=True))
-    order = np.argsort(at, kind="stable")
-    return _Uses(
-        files,
-        np.concatenate(contents),
-        file_of[order],
-        parts[order],
-        codes[order],
-        sizes[order],
-        at[order],
-        iterator_of[order],
-    )
+    joined = (np.concatenate(column) for column in zip(*columns, strict=True))
+    every = _Uses(files, np.concatenate(contents), *joined)
+    order = np.argsort(every.at, kind="stable")
+    in_order: Iterator[Any] = (column[order] for column in every[2:])
+    return _Uses(files, every.contents, *in_order)

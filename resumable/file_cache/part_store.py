@@ -129,7 +129,7 @@ class PartStore:
         try:
             with on_disk():
                 identity = claim.commit(content)
-            # This process need not verify a part that it has written itself.
+            # Parts written by this process need no verification.
             self._note_whole(claim.path, identity)
         except ForeignFile:
             self._room.release(claim.size)

@@ -106,8 +106,8 @@ class PlanFile:
             self._open()
         assert self._descriptor is not None
         data = uses.to_bytes()
-        # A process that reads the file during the write finds it incomplete, and takes the plan for
-        # empty.
+        # A process that reads the file during the write finds an incomplete plan, and takes the
+        # plan for empty.
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         write_all(self._descriptor, data)
         os.ftruncate(self._descriptor, len(data))

@@ -74,7 +74,8 @@ class CacheReader:
         pieces: dict[PartName, Piece] = {}
         if not self._is_off:
             try:
-                self._prepare(wanted)
+                self._prepare({span.file.content_name: span.file for span in wanted})
+                self._warn_if_small()
                 reader.collect()
                 pieces = self._pieces(wanted, reader, whole)
                 self._ahead.begin(reader)
@@ -94,7 +95,7 @@ class CacheReader:
         if self._is_off:
             return None
         try:
-            self._prepare_files({file.content_name: file})
+            self._prepare({file.content_name: file})
             return self._copies.path_of(file, write)
         except DiskFailure as failure:
             self._refuse(failure.__cause__)
@@ -113,11 +114,7 @@ class CacheReader:
         """Release the plan file in a forked child."""
         self._eviction.abandon()
 
-    def _prepare(self, wanted: Sequence[Span]) -> None:
-        self._prepare_files({span.file.content_name: span.file for span in wanted})
-        self._warn_if_small()
-
-    def _prepare_files(self, files: dict[str, CachedFile]) -> None:
+    def _prepare(self, files: dict[str, CachedFile]) -> None:
         """Note the ``files``, keyed by content name, and publish that this process reads them."""
         new = files.keys() - self._noted
         with on_disk():
@@ -143,7 +140,7 @@ class CacheReader:
             )
 
     def _refuse(self, error: BaseException | None) -> None:
-        """Raise that the disk cannot be used, or continue without the cache after one warning."""
+        """Raise a `ReadError`, or warn and continue without the cache, as ``on_full`` says."""
         message = (
             f"the cache in {self._cache.path} cannot be used: {error}; it needs a folder that may be "
             f"written to, with {self._cache.max_bytes} bytes of room"
@@ -192,7 +189,7 @@ class CacheReader:
         reader: UncachedReader,
         patient: bool,
     ) -> dict[PartName, WantedPart]:
-        """Fetch ``missing`` parts into ``pieces``; returns the parts that others are fetching."""
+        """Fetch ``missing`` parts into ``pieces``; returns the parts fetched by other processes."""
         fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:
@@ -219,7 +216,7 @@ class CacheReader:
     def _still_missing(
         self, elsewhere: dict[PartName, WantedPart], pieces: dict[PartName, Piece], waits: bool
     ) -> dict[PartName, WantedPart]:
-        """Read the parts that other processes fetch; returns the parts that have not arrived."""
+        """Read parts fetched by other processes; returns the parts still missing."""
         missing: dict[PartName, WantedPart] = {}
         for part, needed in elsewhere.items():
             data = self._store.read(part, needed.size, needed.start, needed.end)

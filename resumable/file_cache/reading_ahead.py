@@ -56,8 +56,8 @@ class ReadAhead:
         self._foresight = foresight
         self._eviction = eviction
         self._in_flight: dict[PartName, Event] = {}
-        # Bytes read since the last look, and its outlook; another object if there was more to
-        # fetch.
+        # Bytes read since the last look, and the outlook of this look; another object if there was
+        # more to fetch.
         self._read_since, self._outlook = 0, object()
 
     def note_read(self, size: int) -> None:

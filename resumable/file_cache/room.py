@@ -2,7 +2,7 @@
 
 # A file has the number of bytes in use, and is changed under a lock. The number is raised before a
 # part is written and lowered after a part was removed, so a killed process leaves the number too
-# large, never too small. A process that finds no room looks at all files, and corrects the number.
+# large, never too small. A process without room looks at all files, and corrects the number.
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KeptPart(NamedTuple):
         return self.name.number == WHOLE
 
     def remove(self) -> bool:
-        """Remove the file, unless no cache has written it; whether it is removed."""
+        """Remove the file if a cache has written the file; returns whether."""
         if self.is_whole:
             return remove_copy(self.path)
         # The system cannot check and remove in one call, so the two calls follow each other
@@ -72,7 +72,7 @@ Victims: TypeAlias = Callable[[Sequence[KeptPart]], Sequence[KeptPart]]
 
 
 class NoRoom(Exception):
-    """There is no room for a part, even if all permitted parts were removed."""
+    """There is no room for a part, even without all removable parts."""
 
 
 @final
@@ -94,7 +94,7 @@ class Room:
         Args:
           size: of the part.
           victims: chooses the parts that may be removed.
-          take: called when there is room; gives the unfinished file of the part its size.
+          take: called when there is room; gives the unfinished file the size of the part.
 
         Raises:
           NoRoom: if the victims are not enough, or another process does not release the lock.
@@ -141,13 +141,13 @@ class Room:
 
     @contextmanager
     def _in_use(self) -> Iterator[tuple[int, Callable[[int], None]]]:
-        """The number of bytes in use, and a function that sets it, under the lock."""
+        """The number of bytes in use, and a function to set the number, under the lock."""
         descriptor = os.open(os.path.join(self._folder, IN_USE), FLAGS, 0o666)
         try:
             _wait_for(descriptor)
             try:
                 digits = os.read(descriptor, DIGITS)
-                # Text that is no number comes from elsewhere, or from an interrupted write.
+                # Other text comes from another program, or from an interrupted write.
                 used = int(digits) if digits.isdigit() else self._most
 
                 def write(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Make items ahead of their turn, where many at once cost little more than one."""
+"""Make items ahead of their turn, where many at once cost little more than a single item."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
     Args:
       gather: makes a block of the items at some indices.
       indices: of the items, shape (places,), int64.
-      plan: returns a `Reach` for the indices of the items that are asked for, shape (n,), int64.
+      plan: returns a `Reach` for the indices of the planned items, shape (n,), int64.
       seen: the turns known from other windows of the iterator.
     """
 
@@ -105,7 +105,7 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         self._plan = plan
         self._seen = seen
         self._turns = seen.last
-        # The places that were asked for last; the first planned place.
+        # The last requested places; the first planned place.
         self._taken, self._from = NO_PLACES, 0
         # The block of the planned places from `_first` to `_stop`; items before `_next` were handed
         # out.

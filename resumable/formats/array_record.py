@@ -12,7 +12,6 @@ from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
-from ..errors import MissingDependency
 from .array_record_file import ArrayRecordFile
 from .contents import FILES
 from .data_files import AnyFile, found_data_files
@@ -21,6 +20,7 @@ from .io.held_ranges import HeldRanges
 from .io.open_files import DataFile
 from .io.paths import Paths
 from .io.remote import RemoteFile
+from .packages import imported
 from .parts import ItemsInParts
 
 
@@ -40,11 +40,11 @@ class ArrayRecord(ItemsInParts[bytes]):
     other than fork are safer.
 
     The package reads only local files. So a remote file is copied as a whole when the pipeline is
-    built. With a cache, the copies lie in the cache, once for all processes, and count against its
-    limit. Copies without room in the cache, reported by a `RuntimeWarning`, and all copies without
-    a cache lie in the folder of temporary files. Every process that builds or unpickles the
-    pipeline makes separate temporary copies, which its forks share. The copies are removed when
-    this process ends; if it is killed, they stay.
+    built. With a cache, the copies lie in the cache, once for all processes, and count against the
+    limit of the cache. Copies without room in the cache, reported by a `RuntimeWarning`, and all
+    copies without a cache lie in the folder of temporary files. Every process that builds or
+    unpickles the pipeline makes separate temporary copies, shared with its forks. The copies are
+    removed when this process ends; a killed process leaves its copies.
 
     State: O(1), the position. Random access. A resume reads the list of records, and the first and
     last 4 KiB of each file (of at most 10,000).
@@ -85,13 +85,8 @@ class ArrayRecord(ItemsInParts[bytes]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            import array_record.python.array_record_module  # noqa: F401
-        except ImportError as error:
-            raise MissingDependency(
-                "ArrayRecord needs array_record: pip install 'resumable-loader[array-record]' "
-                f"({error})"
-            ) from error
+        module = "array_record.python.array_record_module"
+        imported(module, "ArrayRecord needs array_record", "array-record")
         found = found_data_files(self.paths, self.storage_options)
         remote = not all(isinstance(file, DataFile) for file in found)
         files = map_at_once(ArrayRecordFile, found) if remote else map(ArrayRecordFile, found)
@@ -122,7 +117,7 @@ class ArrayRecord(ItemsInParts[bytes]):
 
     @derived
     def _is_cached(self) -> bool:
-        return False  # as to its parts: the package reads whole copies
+        return False  # no parts: the package reads whole copies
 
     def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         return [self._files[place].read(numbers) for place, numbers in wanted]

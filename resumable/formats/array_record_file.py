@@ -18,35 +18,35 @@ from .io.local_copies import local_copy
 from .io.open_files import DataFile
 
 OPTIONS: Final = "readahead_buffer_size:0,max_parallelism:0"
-"""For random access. A reader then waits for no thread of the package: a forked process has none of them."""
+"""For random access. A reader then never waits for a thread of the package: a forked process has no such threads."""
 
 BUFFER: Final = 1 << 15
-"""Bytes that are read from a file at once."""
+"""Bytes read from a file at once."""
 
 MOST_READERS: Final = 64
 
 Reader: TypeAlias = Any
-"""An ``ArrayRecordReader``. It closes its file when nobody has it any longer."""
+"""An ``ArrayRecordReader``. The file is closed when the reader is deleted."""
 
-# With the process that opened them.
+# Each reader with the number of the process that opened the reader.
 open_readers: ClockCache[tuple[int, Reader]] = ClockCache(MOST_READERS)
 
 
 @final
 class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
-    """A file of records, which is open as long as a cache has room for its reader.
+    """A file of records, open as long as a cache has room for the reader.
 
     Args:
-      file: on a disk, or behind a URL; of that, a copy is made on a disk.
+      file: on a disk, or behind a URL; a remote file is copied to a disk.
 
     Attributes:
       file: as found when the pipeline was built.
-      records: their number.
-      is_beyond_cache: whether a cache had no room for the copy, which is elsewhere.
+      records: number of records.
+      is_beyond_cache: whether the copy lies elsewhere, since a cache had no room.
 
     Raises:
-      MalformedItem: if it is no ArrayRecord file, or has changed.
-      OSError: if it cannot be read.
+      MalformedItem: if the file is no ArrayRecord file, or has changed.
+      OSError: if the file cannot be read.
     """
 
     is_beyond_cache = False
@@ -59,32 +59,25 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
         """The records with these ``numbers``, shape (n,), at least one.
 
         Raises:
-          MalformedItem: if one is damaged, or the file has changed since the pipeline was built.
-          OSError: if it cannot be read.
+          MalformedItem: if a record is damaged, or the file has changed since the pipeline was
+            built.
+          OSError: if the file cannot be read.
         """
-        first, last = int(numbers[0]), int(numbers[-1])
-        if last - first == len(numbers) - 1 and (np.diff(numbers) == 1).all():
-            return self.read_range(first, last + 1)
         listed = numbers.tolist()
+        is_run = listed[-1] - listed[0] == len(listed) - 1 and (np.diff(numbers) == 1).all()
         try:
-            return self._called("read", listed)
+            return self._read(listed[0], listed[-1] + 1) if is_run else self._read(listed)
         except MalformedItem:
-            # Which one it is, the package does not say.
-            return [self.read_range(number, number + 1)[0] for number in listed]
-
-    def read_range(self, start: int, stop: int) -> list[bytes]:
-        """The records from ``start`` to ``stop``, which is larger; it raises what `read` raises."""
-        try:
-            return self._called("read", start, stop)
-        except MalformedItem:
-            if stop - start == 1:
+            if len(listed) == 1:
                 raise
-            return [self.read_range(number, number + 1)[0] for number in range(start, stop)]
+            # The package does not name the damaged record.
+            return [self._read(number, number + 1)[0] for number in listed]
 
-    def _called(self, method: str, *arguments: Any) -> list[bytes]:
+    def _read(self, *which: Any) -> list[bytes]:
+        """The records ``which``: a list of numbers, or the first number and the end."""
         reader = self._reader()
-        with self._malformed_if_damaged(f"record {arguments[0]}"), UnforkableCall():
-            found: list[bytes] = getattr(reader, method)(*arguments)
+        with self._malformed_if_damaged(f"record {which[0]}"), UnforkableCall():
+            found: list[bytes] = reader.read(*which)
         return found
 
     def _reader(self) -> Reader:
@@ -105,13 +98,13 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
     def _opened(self, path: str) -> Reader:
         from array_record.python.array_record_module import ArrayRecordReader
 
-        # The package's errors do not tell a damaged file from a system that opens no more.
+        # For a file that the system cannot open, the package raises the errors of damaged files.
         with open(path, "rb"):
             pass
         with self._malformed_if_damaged("list of records"), UnforkableCall():
             reader = ArrayRecordReader(path, options=OPTIONS, file_reader_buffer_size=BUFFER)
             if not reader.ok():
-                reader.read([0])  # raises an error that says why
+                reader.read([0])  # raises an error with the reason
                 raise RuntimeError("it cannot be read")
         open_readers.put(self, (os.getpid(), reader))
         return reader

@@ -1,4 +1,4 @@
-"""Digests by which a state recognises the contents of files, beyond their names and sizes."""
+"""Digests in states to recognise the contents of files, beyond names and sizes."""
 
 # The time of the last change and the path do not count, since a copy of the data is as good as the
 # data. An index has a digest, so that opening reads no more than its header. Other files are

@@ -12,14 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from ..core.arguments import is_several
 from ..errors import InvalidArgument, InvalidType, shorten
-from .csv_scan import BYTE_ORDER_MARK, CsvScan
+from .csv_scan import CsvScan
 from .data_files import AnyFile
 from .io.compression import check_uncompressed, compression_of
-from .io.in_memory import MemoryReader
-from .io.paths import Paths, file_name
+from .io.paths import Paths
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
-from .record import ByteReader, Format, LocatedRecord
+from .record import BYTE_ORDER_MARK, ByteReader, Format, LocatedRecord, MemoryReader
 from .records import Records, open_bytes, records
 
 FIRST_READ: Final = 1 << 12
@@ -27,7 +26,7 @@ LARGEST_HEADER: Final = 1 << 20
 USUAL: Final = CsvScan(ord(","), ord('"'), True)
 
 WITH_STATE: Final = ("iso2022", "hz", "utf-7")
-"""Starts of the names of codecs in which the byte of a quote may be part of a letter."""
+"""Starts of names of codecs with shift states, where the byte of a quote may belong to a letter."""
 
 
 class Dialect(NamedTuple):
@@ -35,7 +34,7 @@ class Dialect(NamedTuple):
 
     Attributes:
       delimiter: between fields.
-      quotechar: around fields that hold a delimiter, a quote or a newline; None without quotes.
+      quotechar: around fields with a delimiter, a quote or a newline; None without quotes.
       encoding: of the text.
       header: whether the first record names the columns.
       escapechar: makes text of the next character; None without escapes.
@@ -79,7 +78,7 @@ class Dialect(NamedTuple):
         except UnicodeDecodeError as error:
             place = f"byte {error.start + 1}: cannot decode as {self.encoding}"
             raise record.malformed(f"{place}: {error.reason}") from None
-        if "\0" in text:  # versions of Python read it differently
+        if "\0" in text:  # versions of Python treat a NUL differently
             raise record.malformed("it has a NUL")
         # The reader continues to the second line after an unclosed quote, or after an escape of the
         # added newline.
@@ -108,7 +107,7 @@ class Dialect(NamedTuple):
 
 
 def _reason(error: str) -> str:
-    """What an error of the standard library says, and what to do."""
+    """The message of an error of the standard library, with advice."""
     if "field limit" in error:
         return f"{error}; csv.field_size_limit(n) raises it"
     if "new-line" in error:
@@ -124,8 +123,8 @@ class CsvDecoder:
 
     Args:
       dialect: how the files are written.
-      names: of all columns, in their order.
-      columns: those to keep; None: all.
+      names: of all columns, in the order of the file.
+      columns: names of the columns to keep; None keeps all.
     """
 
     def __init__(
@@ -151,11 +150,11 @@ def open_csv(
     index_dir: str | os.PathLike[str] | None,
     storage_options: Mapping[str, Any] | None,
 ) -> tuple[Records, CsvDecoder]:
-    """The records of CSV files, and what makes items of them.
+    """The records of CSV files, and their decoder.
 
     Raises:
-      InvalidArgument: if ``columns`` are not in the header, the headers differ, or there is none
-        and no ``columns``; and what `records` raises.
+      InvalidArgument: if ``columns`` are not in the header, the headers differ, or both header and
+        ``columns`` are missing; also for the reasons in `records`.
       MalformedItem: if a file begins with no header.
       InvalidType: if ``columns`` are not strings.
     """
@@ -185,13 +184,13 @@ def open_csv(
 
 
 def _headers(files: Iterable[AnyFile], dialect: Dialect) -> Iterator[tuple[str, list[str] | None]]:
-    """The path of each of ``files`` and the names of its columns, or None if it is empty."""
+    """The path of each of ``files`` and the names of the columns; None for an empty file."""
     different = {file.path: file for file in files}
-    # The starts of remote files come together, rather than one after another.
+    # The starts of remote files are requested at the same time.
     spans = [
         Span(file, 0, min(FIRST_READ, file.size))
         for file in different.values()
-        if isinstance(file, RemoteFile) and not compression_of(file_name(file.path))
+        if isinstance(file, RemoteFile) and not compression_of(file.path)
     ]
     starts = {span.file.path: start for span, start in zip(spans, read_spans(spans), strict=True)}
     for path, file in different.items():
@@ -229,12 +228,12 @@ def checked_dialect(
     comment: Any = None,
     skipinitialspace: bool = False,
 ) -> Dialect:
-    """The dialect of these arguments of `resumable.csv`.
+    """The dialect for arguments of `resumable.csv`.
 
     Raises:
-      InvalidArgument: if a character is not an ASCII character of its own, or ``encoding`` does not
-        keep newlines and these characters as one byte.
-      InvalidType: if one has the wrong type.
+      InvalidArgument: if a character is not ASCII or is given twice, or ``encoding`` does not keep
+        newlines and the given characters as one byte.
+      InvalidType: if an argument has the wrong type.
     """
     characters = dict[str, str]()
     named = {
@@ -272,7 +271,7 @@ def checked_dialect(
 
 
 def _ends_letters(character: str, encoding: str) -> bool:
-    """Whether ``encoding`` has letters of two bytes that end with that of ``character``."""
+    """Whether ``encoding`` has letters of two bytes that end with the byte of ``character``."""
     for first in range(128, 256):
         with suppress(UnicodeDecodeError):
             if len(bytes((first, ord(character))).decode(encoding)) == 1:
@@ -281,10 +280,10 @@ def _ends_letters(character: str, encoding: str) -> bool:
 
 
 def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | None:
-    """The names of the columns of a file, read from its start alone; None if it is empty.
+    """The names of the columns of a file, read only from the start; None for an empty file.
 
     Raises:
-      MalformedItem: if it begins with no header.
+      MalformedItem: if the file begins with no header.
       InvalidArgument: if two columns have one name.
     """
     content = b""
@@ -301,11 +300,11 @@ def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | 
 
 
 def _header_in(content: bytes, path: str, dialect: Dialect, *, is_whole: bool) -> list[str] | None:
-    """The names of the columns in the start of a file; None if they are not surely there."""
+    """The names of the columns in the first bytes of a file; None if the header may be incomplete."""
     ends = [
         end for part in dialect.format.scan(MemoryReader(content), 0) for end in part.ends.tolist()
     ]
-    if not is_whole:  # the last one may go on
+    if not is_whole:  # the last record may be incomplete
         ends = ends[:-1]
     for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False), 1):
         record = LocatedRecord(content[begin:end], path, number)

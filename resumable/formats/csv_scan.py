@@ -24,9 +24,8 @@ import numpy as np
 
 from ..core.block import Indices
 from .line_scan import CHUNK, NEWLINE, Bytes, blank_lines
-from .record import ByteReader, FoundRecords
+from .record import BYTE_ORDER_MARK, ByteReader, FoundRecords
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 SPACE: Final = 32
 LARGEST_DAMAGED: Final = 1 << 12
 """Most bytes of a record with an unclosed quote, which might otherwise take the whole file."""

@@ -1,4 +1,4 @@
-"""Find the files that paths and URLs name."""
+"""Find the files for paths and URLs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def location(file: AnyFile) -> str:
 
 
 def path_of_found(file: AnyFile) -> str:
-    """`location`, by which `found_data_files` finds only ``file``, also in another process."""
+    """`location` for `found_data_files`, which then finds only ``file``, also in other processes."""
     return FoundUrl(file.url) if isinstance(file, RemoteFile) else file.path
 
 
@@ -33,12 +33,12 @@ def found_data_files(
     format: Format | None = None,
     look: Callable[[str], DataFile] = found_file,
 ) -> list[AnyFile]:
-    """The current files that ``paths`` name; the matches of a pattern are sorted.
+    """The current files for ``paths``; the matches of a pattern are sorted.
 
     Args:
       paths: a path, a URL, a pattern, or several of them.
       storage_options: of remote files.
-      format: of the records; caches of the format are never data, even if they match a pattern.
+      format: of the records; no pattern matches caches of the format.
       look: finds the file at a path on a disk.
 
     Raises:
@@ -74,7 +74,7 @@ def with_cache(
 
     Raises:
       InvalidArgument: if both name a cache.
-      InvalidType: if one of them has the wrong type.
+      InvalidType: if an argument has the wrong type.
     """
     if check_cache(cache) is None:
         return storage_options

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidArgument, MalformedItem, MissingDependency
+from ..errors import InvalidArgument, MalformedItem
+from . import packages
 from .example import example as example
 from .pixels import PixelRequest
 
@@ -45,16 +46,15 @@ def json(data: bytes) -> Any:
     >>> rs.decoders.json(b'{"label": 3}')
     {'label': 3}
     """
+    content = text(data)
     try:
-        return standard_json.loads(text(data))
+        return standard_json.loads(content)
     except RecursionError:
         raise MalformedItem("not JSON: nested too deeply") from None
     except standard_json.JSONDecodeError as error:
         raise MalformedItem(
             f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
-    except MalformedItem:
-        raise
     except ValueError as error:  # a number with too many digits
         raise MalformedItem(f"not JSON: {error}") from None
 
@@ -149,12 +149,9 @@ def image(
     """
     request = PixelRequest(mode, dtype, drop_alpha, apply_exif_orientation, frame)
     request.check()
-    try:
-        from PIL import ImageMode
-    except ImportError:
-        raise MissingDependency(
-            "images need Pillow: pip install 'resumable-loader[images]'"
-        ) from None
+    packages.imported("PIL", "images need Pillow", "images")
+    from PIL import ImageMode
+
     try:
         ImageMode.getmode(mode or "RGB")
     except KeyError:

@@ -17,7 +17,7 @@ from .example_message import example_class
 Shape: TypeAlias = "tuple[int | None, ...]"
 
 LISTS: Final = {"bytes": "bytes_list", "float32": "float_list", "int64": "int64_list"}
-"""The kinds of features, and the field of a message that has the values."""
+"""The kinds of features, and the field of the message with the values of each kind."""
 KINDS: Final = {name: kind for kind, name in LISTS.items()}
 
 
@@ -51,7 +51,8 @@ class ExampleDecoder:
         """The features of the message ``data``.
 
         Raises:
-          MalformedItem: if it is none, or a feature is missing, or of another kind or shape.
+          MalformedItem: if ``data`` are no message, or a feature is missing, or has another kind or
+            shape.
         """
         from google.protobuf.message import DecodeError
 
@@ -72,23 +73,24 @@ def example(
 
     - ``"int64"`` is one integer, an `numpy.int64`; ``"float32"`` one number, an `numpy.float32`;
       ``"bytes"`` one string of bytes.
-    - ``("float32", (3, 2))`` is an array of this shape; the values of ``"bytes"`` are objects in it.
+    - ``("float32", (3, 2))`` is an array of this shape; an array of ``"bytes"`` has dtype object.
     - ``("int64", (None,))`` and ``("float32", (None, 2))`` are arrays of any length.
 
-    A feature that a message lacks has its default. Without one, it is empty where any length is
-    allowed, and an error elsewhere. Features that are not described are left out.
+    A feature missing in a message has the default value. Without a default, a feature of any length
+    is empty, and a missing feature of fixed shape is an error. Features without a description are
+    left out.
 
     Args:
       features: for each name, the kind or the pair of kind and shape.
-      defaults: for some names, the value where a message lacks the feature: of the same shape, or a
-        single value that fills a fixed one.
+      defaults: for some names, the value of a missing feature: of the same shape, or a single value
+        that fills a fixed shape.
 
     Raises:
       InvalidArgument: if a kind, a shape or a default is not as described.
       InvalidType: if an argument has the wrong type.
-      MissingDependency: without protobuf, which the extra ``tfrecord`` installs.
-      MalformedItem: while decoding, with the name of the feature, if one is missing or of another
-        kind or shape, or if the bytes are no such message. In a `tfrecord` with file and record.
+      MissingDependency: without protobuf, installed by the extra ``tfrecord``.
+      MalformedItem: while decoding, if the bytes are no message; or, with the name of the feature,
+        if a feature is missing or has another kind or shape. In a `tfrecord` with file and record.
 
     >>> decode = rs.decoders.example({"label": "int64", "tokens": ("int64", (None,))})
     >>> data = "0a230a0e0a056c6162656c12051a030a01070a110a06746f6b656e7312071a050a03030102"
@@ -100,13 +102,13 @@ def example(
 
 
 class _Feature(NamedTuple):
-    """What is known of a feature before any message is read.
+    """The description of a feature.
 
     Attributes:
       name: as in the message.
-      kind: one of `LISTS`.
-      shape: of its values; the first axis may be None, which is any length.
-      default: the value where a message lacks the feature; None if that is an error.
+      kind: a key of `LISTS`.
+      shape: of the values; None as the first axis means any length.
+      default: the value of a missing feature; None to raise an error.
     """
 
     name: str
@@ -116,11 +118,11 @@ class _Feature(NamedTuple):
 
     @classmethod
     def of(cls, name: str, spec: object, default: object) -> _Feature:
-        """The feature that a user describes.
+        """The feature with a user's kind or pair ``spec``.
 
         Raises:
           InvalidArgument: if kind, shape or default are not as described in `example`.
-          InvalidType: if one has the wrong type.
+          InvalidType: if an argument has the wrong type.
         """
         if not isinstance(name, str):
             raise InvalidType(f"features must have strings as names, got {shorten(name)}")
@@ -136,7 +138,7 @@ class _Feature(NamedTuple):
         """The value in ``message``, a ``tf.train.Feature`` or None.
 
         Raises:
-          MalformedItem: if it is missing without a default, or of another kind or shape.
+          MalformedItem: if the value is missing without a default, or has another kind or shape.
         """
         found = None if message is None else message.WhichOneof("kind")
         if found is None:
@@ -177,7 +179,7 @@ def _pair(name: str, spec: Any) -> tuple[str, Shape]:
 
 
 def _fills(shape: Shape, size: int) -> bool:
-    """Whether ``size`` values make an array of ``shape``, which has an axis."""
+    """Whether ``size`` values make an array of ``shape``, of at least one axis."""
     row = prod(length for length in shape[1:] if length is not None)
     return size % row == 0 if shape[0] is None else size == shape[0] * row
 

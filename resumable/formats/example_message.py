@@ -1,14 +1,14 @@
 """The class of `tf.train.Example` messages, without TensorFlow."""
 
-# It is built from a description in code, in a pool of its own: TensorFlow, which may be loaded in
-# the same process, has its own classes.
+# The class is built from a description in code, in a separate pool: TensorFlow, if loaded in the
+# same process, registers classes of the same names.
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any, Final
 
-from ..errors import MissingDependency
+from .packages import imported
 
 PACKAGE: Final = "resumable.tensorflow"
 
@@ -20,12 +20,9 @@ def example_class() -> Any:
     Raises:
       MissingDependency: without protobuf.
     """
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError as error:
-        raise MissingDependency(
-            "decoders.example needs protobuf: pip install 'resumable-loader[tfrecord]'"
-        ) from error
+    imported("google.protobuf", "decoders.example needs protobuf", "tfrecord")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file: Any = descriptor_pb2.FileDescriptorProto(
         name="resumable/example.proto", package=PACKAGE, syntax="proto3"
     )
@@ -49,7 +46,7 @@ def example_class() -> Any:
 
 
 def _add(message: Any, number: int, name: str, kind: str, *, repeated: bool = False) -> Any:
-    """Add a field to ``message``, of a simple kind or with another message as its kind."""
+    """Add a field to ``message``; its ``kind`` is a simple kind, or the name of a message."""
     field = message.field.add(name=name, number=number)
     field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
     if kind[0].isupper():

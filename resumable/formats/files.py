@@ -66,8 +66,6 @@ class WholeFiles(FoundInFiles[T]):
         return [Origin(name, 0, self._files[number].path, 0) for number in numbers.tolist()]
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        if self._reads_remote:
-            return self._read_ahead()
         return Indexed(
             self._gather, lambda index: self._items([index], NOTHING_HELD)[0], every_epoch=True
         )
@@ -89,11 +87,6 @@ class WholeFiles(FoundInFiles[T]):
             file_of = place_of[file_of[remote]]
             ends = np.array([file.size for file in files], np.int64)[file_of]
             yield part_uses(files, file_of, np.zeros_like(ends), ends, at[remote])
-
-    @derived
-    def _reads_remote(self) -> bool:
-        """Whether items are read over a network."""
-        return False
 
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
         return self._items(indices.tolist(), held)
@@ -119,12 +112,11 @@ class WholeFiles(FoundInFiles[T]):
 class Files(WholeFiles[Any]):
     """Whole files, one an item: its path, or its bytes.
 
-    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
-    of at most 10,000, and nothing if all are remote and have an ETag. A file is open only while it
-    is read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are
-    held.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of at most
+    10,000 files, and nothing if all files are remote and have an ETag. A file is open only during a
+    read. Up to 64 remote files, of 64 MiB together, are read ahead at once, and 256 MiB are held.
 
-    The names of the files below their common folder, their sizes and the contents that are read
+    The names of the files below their common folder, the sizes, and the contents read at a resume
     must be the same at save and resume; the folder may differ.
 
     Args:
@@ -161,9 +153,8 @@ class Files(WholeFiles[Any]):
         found = found_data_files(self.paths, self.storage_options, look=partial(located, "paths"))
         object.__setattr__(self, "_files", tuple(found))
 
-    @derived
-    def _reads_remote(self) -> bool:
-        return self.read and self._is_remote
+    def indexed(self, epoch: int = 0) -> Indexed[Any]:
+        return self._read_ahead() if self.read and self._is_remote else super().indexed(epoch)
 
     def _items(self, indices: list[int], held: HeldRanges) -> list[Any]:
         if self.read:

@@ -1,4 +1,4 @@
-"""Read a folder of images whose sub-folders are their classes, as torchvision's ImageFolder."""
+"""Read a folder of images with a sub-folder for each class, as torchvision's ImageFolder."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .io.held_ranges import HeldRanges
 SUFFIXES: Final = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-"""File names with these ends are images for torchvision. Upper and lower case do not matter."""
+"""Endings of the names of images, as in torchvision. Upper and lower case do not matter."""
 
 
 class LabelledFile(NamedTuple):
     """The content of an image file.
 
     Attributes:
-      data: its bytes.
+      data: the bytes of the file.
       path: of the file.
-      label: the number of its class.
+      label: number of the class.
     """
 
     data: bytes
@@ -39,18 +39,18 @@ class LabelledFile(NamedTuple):
 class ImageFolder(WholeFiles[Any]):
     """The images in the sub-folders of ``folder``, each with the number of its class.
 
-    The classes are the sub-folders, sorted. The images of a class are the files below its folder
-    whose names end as names of images do, in torchvision's order.
+    The classes are the sub-folders, sorted. The images of a class are all files below its folder
+    with an ending of `SUFFIXES`, in torchvision's order.
 
-    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
-    of at most 10,000. A file is open only while it is read.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of at most
+    10,000 files. A file is open only during a read.
 
     Args:
       folder: has a sub-folder for each class.
       read: deliver `LabelledFile`, instead of pairs of path and label.
 
     Raises:
-      InvalidArgument: if there is no class, or one has no image.
+      InvalidArgument: if the folder has no class, or a class has no image.
       OSError: if a folder cannot be read.
       MalformedItem: while reading, if a file has changed since the pipeline was built.
       InvalidType: if ``folder`` is not a path.
@@ -85,8 +85,8 @@ class ImageFolder(WholeFiles[Any]):
         return {**super().__getstate__(), "_files": self._paths, "_labels": self._labels}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Another process looks at the same files again. It lists no folder, as an image that was added
-        # since would give others another number, and a class another label.
+        # Another process looks at the same files again. It lists no folder: an image added since
+        # then would change the numbers of other images, and a class added their labels.
         files = tuple(located("folder", path) for path in state["_files"])
         self.__dict__.update(state, _files=files)
 
@@ -113,9 +113,9 @@ def image_classes(folder: str | os.PathLike[str]) -> list[str]:
       the names of the sub-folders, sorted.
 
     Raises:
-      InvalidArgument: if there is none.
+      InvalidArgument: if ``folder`` has no sub-folder.
       OSError: if ``folder`` cannot be read.
-      InvalidType: if it is not a path.
+      InvalidType: if ``folder`` is not a path.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,7 @@ def _images(folder: str) -> Iterator[str]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk` with links, but not into one that leads to a folder around it."""
+    """Like `os.walk` with links, except links to a folder that contains the link."""
     for parent, folders, names in os.walk(folder, onerror=_fail, followlinks=True):
         around = os.path.join(os.path.realpath(parent), "")
         folders[:] = [
@@ -177,7 +177,7 @@ class LabelledDecoder:
         """The pair.
 
         Raises:
-          MalformedItem: with the file, if ``decode`` raises that.
+          MalformedItem: with the path of the file, if ``decode`` raises one.
         """
         try:
             return self.decode(file.data), file.label

@@ -1,47 +1,46 @@
-"""The source of records that a scan finds, with an index that is kept in a cache."""
+"""The source of records found by a scan, with an index in a cache."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
+from ..core.block import Indices
 from ..core.derived import derived
 from ..core.process_counts import process_counts
 from ..errors import InvalidType, shorten
 from .data_files import AnyFile, found_data_files
-from .record import Format
-from .record_file import AnyRecords, open_record_files
+from .record import Format, LocatedRecord, located
+from .record_file import AnyRecords, RecordFile, RemoteRecords, open_record_files
 from .record_files import RecordFiles
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndexedRecordFiles(RecordFiles[T]):
-    """What the sources of such records share.
+class IndexedRecordFiles(RecordFiles[Any]):
+    """The base of the sources of records found by a scan.
 
-    A subclass says what the format is, and makes items.
+    An item is a `LocatedRecord`, unless a subclass makes other items.
+
+    Attributes:
+      reads_as: the classes that read local and remote files of the format.
     """
 
+    reads_as: ClassVar[tuple[type[RecordFile], type[RemoteRecords]]] = (RecordFile, RemoteRecords)
+
     _: KW_ONLY
+    format: Format
     index_dir: str | os.PathLike[str] | None = None
-    # The files that `paths` name, which are looked for if they are not given.
+    # The files for `paths`; searched if None.
     found: Sequence[AnyFile] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "found": None}
 
     @property
-    @abstractmethod
-    def _records_format(self) -> Format:
-        """How records are found."""
-
-    @property
     def _kind(self) -> str:
-        return self._records_format.record
+        return self.format.record
 
     @derived
     def _passes_over(self) -> bool:
@@ -54,15 +53,15 @@ class IndexedRecordFiles(RecordFiles[T]):
                 raise InvalidType(f"index_dir must be a path or None, got {shorten(folder)}")
             folder = os.path.abspath(folder)
             os.makedirs(folder, exist_ok=True)
-        format = self._records_format
         found = self.found
         if found is None:
-            found = found_data_files(self.paths, self.storage_options, format)
+            found = found_data_files(self.paths, self.storage_options, self.format)
         object.__setattr__(self, "found", tuple(found))
-        with process_counts.building():  # an index may take a scan of all files
-            opened = open_record_files(found, folder, format)
-        return self._adapted(opened)
+        with process_counts.building():  # building an index may scan all files
+            return open_record_files(found, folder, self.format, *self.reads_as)
 
-    def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
-        """The ``files`` as they are to be read."""
-        return files
+    def _item(self, data: bytes, file: AnyRecords, number: int) -> Any:
+        return LocatedRecord(data, file.path, number + 1)
+
+    def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[Any]:
+        return located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist())

@@ -1,8 +1,8 @@
 """Decode JSON lines; an error names the file, line and column."""
 
-# orjson, where it is installed, gives the same values in a fraction of the time. It decodes only
-# lines that it is known to read as the standard library does. The standard library decodes the
-# rest, and all lines that orjson refuses: NaN, infinities, lone surrogates, and malformed ones.
+# orjson, if installed, gives the same values in a fraction of the time. It decodes only lines for
+# which both decoders are known to give the same value. The standard library decodes the remaining
+# lines, and all lines refused by orjson: NaN, infinities, lone surrogates, and malformed lines.
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..errors import MalformedItem
-from .record import LocatedRecord
+from .record import BYTE_ORDER_MARK, LocatedRecord
 
 _quick: Callable[[bytes], Any] | None = None
 with suppress(ImportError):
@@ -20,27 +20,25 @@ with suppress(ImportError):
 
     _quick = orjson.loads
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 BLANK: Final = "spaces alone, and only empty lines are left out"
 
 DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else 0 for byte in range(256))
 LONGEST_NUMBER: Final = b"0" * 19
-"""So many digits in a row may be an integer of more than 64 bits; orjson makes a float of it."""
+"""So many digits in a row may be an integer of more than 64 bits, for orjson a float."""
 
 DEEPEST: Final = 500
-"""So many brackets may be nested more deeply than one of the two decoders allows."""
+"""So many brackets may be nested more deeply than either decoder allows."""
 
 
 def parse_json_line(line: LocatedRecord) -> Any:
     """The value of one JSON line, encoded in UTF-8.
 
     Raises:
-      MalformedItem: with file, line and column, if it is not one JSON value.
+      MalformedItem: with file, line and column, if the line is not one JSON value.
     """
     data = line.data
-    if line.number == 1 and data.startswith(BYTE_ORDER_MARK):
-        data = data[len(BYTE_ORDER_MARK) :]
+    if line.number == 1:
+        data = data.removeprefix(BYTE_ORDER_MARK)
     if _quick is not None and _is_plain(data):
         try:
             return _quick(data)
@@ -60,8 +58,8 @@ def parse_json_line(line: LocatedRecord) -> Any:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether both decoders give the same value for ``data``, if it is JSON."""
+    """Whether both decoders give the same value for ``data``, assumed to be JSON."""
     if LONGEST_NUMBER in data.translate(DIGITS):
         return False
-    # Each bracket that opens needs one that closes, so nesting takes twice as many bytes.
+    # Each opening bracket needs a closing bracket, so nesting takes twice as many bytes.
     return len(data) < 2 * DEEPEST or data.count(b"[") + data.count(b"{") < DEEPEST

@@ -16,10 +16,11 @@ from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
 from ..core.reliance import ALWAYS
-from ..errors import InvalidArgument, InvalidType, MissingDependency, shorten
+from ..errors import InvalidArgument, InvalidType, shorten
 from .data_files import AnyFile
 from .io.held_ranges import HeldRanges
 from .io.paths import is_remote
+from .packages import imported
 from .parts import ItemsInParts
 from .tables.columns import NAMES, check_names, checked_columns
 from .tables.lance_version import LanceVersion
@@ -103,12 +104,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
         uri = _checked_uri(self.uri)
         version = _checked_version(self.dataset_version)
         _check_options(self.storage_options)
-        try:
-            import lance  # noqa: F401
-        except ImportError as error:
-            raise MissingDependency(
-                f"Lance needs pylance: pip install 'resumable-loader[lance]' ({error})"
-            ) from error
+        imported("lance", "Lance needs pylance", "lance")
         found = LanceVersion(uri, version, self.storage_options)
         names = found.names if chosen is None else chosen
         check_names(uri, found.names, names)

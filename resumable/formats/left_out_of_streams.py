@@ -1,4 +1,4 @@
-"""The records of a stream of files to leave out, and the items from which on they are left out."""
+"""Records of a stream of files to leave out, each from some item on."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class LeftOutOfStream:
             places: list[int] = (np.flatnonzero(remain) + start).tolist()
             if len(places) < following - handed_out:
                 return kept + places
-            # What follows the item before is left out, or not, by what holds from there on.
+            # The next part decides about all records after the last item of this part.
             kept += places[: int(following) - handed_out]
             start, handed_out, part = kept[-1] + 1, int(following), part + 1
         return kept

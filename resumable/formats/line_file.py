@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.block import Indices
 from .io.open_files import FileData
+from .line_scan import CARRIAGE_RETURN, NEWLINE, Bytes
 from .record_file import RecordFile, RemoteRecords
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-
-NEWLINE, RETURN = b"\n\r"
 
 
 class LineFile(RecordFile):
-    """A file of lines; they are read without their newlines."""
+    """A file of lines, read without the newlines."""
 
     __slots__ = ()
 
@@ -39,7 +35,7 @@ class LineFile(RecordFile):
         return list(map(stripped, super().read_few(records, gather)))
 
     def _read_run(self, lines: range, gather: object) -> list[bytes] | None:
-        """The same as `read`, for consecutive lines; None if newlines are elsewhere."""
+        """Like `read`, for consecutive lines; None if newlines are elsewhere."""
         first = lines.start
         ends = self.positions.ends(lines, gather)
         begin = int(ends[first - 1]) if first else 0
@@ -50,9 +46,9 @@ class LineFile(RecordFile):
         """Consecutive lines, at least one, decoded together; None if newlines are elsewhere.
 
         Raises:
-          UnicodeDecodeError: if they cannot be decoded.
-          MalformedItem: if the file has changed since.
-          OSError: if it cannot be read.
+          UnicodeDecodeError: if a line cannot be decoded.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be read.
         """
         ends = self.positions.ends(lines)
         begin = int(ends[lines.start - 1]) if lines.start else 0
@@ -62,7 +58,7 @@ class LineFile(RecordFile):
 
 
 class RemoteLines(RemoteRecords):
-    """A remote file of lines; they are read without their newlines."""
+    """A remote file of lines, read without the newlines."""
 
     __slots__ = ()
 
@@ -71,18 +67,18 @@ class RemoteLines(RemoteRecords):
 
 
 def stripped(line: bytes) -> bytes:
-    """A line without its newline."""
+    """``line`` without the newline."""
     if line.endswith(b"\n"):
         return line[:-2] if line.endswith(b"\r\n") else line[:-1]
     return line
 
 
 def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
-    """Where lines end without their newlines, which may be one byte or two."""
-    # This also brings the ends of all lines into the processor's cache, many at a time.
+    """The ends of lines without newlines of one or two bytes."""
+    # The comparison also loads the ends of all lines into the processor's cache, many at a time.
     has_newline = text[stops - 1] == NEWLINE
     bare: Indices = stops - has_newline
-    has_return = has_newline & (bare > starts) & (text[bare - 1] == RETURN)
+    has_return = has_newline & (bare > starts) & (text[bare - 1] == CARRIAGE_RETURN)
     bare -= has_return
     return bare
 
@@ -90,7 +86,7 @@ def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
 def _split(data: FileData, begin: int, ends: Indices, encoding: str | None = None) -> Any:
     """Consecutive lines from ``begin`` on, stripped; None if newlines are elsewhere.
 
-    Bytes, or strings if there is an ``encoding``.
+    The lines are bytes, or strings with an ``encoding``.
     """
     text = data[begin : int(ends[-1])]
     decoded: Any = text if encoding is None else text.decode(encoding)
@@ -98,7 +94,7 @@ def _split(data: FileData, begin: int, ends: Indices, encoding: str | None = Non
     found = decoded.split(newline)
     if not found[-1]:
         found.pop()
-    # There must be as many newlines as `ends`, each at its place.
+    # The newlines must be exactly at `ends`.
     if len(found) != len(ends):
         return None
     if (np.frombuffer(text, np.uint8)[ends[:-1] - (begin + 1)] != NEWLINE).any():

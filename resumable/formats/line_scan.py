@@ -8,20 +8,19 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from .record import ByteReader, FoundRecords
 
 CHUNK: Final = 1 << 20
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 def scan_lines(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
-    """The lines that ``reader`` gives; blank ones are passed over."""
+    """The lines from ``reader``; blank lines are passed over."""
     left = CHUNK if reader.size is None else reader.size - offset
-    # It holds the last byte of the previous chunk, then a chunk.
+    # The buffer holds the last byte of the previous chunk, then a chunk.
     buffer = bytearray(1 + max(min(CHUNK, left), 1))
     chunk = memoryview(buffer)[1:]
     last_end, lines, blanks = offset, 0, 0
@@ -37,17 +36,17 @@ def scan_lines(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
         last_end = int(ends[-1]) if len(ends) else last_end
         buffer[0] = buffer[count]
     if last_end < offset:  # the last line ends with the file, and is not blank
-        yield FoundRecords(np.array([offset], np.int64), EMPTY)
+        yield FoundRecords(np.array([offset], np.int64), NO_INDICES)
 
 
 def blank_lines(text: Bytes, ends: Indices, begin: int) -> Indices:
-    """Which lines have nothing but a newline: shape (blank lines,), int64.
+    """The numbers of lines with only a newline: shape (blank lines,), int64.
 
     Args:
       text: the byte before a chunk, and the chunk.
       ends: of the lines, counted from the start of the chunk, so ``text[ends]`` are their last
         bytes; shape (lines,), int64.
-      begin: where the first line begins, counted in the same way.
+      begin: start of the first line, counted in the same way.
     """
     sizes = np.diff(ends, prepend=begin)
     blank = (sizes == 1) & (text[ends] == NEWLINE)

@@ -6,8 +6,8 @@ import bisect
 import codecs
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Final
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
@@ -19,22 +19,20 @@ from .indexed_record_files import IndexedRecordFiles
 from .line_file import LineFile, RemoteLines, stripped
 from .line_scan import scan_lines
 from .record import Format, LocatedRecord
-from .record_file import AnyRecords, RecordFile
-from .record_files import Located, RecordFiles
-
-T = TypeVar("T")
+from .record_file import AnyRecords
+from .record_files import RecordFiles
 
 LINES: Final = Format("lines", "line", scan_lines, stripped, first=1)
 
 WITHOUT_STATE: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
-"""Codecs, by the names Python gives them, that never look beyond a newline."""
+"""Codecs, by Python's names, that never look beyond a newline."""
 
 LONG: Final = 1 << 6
-"""Bytes of a line, in the mean, above which it takes less time to decode each alone than to join them."""
+"""Mean bytes of a line above which decoding each line alone takes less time than joining lines."""
 
 
 def check_encoding(encoding: Any, errors: Any) -> None:
-    """Check how lines are to be decoded.
+    """Check the arguments for decoding lines.
 
     Raises:
       InvalidArgument: if Python does not know ``encoding`` or ``errors``, or ``encoding`` does not
@@ -58,10 +56,10 @@ def check_encoding(encoding: Any, errors: Any) -> None:
 
 
 def decode_line(record: LocatedRecord, encoding: str | None, errors: str) -> str | bytes:
-    """The text of a line, or its bytes if there is no ``encoding``.
+    """The text of a line, or the bytes without an ``encoding``.
 
     Raises:
-      MalformedItem: with file, line and byte, if it cannot be decoded.
+      MalformedItem: with file, line and byte, if the line cannot be decoded.
     """
     data = record.data
     if encoding is None:
@@ -76,69 +74,61 @@ def decode_line(record: LocatedRecord, encoding: str | None, errors: str) -> str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _LineFiles(IndexedRecordFiles[T]):
-    """What the sources of lines share."""
+class _LineFiles(IndexedRecordFiles):
+    """The base of the sources of lines."""
+
+    reads_as = LineFile, RemoteLines
 
     _: KW_ONLY
+    format: Format = field(default=LINES, init=False)
     skip_blank: bool = False
 
     def __post_init__(self) -> None:
         check_bool("skip_blank", self.skip_blank)
         super().__post_init__()
 
-    @property
-    def _records_format(self) -> Format:
-        return LINES
-
     @derived
     def _passes_over(self) -> bool:
         return self.skip_blank
 
-    def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
-        return tuple(
-            LineFile._make(file) if isinstance(file, RecordFile) else RemoteLines._make(file)
-            for file in files
-        )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lines(_LineFiles[Any]):
+class Lines(_LineFiles):
     r"""The lines of text files, in the order of the files.
 
-    A line ends with ``\n`` or ``\r\n``, which is not part of the item; the last one may end
+    A line ends with ``\n`` or ``\r\n``, which is not part of the item; the last line may end
     with the file. Files are mapped into memory, never read as a whole.
 
     State: O(1), the position. Random access, by an index of line ends (8 bytes a line). A resume
     reads nothing.
 
-    Indexes are kept in cache files. Files of up to 4 MiB in one folder share a cache if there are
-    at least 16 of them, with at least 64 KiB together. Any other file of 64 KiB and more has a
-    cache of its own. Opening reads the list in the cache of a folder, or the header of a file's own
-    cache. Files without a cache are read as a whole. A page of an index is checked before its first
-    use.
+    Indexes are kept in cache files. At least 16 files of up to 4 MiB each in one folder, with at
+    least 64 KiB together, share a cache. Any other file of 64 KiB and more has a separate cache.
+    Opening reads the list in the cache of a folder, or the header of a separate cache. Files
+    without a cache are read as a whole. A page of an index is checked before the first use.
 
-    An index is built anew when the size or the modification time of the file has changed. It is
-    also built anew when its cache turns out to be damaged, even in the middle of an epoch. A cache
-    that belongs neither to this user nor to the owner of the file is not believed. If no cache can
-    be written, the index stays in memory.
+    An index is built again when the size or the modification time of the file has changed, or when
+    its cache turns out to be damaged, even mid-epoch. A cache of another user, except the owner of
+    the file, is not trusted. If no cache can be written, the index stays in memory.
 
-    Memory and maps are bounded, however many files there are. Files of up to 64 KiB are kept in at
-    most 64 MiB of memory, their indexes in 128 MiB, and short caches in another 128 MiB. All others
-    are mapped, without an open descriptor: files take up to a quarter of the maps that the system
-    allows, and indexes as many, or 64 each if the address space is limited. A file is checked for
-    changes once a block. Lines asked for in order are read at most 512, and 64 KiB, at once.
+    Memory and maps are bounded for any number of files. Files of up to 64 KiB are kept in at most
+    64 MiB of memory, their indexes in 128 MiB, and short caches in another 128 MiB. Larger files
+    and caches are mapped, without an open descriptor: files take up to a quarter of the maps
+    allowed by the system, and indexes as many, or 64 each if the address space is limited. A file
+    is checked for changes once a block. Lines read in order are read at most 512, and 64 KiB, at
+    once.
 
     Args:
       paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       encoding: of the lines, which must keep ``\n`` as one byte; None gives bytes.
-      errors: what to do about undecodable bytes, as in `bytes.decode`.
+      errors: how to treat undecodable bytes, as in `bytes.decode`.
       skip_blank: leave out lines without any character.
-      index_dir: folder of the cache files; next to the data by default. Remote files have an index
-        only if there is one; it is built by reading the file once.
+      index_dir: folder of the cache files; next to the data by default. A remote file has an index
+        only if the folder is given; the index is built by reading the file once.
 
     Raises:
-      InvalidArgument: if no file matches, a file is not a regular, uncompressed one, Python does
-        not know ``encoding`` or ``errors``, or ``encoding`` does not keep newlines.
+      InvalidArgument: if no file matches, a file is not regular or is compressed, Python does not
+        know ``encoding`` or ``errors``, or ``encoding`` does not keep newlines.
       OSError: if a file cannot be read.
       MalformedItem: while iterating, if a line cannot be decoded, or a file has changed since the
         pipeline was built.
@@ -175,7 +165,7 @@ class Lines(_LineFiles[Any]):
         blanks = self.skip_blank and file.positions.passed_over
         if self.encoding and stop <= self._stops[place] and self._decodes_together and not blanks:
             assert isinstance(file, LineFile)
-            with suppress(UnicodeDecodeError):  # which does not say in which line
+            with suppress(UnicodeDecodeError):  # decoded again below, for the number of the line
                 found = file.read_text(range(start - begin, stop - begin), self.encoding)
                 if found is not None:
                     return found
@@ -197,13 +187,13 @@ class Lines(_LineFiles[Any]):
                 if len(items) == len(found):
                     return items
             return [data.decode(encoding, errors) for data in found]
-        except UnicodeDecodeError:  # which does not say in which line
+        except UnicodeDecodeError:  # decoded line by line for an error with the number of the line
             opened = map(self._files.__getitem__, files)
             return list(map(self._item, found, opened, numbers.tolist()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocatedLines(_LineFiles[LocatedRecord], Located):
+class LocatedLines(_LineFiles):
     """The lines of text files as `LocatedRecord`: bytes without the newline, path and number.
 
     State: O(1), the position. Random access, as `Lines`.

@@ -17,10 +17,10 @@ from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
 from .data_files import AnyFile, found_data_files, path_of_found
 from .io.fetching import map_at_once
-from .io.open_files import DataFile, FileContent
+from .io.open_files import DataFile
 from .io.paths import FoundUrl, given_paths
 from .megatron_index import DOCUMENT, SEQUENCE, TokenIndex
-from .record_file import AnyRecords, RecordFile, RemoteRecords
+from .record_file import AnyRecords, with_index
 from .record_files import RecordFiles
 
 Tokens: TypeAlias = npt.NDArray[Any]
@@ -110,7 +110,7 @@ class Megatron(RecordFiles[Tokens]):
         return [_array(data, dtypes[file]) for data, file in zip(found, files, strict=False)]
 
     def _item_by_index(self) -> Callable[[int], Tokens]:
-        # An item may be written to, so none is handed out twice.
+        # The user may write to an item, so every item handed out is a copy.
         kept = super()._item_by_index()
         return lambda index: kept(index).copy()
 
@@ -123,11 +123,7 @@ def _of_prefix(path: str, ending: str) -> str:
 
 
 def _open(pair: tuple[AnyFile, AnyFile], items: str) -> AnyRecords:
-    index, tokens = pair
-    positions = TokenIndex(index, tokens, items)
-    if isinstance(tokens, DataFile):
-        return RecordFile(tokens.path, tokens.size, FileContent(tokens), positions)
-    return RemoteRecords(tokens.path, tokens.size, tokens, positions)
+    return with_index(pair[1], TokenIndex(*pair, items))
 
 
 def _array(data: bytes, dtype: np.dtype[Any]) -> Tokens:

@@ -1,9 +1,9 @@
-"""Read where the sequences and documents of Megatron-LM lie: the file ``PREFIX.idx``."""
+"""Read the places of sequences and documents of Megatron-LM: the file ``PREFIX.idx``."""
 
 # All numbers are little-endian. After the head come, for S sequences and D documents, S lengths in
-# tokens (int32), S offsets in bytes (int64), the D + 1 numbers of sequences at which documents begin,
-# and the last one ends (int64), and S modes (int8) if the files are multimodal. The tokens of all
-# sequences stand one after another in ``PREFIX.bin``.
+# tokens (int32), S offsets in bytes (int64), D + 1 numbers of sequences (int64), where document d
+# has the sequences from number d to number d + 1, and S modes (int8) if the files are multimodal.
+# The file ``PREFIX.bin`` has the tokens of all sequences, one sequence after another.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from ..errors import MalformedItem
 from .data_files import AnyFile
 from .index.record_index import HeldIndex
@@ -26,7 +26,7 @@ from .record import FoundRecords
 
 MAGIC: Final = b"MMIDIDX\0\0"
 HEAD: Final = Struct("<9sQBQQ")
-"""The magic bytes, the version, the code of the dtype, and the numbers of sequences and of documents + 1."""
+"""Magic bytes, version, code of the dtype, number of sequences, and number of documents + 1."""
 
 VERSION: Final = 1
 DTYPES: Final[Mapping[int, npt.DTypeLike]] = {
@@ -36,12 +36,10 @@ DTYPES: Final[Mapping[int, npt.DTypeLike]] = {
 SEQUENCE: Final = "sequence"
 DOCUMENT: Final = "document"
 
-NONE: Final[Indices] = np.empty(0, np.int64)
-
 
 @final
 class TokenIndex(HeldIndex):
-    """Where each item ends in a file of tokens, in memory: 8 bytes an item.
+    """The end of each item in a file of tokens, in memory: 8 bytes an item.
 
     Args:
       index: the file ``PREFIX.idx``.
@@ -52,7 +50,7 @@ class TokenIndex(HeldIndex):
       dtype: of the tokens.
 
     Raises:
-      MalformedItem: if ``index`` is no such file, does not fit ``tokens``, or one has changed.
+      MalformedItem: if ``index`` is damaged or does not fit ``tokens``, or a file has changed.
       ReadError: if a remote file cannot be read.
       OSError: if a file cannot be read.
     """
@@ -63,14 +61,14 @@ class TokenIndex(HeldIndex):
         starts = parts.starts_of_documents()
         if items == DOCUMENT:
             ends = np.concatenate([[0], ends])[starts[1:]]
-        super().__init__(tokens, FoundRecords(ends, NONE))
+        super().__init__(tokens, FoundRecords(ends, NO_INDICES))
         self.dtype = parts.dtype
         known = self.content + self.dtype.str.encode()
         self.content = hashlib.blake2b(known, digest_size=len(self.content)).digest()
 
 
 class _Parts:
-    """The parts of an index; its size is that which the head tells.
+    """The parts of an index whose size fits its head.
 
     Attributes:
       dtype: of the tokens.
@@ -102,7 +100,7 @@ class _Parts:
         """The offset in bytes after each sequence: shape (sequences,), int64.
 
         Raises:
-          MalformedItem: if they do not follow each other, or are not all of ``tokens``.
+          MalformedItem: if the sequences are not adjacent, or do not fill ``tokens``.
         """
         lengths = self._numbers("<i4", self._sequences, 0)
         offsets = self._numbers("<i8", self._sequences, 4 * self._sequences)
@@ -128,9 +126,9 @@ class _Parts:
         return ends
 
     def starts_of_documents(self) -> Indices:
-        """The number of the sequence at which each document begins, and after which the last one ends.
+        """The number of the first sequence of each document, and last the count of sequences.
 
-        Its shape is (documents + 1,), int64. A document may have no sequence.
+        The shape is (documents + 1,), the dtype int64. A document may have no sequence.
 
         Raises:
           MalformedItem: if a sequence belongs to no document, or to several.
@@ -148,7 +146,7 @@ class _Parts:
         return copy
 
     def _numbers(self, dtype: str, count: int, offset: int) -> npt.NDArray[Any]:
-        """A part of the file, shape (count,), to be used at once: a map may be cut short later."""
+        """A part of the file, shape (count,); use it at once, since a map may be cut short later."""
         if not count:
             return np.empty(0, dtype)
         numbers: npt.NDArray[Any] = np.frombuffer(self._data, dtype, count, HEAD.size + offset)
@@ -159,7 +157,7 @@ class _Parts:
 
 
 def _content_of(file: AnyFile) -> FileData:
-    """All bytes of ``file``, at least one; those of a file on a disk are mapped."""
+    """All bytes of ``file``, at least one; a file on a disk is mapped."""
     if not isinstance(file, DataFile):
         return read_spans([Span(file, 0, file.size)])[0]
     with file.open() as opened:

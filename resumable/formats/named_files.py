@@ -6,7 +6,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -14,28 +13,14 @@ from ..core.block import NO_INDICES, Indices
 from ..core.records import Records
 from ..errors import InvalidArgument, shorten
 from ..errors.public_urls import public_name
+from .data_files import AnyFile
 from .io.paths import file_name
 
 
-class Sized(Protocol):
-    """A file, as found when the pipeline was built.
-
-    Attributes:
-      path: of the file, or its URL.
-      size: in bytes.
-    """
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-
-def files_in_words(files: Sequence[Sized], counted: str) -> str:
+def files_in_words(files: Sequence[AnyFile], *counted: str) -> str:
     """``files``, at least one, and ``counted`` in words: equal for the same names and sizes."""
     described = [f"{file_name(file.path)}:{file.size}" for file in files]
-    return in_words(file_name(files[0].path), "\n".join(described), len(files), counted)
+    return in_words(file_name(files[0].path), "\n".join(described), len(files), *counted)
 
 
 def in_words(first: str, described: str, files: int, *counted: str) -> str:
@@ -92,7 +77,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             are = f"{len(named)} files are" if named else "no file is"
             among = _told_apart([paths[number] for number in named]) if named else list(paths)
             raise InvalidArgument(
-                f"records must name a file by its path, or by an end of it that no other has, but {are} called "
+                f"records must name a file by its path, or by an ending that matches exactly one file, but {are} called "
                 f"{public_name(name)!r} among {shorten(among)}"
             )
         before = found.get(named[0], Records.NONE)  # by another name of the file
@@ -102,7 +87,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
 
 
 def _told_apart(paths: list[str]) -> list[str]:
-    """The shortest ends of ``paths``, cut between folders, that are all different."""
+    """The shortest ends of ``paths``, cut between folders, that all differ."""
     folders = [path.split("/") for path in paths]
     for length in range(1, max(map(len, folders))):
         ends = ["/".join(each[-length:]) for each in folders]

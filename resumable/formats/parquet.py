@@ -16,46 +16,46 @@ from .tables.source import TableFiles
 class Parquet(TableFiles):
     """The rows of Parquet files, in the order of the files, as dicts.
 
-    A row group is decoded as a whole, with only the columns that are asked for, by the calling
-    thread; put a `prefetch` after the batches to decode ahead. Decoded row groups are kept in
-    memory, up to 1 GiB for all sources of a process, or the last one alone if it is larger. Opening
-    reads the footers. Files are open only while they are read; with ``batch_rows``, up to 16 of a
-    process stay open between two parts of a row group, as long as their pipelines exist.
+    A row group is decoded as a whole, with only the requested columns, by the calling thread; put a
+    `prefetch` after the batches to decode ahead. Decoded row groups are kept in memory, up to 1 GiB
+    for all sources of a process; a larger row group is kept alone. Opening reads the footers. Files
+    are open only during reads; with ``batch_rows``, up to 16 files of a process stay open between
+    two parts of a row group, as long as their pipelines exist.
 
-    A global `shuffle` decodes a row group for nearly every row, unless all are kept. Use
-    ``shuffle(seed, block=n)`` with the number of rows in a row group as n: it takes the rows of 8
-    blocks at a time, which the 1 GiB must hold, and decodes each row group once. Where row groups
-    are much larger, ``batch_rows`` bounds the memory of reading in order.
+    A global `shuffle` decodes a row group for nearly every row, unless all row groups are kept. Use
+    ``shuffle(seed, block=n)`` with the number of rows in a row group as n: the rows of 8 blocks are
+    taken at a time, for which the 1 GiB must suffice, and each row group is decoded once. Where row
+    groups are much larger, ``batch_rows`` bounds the memory of reading in order.
 
-    What a value is depends on its type and on nothing else:
+    The Python type of a value depends only on the type of the column:
 
     * bool, int64 and double are Python's, and other numbers NumPy scalars;
     * strings are ``str``, binary is ``bytes``, and decimals are ``decimal.Decimal``;
-    * dates and timestamps are `numpy.datetime64` in their unit, in UTC if they have a time zone;
+    * dates and timestamps are `numpy.datetime64` in their unit, timestamps with a time zone in UTC;
     * durations, and times since midnight, are `numpy.timedelta64`;
-    * a list is an array of shape (values,) if it holds numbers without nulls, otherwise a list;
-    * a struct is a dict, a map a list of pairs, and anything null None;
-    * dictionaries are what they stand for, and extension types what they are stored as.
+    * a list of numbers without nulls is an array of shape (values,), any other list a list;
+    * a struct is a dict, a map a list of pairs, and any null is None;
+    * dictionary-encoded values are the decoded values, and extension types the storage values.
 
-    Blocks are columns where every column is text or has numbers without nulls, otherwise lists of
-    dicts. Rows that are asked for in order are made up to 4,096 at once, from up to 2 MiB of files.
+    Blocks are columns if every column is text or has numbers without nulls, otherwise lists of
+    dicts. Rows read in order are made up to 4,096 at once, from up to 2 MiB of files.
 
-    Checksums of pages are verified where a file has them.
+    Checksums of pages are verified if present.
 
-    State: O(1), the position. Random access. A resume reads nothing but the row group it is in.
+    State: O(1), the position. Random access. A resume reads only the current row group.
 
     Args:
       paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as ``"s3://bucket/*.parquet"``, or
         several of them; matches of a pattern are sorted.
-      columns: names of those to read, in the order of the keys of an item; all by default.
-      batch_rows: decode row groups in parts of so many rows. pyarrow decodes a row group only from its
-        beginning, so this suits reading in order: a jump decodes the parts before again.
+      columns: names of the columns to read, in the order of the keys of an item; all by default.
+      batch_rows: decode row groups in parts of so many rows. pyarrow decodes a row group only from
+        the start, so parts suit reading in order: a jump decodes the earlier parts again.
       storage_options: of the file system of a URL.
 
     Raises:
       MissingDependency: if pyarrow, or for a URL fsspec or its backend, is not installed.
-      InvalidArgument: if no file matches, one is not a regular file or lacks a column, or two
-        columns have one name.
+      InvalidArgument: if no file matches, a file is not regular or lacks a column, or two columns
+        have one name.
       InvalidType: if an argument has the wrong type.
       MalformedItem: if a file is not a Parquet file; while iterating, if a row group cannot be
         decoded, or a file has changed since the pipeline was built.

@@ -25,7 +25,7 @@ from ..errors import MalformedItem
 from .ahead import ReadAheadItems, TurnsSeen, growing
 from .contents import evidence_of
 from .data_files import AnyFile, path_of_found
-from .io.cached_parts import FileRanges, part_uses_of
+from .io.cached_parts import part_uses
 from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from .io.remote import RemoteFile, has_cached_parts
 from .named_files import files_in_words, numbers_in_files
@@ -43,7 +43,7 @@ def begins_of(ends: Indices) -> Indices:
 class FoundInFiles(LookedUp[T], RecordSource[T]):
     """The base of all sources of files: knows the files, and the file and the record of each item.
 
-    A subclass finds the files when an instance is made, and keeps them in fields that are no
+    A subclass finds the files when an instance is made, and keeps the files in fields that are no
     arguments. Another process finds the files again.
     """
 
@@ -163,15 +163,16 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         """
         lacking = ~held.holds_items(indices)
         indices, at = indices[lacking], at[lacking]
-
-        def needed_of(place: int, chosen: Indices) -> FileRanges | None:
-            file = self._data_files[place]
-            if not has_cached_parts(file):
-                return None
-            items, starts, ends = self._ranges_of(place, indices[chosen] - self._begins[place])
-            return FileRanges(file, chosen[items], starts, ends)
-
-        return part_uses_of(self._files_of(indices), at, needed_of)
+        order, groups = grouped(self._files_of(indices))
+        files, needed = list[RemoteFile](), list[tuple[Indices, ...]]()
+        for place, first, last in groups:
+            file, chosen = self._data_files[place], order[first:last]
+            if has_cached_parts(file):
+                items, starts, ends = self._ranges_of(place, indices[chosen] - self._begins[place])
+                needed.append((np.full_like(items, len(files)), starts, ends, at[chosen[items]]))
+                files.append(file)
+        if files:
+            yield part_uses(files, *map(np.concatenate, zip(*needed, strict=True)))
 
     def _numbers_of(self, records: Records) -> Indices:
         return numbers_in_files(records, self.length, self._paths, self._items_of)
@@ -204,8 +205,8 @@ class ItemsInParts(FoundInFiles[T]):
     A part is a file, or a section of a file, such as a row group.
 
     Attributes:
-      most_ahead: most items read at once if items are asked for one by one.
-      ahead_bytes: approximate bytes of the parts read at once for them.
+      most_ahead: most items read at once if items are requested one by one.
+      ahead_bytes: approximate bytes of the parts read at once for these items.
     """
 
     most_ahead: ClassVar[int]
@@ -242,7 +243,7 @@ class ItemsInParts(FoundInFiles[T]):
         Args:
           wanted: the number of each part, and the numbers of items in this part, shape (n,), at
             least one.
-          held: bytes that were read ahead, for sources that `_read_ahead`.
+          held: bytes that were read ahead, if the source calls `_read_ahead`.
         """
 
     @property

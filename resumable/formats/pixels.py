@@ -145,8 +145,8 @@ def _shallow(opened: Any, request: PixelRequest) -> Pixels:
     mode = request.mode
     if mode is not None and opened.mode in WIDE and mode not in WIDE:
         raise MalformedItem(
-            f"image has {'floats' if opened.mode == 'F' else 'integers of 32 bits'}, whose range nobody "
-            f"tells; mode=None delivers them as they are"
+            f"image has {'floats' if opened.mode == 'F' else 'integers of 32 bits'} of unknown range; "
+            "mode=None delivers them unchanged"
         )
     chosen = mode or opened.mode
     keeps_alpha = chosen in WITH_ALPHA or chosen == opened.mode == "P"

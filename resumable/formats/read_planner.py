@@ -1,14 +1,14 @@
 """Read remote items ahead of their turn: neighbours by one request, in the order of use."""
 
 # Up to 65,536 of the next items are known. Neighbours that are used soon after each other, as in a
-# shuffle of blocks, are read by one request and held: if each batch asked for its own items alone,
-# a block would take as many requests as items. How soon is soon enough follows from the memory: a
-# run of items is cut where it would have to be held for too long, down to single items.
+# shuffle of blocks, are read by one request and held: if each batch requested only its own items, a
+# block would take as many requests as items. The limit on memory decides which uses are soon enough:
+# a run of items is cut where it would be held for too long, down to single items.
 #
 # A plan assumes that all items of a file have the same length. The source gives the exact bytes of
 # a run only when the run is read.
 #
-# The first items that are asked for are read alone, so that a resume gets them at once.
+# The first requested items are read alone, so that a resume delivers items at once.
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from typing import Final, NamedTuple, TypeAlias, final
 import numpy as np
 
 from ..core.block import Indices
+from ..file_cache.cache import FileCache
+from ..file_cache.local import reader_of
 from .ahead import Reach
 from .data_files import AnyFile
 from .io.held_ranges import Flags, HeldRange, HeldRanges, Ranges
 from .io.open_files import ReadingAhead
 from .io.remote import RemoteFile
-from .io.remote_content import Span, is_fetched_ahead, read_pieces
+from .io.remote_content import Span, read_pieces
 
 SMALL_GAP: Final = 1 << 13
 """Largest gap in bytes between two items that are read by one request."""
 LARGEST_RUN: Final = 1 << 23
-"""Bytes above which a run is read by several requests, each when its items are needed."""
+"""Bytes above which a run is split; each part is read when its items are needed."""
 
 MOST_REQUESTS: Final = 64
 MOST_BYTES: Final = 1 << 26
@@ -39,19 +41,19 @@ GROWTH: Final = 4
 
 MADE_AT_ONCE: Final = 512
 BYTES_MADE_AT_ONCE: Final = 1 << 17
-"""Most items, and most bytes, made at once from held ranges; so many stay near the processor."""
+"""Most items, and most bytes, made at once from held ranges, to stay in the processor's cache."""
 
 RangesOf: TypeAlias = Callable[[int, Indices], tuple[Indices, Indices, Indices]]
 """The likely byte ranges of items of a file, known without reading.
 
-Called with the file number and the numbers of the items there, shape (n,). Returns for each range
-the place of its item among the numbers, where the range begins, and where the range ends.
+Called with the file number and the numbers of the items in the file, shape (n,). Returns for each
+range the place of its item among the numbers, the start, and the end.
 """
 
 RangesOfItems: TypeAlias = Callable[[Sequence[tuple[int, Indices]]], Sequence[Ranges]]
-"""The exact byte ranges of items, one for each.
+"""The exact byte ranges of items, a range for each item.
 
-Called with the number of each file and the numbers of items there, shape (n,). May read the
+Called with the number of each file and the numbers of items in the file, shape (n,). May read the
 positions of the items from the files.
 """
 
@@ -89,7 +91,7 @@ class ReadPlanner:
     Args:
       layout: of the files.
       held: ranges that were read ahead.
-      likely_ranges: returns one range for each item of a remote file; used to plan.
+      likely_ranges: returns a range for each item of a remote file; used to plan.
       ranges_of: returns the ranges of items of remote files; used to read.
     """
 
@@ -121,8 +123,7 @@ class ReadPlanner:
         cuts = np.flatnonzero(np.diff(files, prepend=-1, append=-1))
         for start, stop in pairwise(cuts.tolist()):
             place = int(files[start])
-            file = self.layout.files[place]
-            cache = file.cache if isinstance(file, RemoteFile) else None
+            cache = self._cache_of(place)
             if cache is not None and cache.read_ahead:
                 _, starts, _ = self.likely_ranges(place, numbers[start:stop])
                 found[start:stop] = starts // cache.part_bytes
@@ -130,8 +131,12 @@ class ReadPlanner:
 
     def is_fetched_ahead(self, place: int, size: int) -> bool:
         """Whether a cache fetches ``size`` bytes of the file at ``place`` ahead of their use."""
+        cache = self._cache_of(place)
+        return cache is not None and reader_of(cache).fetches_ahead(size)
+
+    def _cache_of(self, place: int) -> FileCache | None:
         file = self.layout.files[place]
-        return isinstance(file, RemoteFile) and is_fetched_ahead(file, size)
+        return file.cache if isinstance(file, RemoteFile) else None
 
 
 class _Runs(NamedTuple):

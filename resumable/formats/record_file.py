@@ -12,20 +12,14 @@ from ..core.block import Indices
 from .data_files import AnyFile, location
 from .index.names import cache_path, pack_path
 from .index.packs import FEWEST_PACKED, packed_indexes
-from .index.record_index import (
-    LARGEST_PACKED,
-    RecordIndex,
-    is_cached,
-    known_index,
-    new_index,
-)
+from .index.record_index import LARGEST_PACKED, RecordIndex, index_of
 from .io.held_ranges import Ranges
 from .io.open_files import DataFile, FileContent
 from .io.remote import RemoteFile
 from .record import Format
 
 READ_AHEAD_BYTES: Final = 1 << 16
-"""Bytes of records that are read at once when records are asked for in order."""
+"""Bytes of records read at once when records are read in order."""
 
 
 class RecordFile(NamedTuple):
@@ -33,19 +27,17 @@ class RecordFile(NamedTuple):
 
     Attributes:
       path: absolute.
-      size: in bytes.
-      content: its bytes.
-      positions: the index: where records end, and which are passed over.
+      content: the bytes of the file.
+      positions: the index: ends of records, and records passed over.
     """
 
     path: str
-    size: int
     content: FileContent
     positions: RecordIndex
 
     @property
     def file(self) -> DataFile:
-        """The file as it was found."""
+        """The file as found when the pipeline was built."""
         return self.content.file
 
     def read(self, records: Indices, gather: object = None) -> list[bytes]:
@@ -56,8 +48,8 @@ class RecordFile(NamedTuple):
           gather: an index file is checked once for each such object, or each time for None.
 
         Raises:
-          MalformedItem: if the file has changed since.
-          OSError: if it cannot be read.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if the file cannot be read.
         """
         ends = self.positions.ends(records, gather)
         data = self.content.data()
@@ -68,7 +60,7 @@ class RecordFile(NamedTuple):
         ]
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
-        """The same as `read`, for a few records, at least one."""
+        """Like `read`, for a few records, at least one."""
         ends = self.positions.ends(records, gather).item
         data = self.content.data()
         return [data[ends(number - 1) if number else 0 : ends(number)] for number in records]
@@ -85,59 +77,71 @@ class RemoteRecords(NamedTuple):
     """A remote file and the index of its records, as found when the pipeline was built.
 
     Attributes:
-      path: its URL.
-      size: in bytes.
+      path: the public URL.
       file: to read.
-      positions: the index: where records end, and which are passed over.
+      positions: the index: ends of records, and records passed over.
     """
 
     path: str
-    size: int
     file: RemoteFile
     positions: RecordIndex
 
     def ranges(self, numbers: Indices, gather: object = None) -> Ranges:
-        """Where the records with ``numbers``, shape (n,), are in the file."""
+        """The ranges of the records with ``numbers``, shape (n,), in the file."""
         ends = self.positions.ends(numbers, gather)
         return Ranges(np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers])
 
     def trimmed(self, found: list[bytes]) -> list[bytes]:
-        """The records ``found`` as they are handed out."""
+        """The records ``found``, ready to be handed out."""
         return found
 
 
 AnyRecords: TypeAlias = RecordFile | RemoteRecords
 
 
-def open_record_files(
-    files: Sequence[AnyFile], folder: str | None, format: Format
-) -> tuple[AnyRecords, ...]:
-    """Open the indexes of files, which are kept in ``folder``, or next to the files on a disk.
+def with_index(
+    file: AnyFile,
+    positions: RecordIndex,
+    local: type[RecordFile] = RecordFile,
+    remote: type[RemoteRecords] = RemoteRecords,
+) -> AnyRecords:
+    """``file`` and the index of its records, as a ``local`` or a ``remote`` file."""
+    if isinstance(file, DataFile):
+        return local(file.path, FileContent(file), positions)
+    return remote(file.path, file, positions)
 
-    Reads the headers of the caches, and the whole of each file that no cache knows.
+
+def open_record_files(
+    files: Sequence[AnyFile],
+    folder: str | None,
+    format: Format,
+    local: type[RecordFile] = RecordFile,
+    remote: type[RemoteRecords] = RemoteRecords,
+) -> tuple[AnyRecords, ...]:
+    """Open the indexes of ``files``, kept in ``folder``, or next to the files on a disk.
+
+    Reads the headers of the caches, and every file without a cache as a whole.
 
     Raises:
-      InvalidArgument: if one is compressed.
-      MalformedItem: if one changes meanwhile.
-      OSError: if one cannot be read.
+      InvalidArgument: if a file is compressed.
+      MalformedItem: if a file changes meanwhile.
+      OSError: if a file cannot be read.
     """
-    local = dict.fromkeys(file for file in files if isinstance(file, DataFile))
-    packed = _packed_indexes(local, folder, format)
+    on_disk = dict.fromkeys(file for file in files if isinstance(file, DataFile))
+    packed = _packed_indexes(on_disk, folder, format)
     opened: list[AnyRecords] = []
     for file in files:
-        if isinstance(file, DataFile):
-            index = packed.get(file) or _own_index(file, folder, format)
-            opened.append(RecordFile(file.path, file.size, FileContent(file), index))
-        else:
-            index = _own_index(file, folder, format)
-            opened.append(RemoteRecords(file.path, file.size, file, index))
+        index = packed.get(file) if isinstance(file, DataFile) else None
+        if index is None:
+            index = index_of(file, cache_path(location(file), folder, format), format)
+        opened.append(with_index(file, index, local, remote))
     return tuple(opened)
 
 
 def _packed_indexes(
     files: Iterable[DataFile], folder: str | None, format: Format
 ) -> dict[DataFile, RecordIndex]:
-    """The indexes of the ``files`` that share a cache with others."""
+    """The indexes in packs, shared caches of small files of a folder."""
     packed: dict[DataFile, RecordIndex] = {}
     folders: dict[str, list[DataFile]] = {}
     for file in files:
@@ -152,9 +156,3 @@ def _packed_indexes(
                 format,
             )
     return packed
-
-
-def _own_index(file: AnyFile, folder: str | None, format: Format) -> RecordIndex:
-    cache = cache_path(location(file), folder, format)
-    known = known_index(file, cache, format) if is_cached(file) else None
-    return known or new_index(file, cache, format)

@@ -28,7 +28,6 @@ from .io.held_ranges import NOTHING_HELD, HeldRanges
 from .io.open_files import ReadingAhead
 from .io.paths import Paths
 from .parts import FoundInFiles
-from .record import LocatedRecord, located
 from .record_file import AnyRecords, RecordFile, RemoteRecords
 
 T = TypeVar("T")
@@ -37,12 +36,12 @@ FEW_RECORDS: Final = 8
 """With fewer records of one file, array operations cost more than they save."""
 
 MOST_ITEMS_AHEAD: Final = 512
-"""Items that are read at once when they are asked for in order."""
+"""Items read at once when items are read in order."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RecordFiles(FoundInFiles[T]):
-    """The base of the sources of records: holds the files and their indexes, and reads records.
+    """The base of the sources of records with an index: holds files and indexes, and reads records.
 
     A subclass opens the files, and makes items.
     """
@@ -70,20 +69,20 @@ class RecordFiles(FoundInFiles[T]):
 
     @abstractmethod
     def _opened(self) -> tuple[AnyRecords, ...]:
-        """The files that `paths` name, at least one, with their indexes."""
+        """The files for `paths`, at least one, with their indexes."""
 
     @derived
     def _passes_over(self) -> bool:
-        """Whether the records that the format passes over are no items."""
+        """Whether records passed over by the format are no items."""
         return False
 
     @abstractmethod
     def _item(self, data: bytes, file: AnyRecords, number: int) -> T:
-        """The item of the record ``data`` with this number in its file, from 0."""
+        """The item of the record ``data``; ``number`` counts the records of the file from 0."""
 
     @abstractmethod
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[T]:
-        """The items of the records ``found``, with these numbers of files and of records."""
+        """The items of the records ``found``, with the numbers of their files and of the records."""
 
     @derived
     def contents(self) -> Evidence:
@@ -182,7 +181,7 @@ class RecordFiles(FoundInFiles[T]):
         return stops
 
     def _from(self, index: int, most: int) -> list[T]:
-        """The item at ``index``, and items after it in the same file, up to ``most`` in all.
+        """Up to ``most`` items from ``index`` on, at least one, in the same file.
 
         Errors of later items are not raised.
         """
@@ -203,25 +202,13 @@ class RecordFiles(FoundInFiles[T]):
 
 def _warn_of(passed_over: Indices, path: str) -> None:
     """Warn that ``passed_over``, excluded from the file at ``path``, are no items."""
-    # An error would end runs that were begun with these records.
+    # No error, since runs that were begun with the argument must continue.
     warnings.warn(
         f"exclude names records of {path} that are no items, such as blank lines or a header, got "
         f"{shorten(passed_over.tolist())}; records count from 0, the lines in errors from 1",
         RuntimeWarning,
         stacklevel=3,
     )
-
-
-class Located(RecordFiles[LocatedRecord]):
-    """Records as bytes with file and number, for a function that makes items."""
-
-    def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
-        return LocatedRecord(data, file.path, number + 1)
-
-    def _items(
-        self, found: list[bytes], files: Iterable[int], numbers: Indices
-    ) -> list[LocatedRecord]:
-        return located(found, map(self._paths.__getitem__, files), (numbers + 1).tolist())
 
 
 class _PagedItems(dict[int, T]):
@@ -238,7 +225,7 @@ class _PagedItems(dict[int, T]):
 
     def __missing__(self, index: int) -> T:
         items = self._records._from(index, MOST_ITEMS_AHEAD if index == self._next else 1)
-        # Another thread may do the same at this time, without harm: every entry is valid.
+        # Another thread may replace the entries at the same time, without harm: all are valid.
         self.clear()
         if len(items) > 1:
             self.update(zip(range(index, index + len(items)), items, strict=True))

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import MalformedItem, ResumableError
 from .data_files import AnyFile
-from .io.compression import Compression, compression_of
-from .io.paths import file_name
+from .io.compression import compression_of
 from .io.pieces import CheckedPieces, Damage, Decompressed, Pieces, Start
 from .io.scan_buffer import ScanBuffer, pass_over
 from .record import Format, FoundRecords, LocatedRecord, located
@@ -46,52 +45,22 @@ class DamagedRecord(LocatedRecord):
         raise MalformedItem(self[0].decode())
 
 
-class StreamFile(NamedTuple):
-    """A file that is read in order.
+def content_of(file: AnyFile, stored: Pieces, start: Start, format: Format) -> Pieces:
+    """The content of ``file`` from ``start`` on.
 
-    Attributes:
-      file: as found when the pipeline was built.
-      name: file name, without folders.
+    Args:
+      file: to read.
+      stored: the stored bytes from ``start`` on.
+      start: of a member, or any offset of an uncompressed file.
+      format: of the records.
+
+    Raises:
+      MissingDependency: if the package to decompress the file is not installed.
     """
-
-    file: AnyFile
-    name: str
-
-    @classmethod
-    def of(cls, file: AnyFile) -> StreamFile:
-        """``file``, with a name without the query of a URL."""
-        return cls(file, file_name(file.path))
-
-    @property
-    def path(self) -> str:
-        """The absolute path, or a URL."""
-        return self.file.path
-
-    @property
-    def size(self) -> int:
-        """Size of the stored file, in bytes."""
-        return self.file.size
-
-    @property
-    def compression(self) -> Compression | None:
-        """The compression by the file name; None for an uncompressed file."""
-        return compression_of(self.name)
-
-    def pieces(self, stored: Pieces, start: Start, format: Format) -> Pieces:
-        """The content from ``start`` on.
-
-        Args:
-          stored: the stored bytes from ``start`` on.
-          start: of a member, or any offset of an uncompressed file.
-          format: of the records.
-
-        Raises:
-          MissingDependency: if the package to decompress the file is not installed.
-        """
-        compression = self.compression
-        if compression is not None:
-            return Decompressed(stored, compression, start)
-        return stored if start.stored else CheckedPieces(stored, self.path, format)
+    compression = compression_of(file.path)
+    if compression is not None:
+        return Decompressed(stored, compression, start)
+    return stored if start.stored else CheckedPieces(stored, file.path, format)
 
 
 class RecordChunk(NamedTuple):
@@ -140,7 +109,7 @@ class StreamReader:
 
     def __init__(
         self,
-        file: StreamFile,
+        file: AnyFile,
         format: Format,
         passes_over: bool,
         place: StreamPosition,
@@ -155,7 +124,7 @@ class StreamReader:
         self._error: ResumableError | None = None  # raised instead of the next run
         self._cut = False  # whether the last record found is cut by damage
         self._ended = False
-        pieces = file.pieces(stored, place.start, format)
+        pieces = content_of(file, stored, place.start, format)
         try:
             self._reach(pieces, place)
             self._tape = ScanBuffer(pieces, place.offset)
@@ -184,7 +153,7 @@ class StreamReader:
                 self._error = error
             else:
                 self._ended = self._ahead is None
-            if self._ended and self._file.compression is not None:
+            if self._ended and compression_of(self._file.path) is not None:
                 self._tape.check_rest()
             run = self._run(found or FoundRecords.joined([]))
             if run.length:

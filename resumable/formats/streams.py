@@ -24,13 +24,14 @@ from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
 from .contents import FILES, evidence_of
 from .data_files import AnyFile
+from .io.compression import compression_of
 from .io.paths import is_remote
 from .io.pieces import Start
 from .io.stored_files import StoredFiles
 from .left_out_of_streams import LeftOutOfStream
-from .named_files import in_words
+from .named_files import files_in_words
 from .record import Format, LocatedRecord
-from .stream_file import BEGINNING, RecordChunk, StreamFile, StreamPosition, StreamReader
+from .stream_file import BEGINNING, RecordChunk, StreamPosition, StreamReader
 
 FORMAT_NAME: Final = IdentityField(ALWAYS, shown_as="format of paths")
 
@@ -65,7 +66,7 @@ class RecordStream(RecordSource[LocatedRecord]):
     record read at this point is malformed, and the rest of the file is passed over.
 
     Args:
-      streams: the files as found when the pipeline was built.
+      found: the files as found when the pipeline was built.
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
       left_out: further records to leave out, if any.
@@ -86,7 +87,7 @@ class RecordStream(RecordSource[LocatedRecord]):
     version: ClassVar[int] = 2  # the first did not count the items
     state_cost = "file, record and byte; reads a compressed file again up to there"
 
-    streams: tuple[StreamFile, ...]
+    found: tuple[AnyFile, ...]
     _: KW_ONLY
     format: Format
     passes_over: bool = True
@@ -95,18 +96,12 @@ class RecordStream(RecordSource[LocatedRecord]):
     @property
     def files(self) -> str:
         """The files in a few words: equal for the same names and sizes."""
-        described = "\n".join(f"{file.name}:{file.size}" for file in self.streams)
-        return in_words(self.streams[0].name, described, len(self.streams))
+        return files_in_words(self.found)
 
     @derived
     def contents(self) -> Evidence:
         """Evidence of the contents of the files."""
         return evidence_of(self.found)
-
-    @property
-    def found(self) -> tuple[AnyFile, ...]:
-        """The files as found when the pipeline was built."""
-        return tuple(file.file for file in self.streams)
 
     @property
     def format_name(self) -> str:
@@ -117,7 +112,7 @@ class RecordStream(RecordSource[LocatedRecord]):
         return RecordStreamIterator(self, epoch)
 
     def _without_records(self, epoch: int, records: Mapping[int, Records]) -> RecordStream:
-        paths = [file.path for file in self.streams]
+        paths = [file.path for file in self.found]
         return replace(self, left_out=LeftOutOfStream(records, paths))
 
     def __str__(self) -> str:
@@ -144,17 +139,16 @@ def stream_of(
     Raises:
       InvalidArgument: if all files are compressed, and there is an ``index_dir``.
     """
-    streams = tuple(map(StreamFile.of, files))
-    compressed = [file.path for file in streams if file.compression]
-    if len(compressed) == len(streams) and index_dir is not None:
+    compressed = [file.path for file in files if compression_of(file.path)]
+    if len(compressed) == len(files) and index_dir is not None:
         raise InvalidArgument(
             f"index_dir must be None for compressed files, as {compressed[0]}, which are read in order "
             f"without an index, got {shorten(index_dir)}"
         )
-    remote = index_dir is None and any(is_remote(file.path) for file in streams)
+    remote = index_dir is None and any(is_remote(file.path) for file in files)
     if not compressed and not remote:
         return None
-    return RecordStream(streams, format=format, passes_over=passes_over)
+    return RecordStream(tuple(files), format=format, passes_over=passes_over)
 
 
 class _Place(NamedTuple):
@@ -252,7 +246,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             if reader is not None and run is not None and self._next.number < run.chunk.length:
                 return reader, run.chunk
             self._leave_run()
-            if self._reading == len(stage.streams):
+            if self._reading == len(stage.found):
                 if stage.left_out is not None:
                     # At the end, the last records to leave out have been passed over too.
                     self._place = self._place._replace(file=self._reading, inside=BEGINNING)
@@ -261,7 +255,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
                 # A place in an earlier file is at its end.
                 at = self._place
                 inside = at.inside if at.file == self._reading else BEGINNING
-                file = stage.streams[self._reading]
+                file = stage.found[self._reading]
                 stored = self._stored.open(self._reading, inside.start.stored)
                 self._reader = reader = StreamReader(
                     file, stage.format, stage.passes_over, inside, stored
@@ -283,7 +277,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             places = excluded.remaining(self._reading, found.numbers, items + left_out, items)
         if places is None:
             return _Run(found, items, left_out, None, found.length)
-        # Damage is not one of the records; it is never left out.
+        # Damage is no record, so it is never left out.
         ended = found.damage is not None or places[-1:] == [len(found.numbers) - 1]
         chunk = found._replace(
             starts=[found.starts[place] for place in places],
@@ -323,12 +317,12 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         here = self._here()
         items = UNBOUNDED if here.items is None else here.items
         # At the end, the last records to leave out have been passed over too.
-        yield Reach(self._stage, items + (here.file == len(self._stage.streams)))
+        yield Reach(self._stage, items + (here.file == len(self._stage.found)))
 
     def last_origin(self) -> Origin:
         run, last = self._run, self._next.number - 1
         assert run is not None
-        chunk, path = run.chunk, self._stage.streams[self._reading].path
+        chunk, path = run.chunk, self._stage.found[self._reading].path
         name = type(self._stage).__name__
         if last == len(chunk.starts):  # the damaged record
             return Origin(name, chunk.after - 1, path)
@@ -357,12 +351,12 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             unpack_count(stage, name, value)
             for name, value in zip(FIRST_SHAPE, values, strict=True)
         )
-        unpack_count(stage, "file", file, len(stage.streams))
-        ended = file == len(stage.streams)
-        size = 0 if ended else stage.streams[file].size
+        unpack_count(stage, "file", file, len(stage.found))
+        ended = file == len(stage.found)
+        size = 0 if ended else stage.found[file].size
         unpack_count(stage, "stored", stored, size, f"the end of its file, size={size}")
         unpack_count(stage, "inside", inside, offset, f"offset={offset}")
-        compressed = not ended and stage.streams[file].compression is not None
+        compressed = not ended and compression_of(stage.found[file].path) is not None
         if (not compressed and (inside or stored != offset)) or bool(record) < bool(offset):
             raise StateMismatch(
                 f"saved record={record}, offset={offset}, stored={stored} and inside={inside} are no "
@@ -378,7 +372,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         if reader is not None:
             self._leave_run()
             self._reader = None
-            # What was passed over since is read again, as it is counted again.
+            # Records passed over since then are read and counted again.
             self._reading, self._left_out = self._place.file, self._place.left_out
             reader.close()
         self._stored.close()

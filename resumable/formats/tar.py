@@ -1,4 +1,4 @@
-"""Samples of tar archives: consecutive members whose names differ in their extensions alone."""
+"""Samples of tar archives: consecutive members with names that differ only in the extension."""
 
 # Members are grouped as WebDataset does (`base_plus_ext` and `group_by_keys` in webdataset/tariterators.py),
 # without its regular expressions, which take time quadratic in the length of a name.
@@ -19,7 +19,7 @@ Sample: TypeAlias = dict[str, Any]
 Decoders: TypeAlias = Mapping[str, Callable[[bytes], Any]]
 
 MOST_AT_ONCE: Final = 1024
-"""Samples after which the scan hands out what it has found; it also does so after a MiB."""
+"""Samples after which the scan hands out the records found so far; a MiB has the same effect."""
 
 KEY: Final = "__key__"
 
@@ -28,14 +28,14 @@ MOST_KNOWN: Final = 1024
 """Most parts of an extension, and most extensions; a hostile archive may have any number."""
 
 SHORT: Final = 8 * BLOCK - 1
-"""Bytes of the record that ends with damage. They do not fill whole blocks, so decoding raises."""
+"""Bytes of a record cut short by damage: no multiple of a block, so decoding the record raises."""
 
 
 def split_name(name: bytes) -> tuple[bytes, bytes] | None:
-    """The key and the extension in a member's name, as in WebDataset; None if it has none.
+    """The key and the extension in a member's name, as in WebDataset; None without an extension.
 
-    The extension begins after the first dot of the last component. A dot at its very beginning
-    counts only if the component before has no dot, as in ``folder/.txt``.
+    The extension begins after the first dot of the last component. A leading dot counts only if the
+    component before has no dot, as in ``folder/.txt``.
     """
     slash = name.rfind(b"/")
     dot = name.find(b".", slash + 1)
@@ -53,11 +53,11 @@ def split_name(name: bytes) -> tuple[bytes, bytes] | None:
 def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
     """The samples of an archive; see `resumable.formats.record.Scan`.
 
-    A record goes from the first header of its sample to the first one of the next, with what lies
-    between. Zeros between archives, with the members before them that belong to no sample, are
-    records that are passed over. So is a whole archive without samples, since a file that is not
-    empty has a record. A sample with damage in it or right after it is cut short, since it cannot
-    be known whether it is whole.
+    A record reaches from the first header of a sample to the first header of the next sample. Zeros
+    between archives are records that are passed over, along with members directly before the zeros
+    that belong to no sample. An archive without samples is one record that is passed over, since
+    every file with bytes has a record. Damage within or directly after a sample cuts the record
+    short, since the sample may be incomplete.
     """
     blocks = Blocks(reader, offset)
     found = _Found(offset)
@@ -71,7 +71,8 @@ def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
             if len(found.ends) >= MOST_AT_ONCE or member.stop - found.handed_out >= 1 << 20:
                 yield found.hand_out()
         found.close(found.stop)
-        if found.is_empty and not offset and blocks.seen:
+        has_records = found.samples or found.begin
+        if not has_records and not offset and blocks.seen:
             found.gap(blocks.seen)
     except DamagedArchive as damage:
         if damage.start > found.stop:
@@ -81,45 +82,41 @@ def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
 
 
 class _Found:
-    """The samples found so far, and the one that may go on.
+    """The samples found so far; the last sample may have further members.
 
     Attributes:
       ends: of the records not yet handed out.
-      begin: where the current record begins.
-      stop: where its last member ends.
-      handed_out: the same as ``stop``, when records were handed out last.
+      samples: number of samples so far.
+      begin: offset of the current record.
+      stop: offset after the last member.
+      handed_out: the value of ``stop`` when records were last handed out.
     """
 
     def __init__(self, offset: int) -> None:
         self.ends: list[int] = []
         self.begin = self.stop = self.handed_out = offset
         self._key: bytes | None = None
-        self._samples = 0
+        self.samples = 0
         self._passed_over: list[int] = []
 
     def member(self, key: bytes, start: int) -> None:
-        """A member at ``start`` belongs to the sample ``key``."""
+        """Note that the member at ``start`` belongs to the sample ``key``."""
         if key != self._key:
             self.close(start)
             self._key = key
 
     def close(self, end: int) -> None:
-        """If there is a sample, it ends at ``end``."""
+        """End the current sample, if any, at ``end``."""
         if self._key is not None:
             self.ends.append(end)
-            self._samples += 1
+            self.samples += 1
             self.begin, self._key = end, None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there were neither samples nor records that are passed over."""
-        return not (self._samples or self.begin)
-
     def gap(self, start: int) -> None:
-        """An archive ended, and something begins at ``start`` again."""
+        """Pass over the rest of an archive, up to ``start``."""
         self.close(self.stop)
         self.ends.append(start)
-        self._passed_over.append(self._samples)
+        self._passed_over.append(self.samples)
         self.begin = self.stop = start
 
     def hand_out(self) -> FoundRecords:
@@ -132,10 +129,10 @@ TAR: Final = Format("tar", "sample", scan_tar)
 
 
 class DecodeSample:
-    """Makes a sample of a record: its key, and the decoded data of each member by its extension.
+    """Makes a sample of a record: the key, and the decoded data of each member by extension.
 
     Args:
-      decode: functions by extension; that for the longest matching end of an extension is called.
+      decode: functions by extension; the longest matching end of an extension decides.
 
     Raises:
       InvalidArgument: if an extension begins with a dot.
@@ -156,7 +153,7 @@ class DecodeSample:
                 )
             check_callable(f"decode[{extension!r}]", function)
         self._decode = {extension.lower(): function for extension, function in decode.items()}
-        # The functions for the extensions met so far: None where there is none.
+        # The function for each extension met so far; None for an extension without a function.
         self._known = dict[str, Callable[[bytes], Any] | None]()
 
     def __call__(self, record: LocatedRecord) -> Sample:
@@ -200,11 +197,11 @@ class DecodeSample:
 
 
 def _sample(data: bytes) -> Sample:
-    """The sample that the members in a record make.
+    """The sample in the bytes of a record.
 
     Raises:
-      DamagedArchive: if they cannot be read.
-      ValueError: if they make no sample.
+      DamagedArchive: if a member cannot be read.
+      ValueError: if the members make no sample.
     """
     sample: Sample = {}
     first: bytes | None = None

@@ -1,8 +1,8 @@
 """Walk over the members of a tar archive: names, starts of members, and places of data."""
 
-# Like Python's `tarfile`, this reads v7, ustar, GNU and PAX archives. Names are bytes, and are
-# never used as paths. Where `tarfile` ends quietly or takes a zero for a damaged number, this
-# raises.
+# Like Python's `tarfile`, this module reads v7, ustar, GNU and PAX archives. Names are bytes, and
+# are never used as paths. Where `tarfile` ends quietly or takes a zero for a damaged number, this
+# module raises.
 
 from __future__ import annotations
 
@@ -152,10 +152,6 @@ class _TarExtension:
                 raise ValueError("a PAX header has a size that is no number")
             self.size = int(given[b"size"])
 
-    @property
-    def empty(self) -> bool:
-        return self.name is None and self.size is None and not self.sparse
-
 
 def members(blocks: Blocks) -> Iterator[Member]:
     """The members of an archive, or of several archives one after another.
@@ -229,7 +225,7 @@ def _global_header(start: int, stop: int, payload: bytes) -> Member:
     """A header for all later members; refused if it sets a name, a size or sparse data."""
     said = _TarExtension(start)
     said.add(ord("g"), payload)
-    if not said.empty:
+    if said.name is not None or said.size is not None or said.sparse:
         raise ValueError("a global header gives all members one name or size")
     return Member(start, b"", stop, 0, stop, False, False)
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Indices
-from ..errors import MalformedItem, MissingDependency
+from ..core.block import NO_INDICES
+from ..errors import MalformedItem
+from .packages import imported
 from .record import ByteReader, Format, FoundRecords, LocatedRecord
 
 Checksums = npt.NDArray[np.uint32]
@@ -46,26 +47,24 @@ FARTHEST: Final = 1 << 62
 POLYNOMIAL: Final = 0x82F63B78
 MASK: Final = 0xA282EAD8
 ALL: Final = 0xFFFFFFFF
-NONE: Final[Indices] = np.empty(0, np.int64)
 
 
 def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
-    """The records from ``offset`` on, with lengths that have the right checksum.
+    """The records from ``offset`` on.
 
-    From the first wrong length, or a record that is cut off, the rest of the file is one record of
-    at most 4 KiB.
+    If a length has a wrong checksum, or the file ends within a record, the rest of the file is one
+    record of at most 4 KiB.
     """
     data, size = reader.read(FIRST_CHUNK), FIRST_CHUNK
     while len(data) >= HEAD.size:
-        walk = _walked(data)
-        ends = walk.ends
+        ends, is_damaged = _walked(data)
         beyond = ends[-1] - len(data) if ends else 0
         whole = ends[:-1] if beyond > 0 else ends
         if whole:
             yield _found(offset, whole)
         begin = whole[-1] if whole else 0
         passed = reader.skip(min(beyond, FARTHEST)) if beyond > 0 else 0
-        if walk.is_damaged or passed < beyond:
+        if is_damaged or passed < beyond:
             left = len(data) - begin + passed
             yield _found(offset, [begin + min(left, MOST_SHOWN)])
             return
@@ -80,34 +79,27 @@ def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
 
 
 def _found(offset: int, ends: list[int]) -> FoundRecords:
-    return FoundRecords(np.array(ends, np.int64) + offset, NONE)
+    return FoundRecords(np.array(ends, np.int64) + offset, NO_INDICES)
 
 
-class _Walk(NamedTuple):
-    """Consecutive records.
+def _walked(data: bytes) -> tuple[list[int], bool]:
+    """The ends of the records with heads in ``data``; the first record begins at byte 0.
 
-    Attributes:
-      ends: of the records before the first wrong length; the last end may be beyond the data.
-      is_damaged: whether a record has a wrong length.
+    Returns:
+      the ends of the records before the first length with a wrong checksum, of which the last may
+      be beyond the data; and whether a checksum is wrong.
     """
-
-    ends: list[int]
-    is_damaged: bool
-
-
-def _walked(data: bytes) -> _Walk:
-    """The records with heads in ``data``, which begin with a record."""
     unpack, last = HEAD.unpack_from, len(data) - HEAD.size
     begin, begins = 0, list[int]()
     while begin <= last:
         begins.append(begin)
         begin += unpack(data, begin)[0] + FRAME
-    # The head at each place, as numbers that overlap in memory.
+    # The head at every offset, as overlapping views of the memory.
     everywhere = np.ndarray((last + 1,), HEADS, data, strides=(1,))
     heads = everywhere[begins]
     wrong = np.flatnonzero(_masked_checksums(heads["length"]) != heads["checksum"])
     sound = int(wrong[0]) if len(wrong) else len(begins)
-    return _Walk([*begins, begin][1 : sound + 1], len(wrong) > 0)
+    return [*begins, begin][1 : sound + 1], len(wrong) > 0
 
 
 def _masked_checksums(lengths: npt.NDArray[np.uint64]) -> Checksums:
@@ -136,7 +128,7 @@ def _tables() -> list[Checksums]:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Takes the content of a record out of its frame, and decodes it.
+    """Takes the content of a record out of its frame, and decodes the content.
 
     Args:
       decode: called with the content; None gives the content itself.
@@ -154,7 +146,7 @@ class RecordDecoder:
         """The item of ``record``.
 
         Raises:
-          MalformedItem: with file and record, if the record is damaged, or ``decode`` raises it.
+          MalformedItem: with file and record, if the record is damaged, or ``decode`` raises one.
         """
         content = _content(record)
         if self.decode is None:
@@ -187,19 +179,14 @@ def _masked(checksum: int) -> int:
 @cache
 def _checksum_of() -> Callable[[bytes], int]:
     """Computes the CRC-32C of bytes."""
-    try:
-        from google_crc32c import value
-    except ImportError as error:
-        raise MissingDependency(
-            "tfrecord needs google-crc32c: pip install 'resumable-loader[tfrecord]'"
-        ) from error
-    checksum_of: Callable[[bytes], int] = value
+    module = imported("google_crc32c", "tfrecord needs google-crc32c", "tfrecord")
+    checksum_of: Callable[[bytes], int] = module.value
     return checksum_of
 
 
 def _begins_with_a_head(first: bytes) -> bool:
-    # A record of 35,615 bytes, say, begins as content that is compressed by gzip.
-    return len(first) >= HEAD.size and len(_walked(first).ends) == 1
+    # A record of 35,615 bytes, for example, begins like a file compressed by gzip.
+    return len(first) >= HEAD.size and len(_walked(first)[0]) == 1
 
 
 TFRECORD: Final = Format("tfrecord", "record", find_records, recognises=_begins_with_a_head)

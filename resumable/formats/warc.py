@@ -3,8 +3,8 @@
 # A record is a header of lines, an empty line, as many bytes of content as the header says, and two
 # line ends. Each record of a `.warc.gz` is a member of gzip, so that a stream resumes at a member.
 #
-# A wrong length is noticed where the two line ends are missing. What follows cannot be told apart
-# from content, so the rest of the file is one damaged record.
+# A wrong length is noticed because the two line ends are missing. The next record cannot be
+# distinguished from content, so the rest of the file is one damaged record.
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.block import NO_INDICES
 from .record import ByteReader, Format, FoundRecords, LocatedRecord
 
 READ_AT_ONCE: Final = 1 << 16
 LONGEST_HEADER: Final = 1 << 20
 MOST_SHOWN: Final = 1 << 12
-"""Most bytes of a record that is found damaged."""
+"""Most bytes of a damaged record."""
 
 BEGIN: Final = b"WARC/"
 END: Final = b"\r\n\r\n"
@@ -30,7 +31,8 @@ NAMED: Final = {"type": "warc-type", "url": "warc-target-uri", "date": "warc-dat
 
 def scan_warc(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
     """The records from ``offset`` on; see `resumable.formats.record.Scan`."""
-    # What was read from `offset` on, the place in it of the next record, and where those before it end.
+    # The bytes from `offset` on, the place of the next record in these bytes, and the ends of
+    # earlier records.
     data, place, ends = b"", 0, list[int]()
     while True:
         if len(data) - place < LONGEST_HEADER and data.find(END, place) < 0:
@@ -54,11 +56,11 @@ def scan_warc(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
 
 def _found(offset: int, ends: list[int]) -> Iterator[FoundRecords]:
     if ends:
-        yield FoundRecords(np.array(ends, np.int64) + offset, np.empty(0, np.int64))
+        yield FoundRecords(np.array(ends, np.int64) + offset, NO_INDICES)
 
 
 def _stop(reader: ByteReader, data: bytes, place: int) -> tuple[int | None, int]:
-    """Where the record at ``place`` ends, None if it is damaged; and up to where bytes were read or passed over."""
+    """The end of the record at ``place``, None if damaged; and the end of the bytes seen."""
     seen = len(data)
     try:
         stop = _bounds(data, place)[1]
@@ -73,7 +75,7 @@ def _stop(reader: ByteReader, data: bytes, place: int) -> tuple[int | None, int]
 
 
 def _bounds(data: bytes, begin: int = 0) -> tuple[int, int]:
-    """Where the content of the record at ``begin`` begins, and where the record ends.
+    """The start of the content of the record at ``begin``, and the end of the record.
 
     Raises:
       ValueError: if the header is damaged or has no single Content-Length.
@@ -94,7 +96,7 @@ def parse_warc(record: LocatedRecord) -> dict[str, Any]:
     """The parts of a record.
 
     Raises:
-      MalformedItem: with file and record, if it is damaged.
+      MalformedItem: with file and record, if the record is damaged.
     """
     data = record.data
     try:

@@ -18,9 +18,9 @@ from formats.tfrecords import framed, framed_head
 
 import resumable as rs
 from resumable.formats.csv import checked_dialect
-from resumable.formats.jsonl import BYTE_ORDER_MARK, parse_json_line
+from resumable.formats.jsonl import parse_json_line
 from resumable.formats.lines import LINES, decode_line
-from resumable.formats.record import Format, LocatedRecord
+from resumable.formats.record import BYTE_ORDER_MARK, Format, LocatedRecord
 from resumable.formats.tar import TAR, DecodeSample
 from resumable.formats.tfrecord import FRAME, TFRECORD, RecordDecoder
 from resumable.formats.warc import LENGTH, WARC, parse_warc

@@ -153,7 +153,7 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/left_out_of_streams.py", "named + 1", "named"),
     Mutation("formats/streams.py", "last=found.last and ended", "last=found.last"),
-    Mutation("formats/streams.py", "items + (here.file == len(self._stage.streams))", "items"),
+    Mutation("formats/streams.py", "items + (here.file == len(self._stage.found))", "items"),
     Mutation("formats/streams.py", "places.append(len(found.numbers))", "pass"),
     Mutation(FINGERPRINT, "default=Evidence.as_json", "default=None"),
     Mutation(
@@ -348,17 +348,17 @@ MUTATIONS: Final = [
         "items = list(many(indices.tolist()))",
         "items = list(many(sorted(indices.tolist())))",
     ),
-    Mutation("formats/jsonl.py", "if line.number == 1 and", "if"),
+    Mutation("formats/jsonl.py", "if line.number == 1:", "if True:"),
     Mutation("formats/warc.py", "stop <= seen and tail == END", "stop <= seen"),
     Mutation("formats/warc.py", "stop <= seen and tail == END", "tail == END"),
     Mutation("formats/warc.py", "if len(lengths) != 1:", "if not lengths:"),
     Mutation("formats/warc.py", "if end != len(data) or not data.endswith(END):", "if False:"),
-    Mutation("formats/tfrecord.py", "if walk.is_damaged or passed", "if passed"),
+    Mutation("formats/tfrecord.py", "if is_damaged or passed", "if passed"),
     Mutation("formats/tfrecord.py", "min(left, MOST_SHOWN)", "left"),
     Mutation("formats/tar.py", "        if name in sample:", "        if False:"),
     Mutation("formats/tar.py", "if member.start > found.stop:", "if False:"),
     Mutation(
-        "formats/tar.py", "self._passed_over.append(self._samples)", "self._passed_over.append(0)"
+        "formats/tar.py", "self._passed_over.append(self.samples)", "self._passed_over.append(0)"
     ),
     Mutation("formats/tar_members.py", "if recorded - 255 - summed not in (0, 65521)", "if False"),
     Mutation("formats/tar_members.py", "        if kind in WITHOUT_DATA:", "        if False:"),
@@ -445,9 +445,7 @@ MUTATIONS: Final = [
     Mutation("formats/shards/index_json.py", "if file.size != size:", "if file.size < size:"),
     Mutation("formats/shards/mds_columns.py", "if place != len(record):", "if False:"),
     Mutation("formats/shards/mds_columns.py", "encoding.is_pickle and not allow_pickle", "False"),
-    Mutation(
-        "formats/shards/mds_index.py", "if samples != self.items:", "if samples < self.items:"
-    ),
+    Mutation("formats/shards/shard.py", "if count != items:", "if count < items:"),
     Mutation(
         "formats/shards/litdata_leaves.py",
         "pickle.loads if allow_pickle else partial(_refuse_pickle, config.file)",

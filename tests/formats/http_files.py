@@ -16,7 +16,7 @@ from typing import Any, Literal
 CAUSES = {
     "reset": "Disconnected|reset",
     "503": "503",
-    "short": "the body has .* bytes in place of",
+    "short": "the body has .* bytes instead of",
     "cut": "Payload",
     "slow": "no answer within 0.2 seconds",
 }

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.formats import csv_scan
 from resumable.formats.csv import LARGEST_HEADER, Dialect, checked_dialect
-from resumable.formats.io.in_memory import MemoryReader
-from resumable.formats.record import LocatedRecord
+from resumable.formats.record import LocatedRecord, MemoryReader
 from resumable.formats.records import records
 from resumable.stages.map import Map
 from resumable.testing import check_resumes_everywhere

@@ -98,7 +98,7 @@ def test_files_of_several_inputs_are_named_within_them(folder: Path) -> None:
     [
         (
             {"two.jsonl": [1]},
-            r"an end of it that no other has, but 2 files are called 'two\.jsonl' among \['\w+/two\.jsonl', '\w+/two\.jsonl'\]",
+            r"an ending that matches exactly one file, but 2 files are called 'two\.jsonl' among \['\w+/two\.jsonl', '\w+/two\.jsonl'\]",
         ),
         ({"wo.jsonl": [1]}, r"but no file is called 'wo\.jsonl' among \["),
         (

@@ -256,7 +256,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], dict[str, Any], str, dict[str, Any
         lambda: saved(of(random_pixels(6, 8, 3)), "SGI", bpc=2), {"mode": None}, HALVES, {"dtype": "uint8"},
     ),
     "floats": (
-        CASES["float TIFF"][0], {}, "image has floats, whose range nobody tells; mode=None", {"mode": None},
+        CASES["float TIFF"][0], {}, "image has floats of unknown range; mode=None", {"mode": None},
     ),
     "32 bits": (CASES["32-bit TIFF"][0], {"mode": "L"}, "integers of 32 bits", {"mode": None}),
     "animation": (

@@ -92,7 +92,7 @@ def test_what_fails_for_the_moment_is_tried_again(server: FileServer, seed: int)
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
-    (CAUSES | {"short": "the body has 256 bytes in place of 512"}).items(),
+    (CAUSES | {"short": "the body has 256 bytes instead of 512"}).items(),
 )
 def test_an_error_that_stays_names_url_attempt_and_cause(
     server: FileServer, fault: str, cause: str

@@ -287,7 +287,7 @@ def test_shards_in_s3_give_the_same_and_a_resume_reads_none_of_them(
     bucket: str, tmp_path: Path, name: str
 ) -> None:
     files, read = KINDS[name]
-    options = {"endpoint_url": bucket, "retry": AT_ONCE}
+    options = {"endpoint_url": bucket, "retry": AT_ONCE | {"timeout": 20}}
     pipeline = read(f"s3://bucket/{name}", storage_options=options).shuffle(4).batch(5)
     expected = list(read(write_files(tmp_path, files)).shuffle(4).batch(5))
     iterator = iter(pipeline)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.formats import warc
 from resumable.formats.io import pieces
-from resumable.formats.io.in_memory import MemoryReader
+from resumable.formats.record import MemoryReader
 from resumable.testing import check_resumes_everywhere
 
 

@@ -2,10 +2,11 @@
 
 # Layout, little-endian:
 #
-# - HEADER: magic, size and version of the data, numbers of records and of those passed over, a digest of
-#   the content; and a digest of all this
-# - the numbers, int64: the ends of all records, and for each one passed over, how many before it are not
-# - a digest of each page of the numbers, the last of which may be short
+# - HEADER: magic, size and version of the data, counts of records and of records passed over, a digest of
+#   the content; and a digest of these fields
+# - the numbers, int64: the ends of all records, and for each record passed over, the count of earlier kept
+#   records
+# - a digest of each page of the numbers; the last page may be short
 #
 # The name of the file includes the format of the records. Opening reads only the header. A page is
 # compared with its digest before the first use, to notice damage such as a file left half empty by
@@ -22,13 +23,13 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from ...core.block import Indices
+from ...core.block import NO_INDICES, Indices
 from ...core.regular_files import NO_FOLLOW, READ, open_regular, replacing
 from ..contents import DIGEST, digest_of_index
 from ..data_files import AnyFile
 from ..record import Format, FoundRecords
 from .names import SUFFIX
-from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
+from .pages import PAGE, PAGE_DIGEST, KeptPages, digest_of, end_of_digests
 from .scanning import scanned
 
 MAGIC: Final = b"RSMLINE3"
@@ -36,8 +37,6 @@ HEADER: Final = struct.Struct(f"<8sQqQQ{DIGEST}s")
 HEADER_DIGEST: Final = 16
 NUMBERS: Final = HEADER.size + HEADER_DIGEST
 """Offset of the numbers, a multiple of their size."""
-
-EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 class IndexFile(NamedTuple):
@@ -65,14 +64,13 @@ class IndexFile(NamedTuple):
         return self.records + self.passed_over
 
     @property
-    def begin(self) -> int:
-        """Offset of the numbers."""
-        return NUMBERS
-
-    @property
     def size(self) -> int:
         """Size of the cache file, in bytes."""
-        return NUMBERS + NUMBER * self.numbers + PAGE_DIGEST * -(-self.numbers // PAGE)
+        return end_of_digests(NUMBERS, self.numbers)
+
+    def pages(self) -> KeptPages:
+        """The numbers in the cache file."""
+        return KeptPages(self.path, NUMBERS, self.numbers, self.open)
 
     @classmethod
     def found(cls, path: str, data: AnyFile) -> IndexFile | None:
@@ -138,12 +136,12 @@ class NumberWriter:
         self.digests: list[bytes] = []
         self._file = file
         self._written = 0
-        self._rest = EMPTY
+        self._rest = NO_INDICES
 
     def write(self, parts: Iterable[FoundRecords]) -> tuple[int, int]:
         """Write the numbers of a file; returns the counts of records and of records passed over."""
         records = 0
-        kept_before = [EMPTY]
+        kept_before = [NO_INDICES]
         for found in parts:
             records += len(found.ends)
             kept_before.append(found.kept_before)

@@ -1,6 +1,6 @@
 """The formats with records found by an index."""
 
-# A format that is missing here can be read, but patterns take its caches for data, and `resumable
+# A format missing here can be read, but patterns take caches of the format for data, and `resumable
 # index` does not know the format.
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ class IndexedFormat(NamedTuple):
     """A format, with the names of its files and caches.
 
     Attributes:
-      name: of the function of `resumable` that reads the format, and of the choice of `resumable
-        index`.
-      caches: start of the name of its `Format`, which the names of caches end with.
+      name: of the function of `resumable` for the format, and of the choice of `resumable index`.
+      caches: start of the name of the `Format`; the names of caches end with the whole name.
       endings: of the names of data files, in lower case.
     """
 

@@ -1,4 +1,4 @@
-"""Where the cache of an index is kept: next to the data, or in a folder of its own."""
+"""Where the cache of an index is kept: next to the data, or in a separate folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .known import FORMATS
 SUFFIX: Final = ".idx"
 UNUSUAL: Final = re.compile(r"[^\w.-]")
 LONGEST_NAME: Final = 100
-"""What a URL may have that names of files may not, and the characters of it that are kept."""
+"""Characters replaced in the file name of a URL, and the length to which the name is cut."""
 
 NAMED: Final = "|".join(sorted({format.caches for format in FORMATS}))
 KNOWN: Final = re.compile(rf"(\.({NAMED})(-[0-9a-f]+)?|^\.tmp-[0-9a-f]{{16}})\.idx$")
@@ -46,7 +46,7 @@ def pack_path(parent: str, folder: str | None, format: Format) -> str:
 
 
 def is_cache(path: str, format: Format | None = None) -> bool:
-    """Whether a file is a cache by its name, and so no data, whatever pattern it matches."""
+    """Whether the file name is that of a cache; patterns never take caches for data."""
     name = os.path.basename(path)
     own = format is not None and name.endswith(suffix_of(format))
     return own or KNOWN.search(name) is not None

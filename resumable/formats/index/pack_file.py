@@ -2,14 +2,16 @@
 
 # Layout, little-endian:
 #
-# - HEADER: magic, how many numbers, files and bytes of names, a digest of the table; and a digest of all this
-# - the numbers of one file after the other, as in the cache of one file, and the digests of their pages
-# - the table: the names, each ended by a zero byte, and for each file its size, time of the last change,
-#   numbers of records and of those passed over, and a digest of the content as two numbers
+# - HEADER: magic, counts of numbers, files and bytes of names, a digest of the table; and a digest of these
+#   fields
+# - the numbers of each file in turn, as in the cache of a single file, and the digests of the pages
+# - the table: the names, each ended by a zero byte, and for each file the size, time of the last change,
+#   counts of records and of records passed over, and a digest of the content as two numbers
 #
 # Opening reads the header and the table. A pack is never changed in place. A process that adds
-# files writes a new pack under another name, and keeps what the old one had. If two processes do so
-# at once, one of the packs is lost, and its new files are scanned again next time.
+# files writes a new pack with the files of the old pack, and renames the new pack over the old
+# pack. If two processes add files at once, one pack is lost, and its new files are scanned again
+# next time.
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -37,7 +39,7 @@ from .cache_file import (
     still_found,
 )
 from .names import SUFFIX
-from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of, page_digests
+from .pages import NUMBER, KeptPages, digest_of, end_of_digests, page_digests
 
 MAGIC: Final = b"RSMPACK2"
 TABLE_DIGEST: Final = 16
@@ -67,18 +69,8 @@ class Row(NamedTuple):
     content: bytes
 
 
-class PackEntry(NamedTuple):
-    """The entry of a file for a new pack.
-
-    Attributes:
-      data: the file.
-      found: the records of the file.
-      content: as in `Row`.
-    """
-
-    data: DataFile
-    found: FoundRecords
-    content: bytes
+PackEntry: TypeAlias = tuple[DataFile, FoundRecords, bytes]
+"""A file for a new pack, its records, and the digest of its known content."""
 
 
 def digest_of_found(found: FoundRecords, data: AnyFile) -> bytes:
@@ -110,16 +102,6 @@ class PackFile:
     numbers: int
     rows: Mapping[str, Row]
 
-    @property
-    def begin(self) -> int:
-        """Offset of the numbers."""
-        return BEGIN
-
-    @property
-    def size(self) -> int:
-        """Bytes of the pack, without the table."""
-        return _table_begin(self.numbers)
-
     @classmethod
     def found(cls, path: str) -> PackFile | None:
         """The pack at ``path``; None if missing or invalid.
@@ -138,9 +120,10 @@ class PackFile:
                 return None
             magic, numbers, files, names, digest = HEADER.unpack(fields)
             size = names + NUMBER * COLUMNS * files
-            if magic != MAGIC or not files or status.st_size != _table_begin(numbers) + size:
+            begin = end_of_digests(BEGIN, numbers)
+            if magic != MAGIC or not files or status.st_size != begin + size:
                 return None
-            file.seek(_table_begin(numbers))
+            file.seek(begin)
             table = file.read(size)
         if digest_of(table, TABLE_DIGEST) != digest:
             return None
@@ -148,6 +131,10 @@ class PackFile:
         if sum(row.records + row.passed_over for row in rows.values()) != numbers:
             return None
         return cls(path, status.st_uid, header, numbers, rows)
+
+    def pages(self) -> KeptPages:
+        """The numbers in the pack."""
+        return KeptPages(self.path, BEGIN, self.numbers, self.open)
 
     def row(self, data: DataFile) -> Row | None:
         """The row of ``data``; None if missing or outdated, or if the pack is not trusted."""
@@ -196,10 +183,6 @@ def write_pack(path: str, files: Iterable[PackEntry]) -> None:
         header = HEADER.pack(MAGIC, numbers, len(rows), len(names), digest_of(table, TABLE_DIGEST))
         file.seek(0)
         file.write(header + digest_of(header, HEADER_DIGEST))
-
-
-def _table_begin(numbers: int) -> int:
-    return BEGIN + NUMBER * numbers + PAGE_DIGEST * -(-numbers // PAGE)
 
 
 def _rows(table: bytes, names: int) -> dict[str, Row]:

@@ -23,9 +23,9 @@ FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer files have a cache each, or none."""
 
 MOST_REWRITTEN: Final = 16
-"""A pack is written again only if its known files have at most so many times the bytes of new files.
+"""A pack is written again only if the known files have at most so many times the bytes of new files.
 
-This limit keeps the time of all writing in proportion to the data.
+The limit keeps the time of all writing in proportion to the data.
 """
 
 
@@ -70,7 +70,7 @@ class Pack:
         with suppress(OSError):
             self._file = PackFile.found(self._path)
         if self._file is not None:
-            self._pages = KeptPages(self._file)
+            self._pages = self._file.pages()
 
     def _again(self, data: DataFile, pages: KeptPages) -> Cached | None:
         """The new place of the numbers of ``data``, after ``pages`` were invalid; None if lost."""
@@ -97,8 +97,8 @@ def packed_indexes(
 ) -> dict[DataFile, CachedIndex]:
     """The indexes of the ``files`` of one folder that have a cache; most are in a pack.
 
-    The pack at ``path`` is written again if it lacks many files that are not small compared with
-    it.
+    The pack at ``path`` is written again if many files are missing that are not small compared with
+    the pack.
 
     Args:
       files: without repetition.
@@ -117,7 +117,12 @@ def packed_indexes(
     missing = [file for file in files if file not in known]
     if not _is_worth(missing, known):
         return known
-    single = _single_indexes(missing, cache_of, format)
+    single = {
+        file: index
+        for file in missing
+        if file.size >= SMALLEST_CACHED
+        and (index := known_index(file, cache_of(file), format)) is not None
+    }
     missing = [file for file in missing if file not in single]
     if not _is_worth(missing, known):
         return known | single
@@ -139,17 +144,6 @@ def _is_worth(missing: Collection[DataFile], known: Iterable[DataFile]) -> bool:
     )
 
 
-def _single_indexes(
-    files: Iterable[DataFile], cache_of: Callable[[DataFile], str], format: Format
-) -> dict[DataFile, CachedIndex]:
-    found = (
-        (file, known_index(file, cache_of(file), format))
-        for file in files
-        if file.size >= SMALLEST_CACHED
-    )
-    return {file: index for file, index in found if index is not None}
-
-
 def _packed(
     known: Mapping[DataFile, CachedIndex],
     others: Mapping[DataFile, CachedIndex],
@@ -157,13 +151,13 @@ def _packed(
     format: Format,
 ) -> Iterator[PackEntry]:
     for file, index in known.items():
-        yield PackEntry(file, index.found(), index.content)
+        yield file, index.found(), index.content
     for file, index in others.items():
         try:
             found = index.found()
         except (MalformedItem, OSError):  # raised when the file itself is read
             continue
-        yield PackEntry(file, found, index.content)
+        yield file, found, index.content
     for file in missing:
         found = FoundRecords.joined(scanned(file, format))
-        yield PackEntry(file, found, digest_of_found(found, file))
+        yield file, found, digest_of_found(found, file)

@@ -1,16 +1,16 @@
 """Read the numbers of index files, and check each page before its first use."""
 
-# A short file of numbers is read into memory as a whole, up to a budget of bytes. A longer one is
-# mapped, so memory does not grow with the data. Either way the numbers are one array. It is handed
-# out as a whole once the pages that are needed have been checked.
+# A short file of numbers is read into memory as a whole, up to a budget of bytes. A longer file is
+# mapped, so memory does not grow with the data. In both cases the numbers are one array. The whole
+# array is handed out once the needed pages have been checked.
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import FileIO
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from ..io.maps import MOST_MAPS, map_file
 
 NUMBER: Final = 8
 PAGE: Final = 512
-"""How many numbers one digest covers: 4 KiB, checked in five microseconds."""
+"""Numbers covered by one digest: 4 KiB, checked in five microseconds."""
 
 PAGE_DIGEST: Final = 8
 LARGEST_LOADED: Final = 1 << 16
-"""Bytes of numbers up to which a file is read into memory; a larger one is mapped."""
+"""Bytes of numbers up to which a file is read into memory; a larger file is mapped."""
 
 LOADED_BUDGET: Final = 1 << 27
 
@@ -41,35 +41,13 @@ def page_digests(numbers: Indices) -> list[bytes]:
     return [digest_of(data[at : at + size], PAGE_DIGEST) for at in range(0, len(data), size)]
 
 
-class NumberFile(Protocol):
-    """A file that holds numbers (int64, little-endian), then the digests of their pages."""
-
-    @property
-    def path(self) -> str:
-        """Path of the file."""
-
-    @property
-    def begin(self) -> int:
-        """Where the numbers begin."""
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers it holds."""
-
-    @property
-    def size(self) -> int:
-        """Size of the file up to the end of the digests, in bytes."""
-
-    def open(self) -> FileIO | None:
-        """The file; None if it is not the one that was found.
-
-        Raises:
-          OSError: if it cannot be opened.
-        """
+def end_of_digests(begin: int, numbers: int) -> int:
+    """The offset after the digests in a file with ``numbers`` from the offset ``begin`` on."""
+    return begin + NUMBER * numbers + PAGE_DIGEST * -(-numbers // PAGE)
 
 
 class FileIdentity(NamedTuple):
-    """Identifies a mapped file: its path, the numbers of its device and inode, and its size."""
+    """The identity of a mapped file: path, numbers of device and inode, and size."""
 
     path: str
     device: int
@@ -77,10 +55,10 @@ class FileIdentity(NamedTuple):
     size: int
 
     def is_whole(self) -> bool:
-        """Whether the file is there and no shorter: reading beyond its end kills the process."""
+        """Whether the file exists and is no shorter: reading beyond the end kills the process."""
         try:
             now = os.stat(self.path)
-        except OSError:  # without a name its size cannot be known
+        except OSError:  # the size of a removed file is not known
             return False
         return now.st_ino == self.inode and now.st_dev == self.device and now.st_size >= self.size
 
@@ -89,9 +67,9 @@ class Pages:
     """The numbers of a file, page by page.
 
     Attributes:
-      array: all numbers, shape (numbers,), int64; only checked pages are sure to be right.
+      array: all numbers, shape (numbers,), int64; only checked pages are known to be right.
       complete: whether all pages are checked.
-      place: the file, if `array` lies in a map of it; None if it is in memory.
+      place: the mapped file; None if `array` is in memory.
     """
 
     __slots__ = ("_checked", "_digests", "array", "complete", "place")
@@ -109,7 +87,7 @@ class Pages:
         """Whether the ends of ``records``, and of the record before each, are right.
 
         Args:
-          records: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          records: at least one, as a range of step 1, a short list, or shape (n,), int64.
           first: index of record 0's end in `array`.
         """
         if isinstance(records, range):
@@ -143,15 +121,30 @@ class Pages:
 
 
 class KeptPages(Shelved[Pages]):
-    """The pages of an index file, kept as long as a cache has room for them."""
+    """The pages of an index file, kept as long as a cache has room.
 
-    def __init__(self, file: NumberFile) -> None:
-        self._file = file
-        self._mapped = NUMBER * file.numbers > LARGEST_LOADED
+    The file has numbers (int64, little-endian), followed by the digests of the pages of numbers.
+
+    Args:
+      path: of the file.
+      begin: offset of the numbers.
+      numbers: count of the numbers.
+      open_file: returns the file, opened; None if another file has replaced the file that was
+        found; raises `OSError` if the file cannot be opened.
+    """
+
+    def __init__(
+        self, path: str, begin: int, numbers: int, open_file: Callable[[], FileIO | None]
+    ) -> None:
+        self._path = path
+        self._begin = begin
+        self._numbers = numbers
+        self._open_file = open_file
+        self._mapped = NUMBER * numbers > LARGEST_LOADED
         self._looked: object = None
 
     def ready(self, gather: object) -> Pages | None:
-        """The pages, if they are kept and may be read now; else None.
+        """The pages, if kept and safe to read; else None.
 
         Args:
           gather: a mapped file is checked once for each such object, or each time for None.
@@ -167,42 +160,43 @@ class KeptPages(Shelved[Pages]):
         return pages
 
     def read(self) -> Pages | None:
-        """Open the file and keep its pages; None if it is not the one that was found.
+        """Open the file and keep the pages; None if another file has replaced the file.
 
         Raises:
-          OSError: if it cannot be read.
+          OSError: if the file cannot be read.
         """
-        opened = self._file.open()
+        opened = self._open_file()
         if opened is None:
             return None
         with opened:
             return self._map(opened) if self._mapped else self._load(opened)
 
     def forget(self) -> None:
-        """Keep the pages no longer, so that the next `read` opens the file again."""
+        """Drop the pages, so that the next `read` opens the file again."""
         (mapped_pages if self._mapped else loaded_pages).drop(self)
 
     def _load(self, opened: FileIO) -> Pages | None:
-        opened.seek(self._file.begin)
-        size = NUMBER * self._file.numbers
+        opened.seek(self._begin)
+        size = NUMBER * self._numbers
         content = opened.read()
-        if len(content) < size + PAGE_DIGEST * -(-self._file.numbers // PAGE):
+        if len(content) < end_of_digests(0, self._numbers):
             return None
-        numbers: Indices = np.frombuffer(content, "<i8", self._file.numbers)
+        numbers: Indices = np.frombuffer(content, "<i8", self._numbers)
         pages = Pages(numbers, memoryview(content)[size:])
         loaded_pages.put(self, pages, size)
         return pages
 
     def _map(self, opened: FileIO) -> Pages | None:
-        mapped = map_file(opened, self._file.size)
+        size = end_of_digests(self._begin, self._numbers)
+        mapped = map_file(opened, size)
         if mapped is None:
             return None
         status = os.fstat(opened.fileno())
         content = np.frombuffer(mapped, np.uint8)
         content.flags.writeable = False
-        end = self._file.begin + NUMBER * self._file.numbers
-        numbers: Indices = content[self._file.begin : end].view("<i8")
-        place = FileIdentity(self._file.path, status.st_dev, status.st_ino, self._file.size)
+        end = self._begin + NUMBER * self._numbers
+        numbers: Indices = content[self._begin : end].view("<i8")
+        place = FileIdentity(self._path, status.st_dev, status.st_ino, size)
         pages = Pages(numbers, content[end:].data, place)
         mapped_pages.put(self, pages)
         return pages

@@ -244,18 +244,13 @@ def known_index(data: AnyFile, cache: str, format: Format) -> CachedIndex | None
     def write_again(pages: KeptPages) -> Cached | None:
         _try_to_write(cache, data, format)
         again = _found_cache(data, cache)
-        return None if again is None else Cached(KeptPages(again), 0)
+        return None if again is None else Cached(again.pages(), 0)
 
     row = Row(0, data.size, data.version, file.records, file.passed_over, file.content)
-    return CachedIndex(data, format, row, Cached(KeptPages(file), 0), write_again)
+    return CachedIndex(data, format, row, Cached(file.pages(), 0), write_again)
 
 
-def is_cached(data: AnyFile) -> bool:
-    """Whether the index of ``data`` is worth a cache."""
-    return data.size >= (1 if isinstance(data, RemoteFile) else SMALLEST_CACHED)
-
-
-def new_index(data: AnyFile, cache: str, format: Format) -> RecordIndex:
+def index_of(data: AnyFile, cache: str, format: Format) -> RecordIndex:
     """The index of ``data``, kept in the file ``cache`` if possible.
 
     Raises:
@@ -263,10 +258,13 @@ def new_index(data: AnyFile, cache: str, format: Format) -> RecordIndex:
       MalformedItem: if ``data`` has changed since the pipeline was built.
       OSError: if ``data`` cannot be read.
     """
-    if not is_cached(data):
+    if data.size < (1 if isinstance(data, RemoteFile) else SMALLEST_CACHED):
         return ShortIndex(data, format)
-    _try_to_write(cache, data, format)
-    return known_index(data, cache, format) or HeldIndex(data, _all_records(data, format))
+    known = known_index(data, cache, format)
+    if known is None:
+        _try_to_write(cache, data, format)
+        known = known_index(data, cache, format)
+    return known or HeldIndex(data, _all_records(data, format))
 
 
 def _found_cache(data: AnyFile, cache: str) -> IndexFile | None:

@@ -30,7 +30,7 @@ def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
 
 @contextmanager
 def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
-    """The content of ``data``; the file is checked again at the end.
+    """The content of ``data``; the file is checked for changes again at the end.
 
     Raises:
       MalformedItem: if the file has changed since the pipeline was built.
@@ -73,13 +73,13 @@ class LocalReader:
         return found
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
+        """Fill ``buffer``; returns the count of bytes, smaller than the buffer only at the end."""
         count = self._file.readinto(buffer[: self._left])
         self._pass(count, len(buffer))
         return count
 
     def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
+        """Pass over ``size`` bytes; returns the count of bytes, smaller only at the end."""
         count = min(size, self._left)
         self._file.seek(count, os.SEEK_CUR)
         self._left -= count
@@ -92,16 +92,14 @@ class LocalReader:
 
 
 class RemoteReader:
-    """A remote file from its start, as a scan reads it.
+    """A remote file, read from the start for a scan.
 
     Attributes:
-      size: in bytes.
+      size: of the file, in bytes.
     """
 
-    size: int | None
-
     def __init__(self, file: RemoteFile) -> None:
-        self.size = file.size
+        self.size: int | None = file.size
         self._pieces = StoredFiles([file]).remote(0)
         self._first = self._pieces.read_some(LONGEST_MAGIC)
 
@@ -116,7 +114,7 @@ class RemoteReader:
         return bytes(memoryview(found)[:count])
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
+        """Fill ``buffer``; returns the count of bytes, smaller than the buffer only at the end."""
         count = 0
         while count < len(buffer):
             piece = self._first or self._pieces.read_some(len(buffer) - count)
@@ -129,7 +127,7 @@ class RemoteReader:
         return count
 
     def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
+        """Pass over ``size`` bytes; returns the count of bytes, smaller only at the end."""
         passed = min(size, len(self._first))
         self._first = self._first[passed:]
         return passed + self._pieces.skip(size - passed)

@@ -2,53 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...core.block import Indices, joined_ranges
 from ...core.foreseen import PartUses
-from ...core.prepared_items import grouped
 from .remote import RemoteFile
-
-
-class FileRanges(NamedTuple):
-    """The bytes of a file in a cache that some items need.
-
-    Attributes:
-      file: in a cache.
-      items: the places of the items among all, shape (n,).
-      starts: offset of the first byte of each item, shape (n,).
-      ends: offset after the last byte of each item, shape (n,).
-    """
-
-    file: RemoteFile
-    items: Indices
-    starts: Indices
-    ends: Indices
-
-
-def part_uses_of(
-    file_of: Indices, at: Indices, ranges_of: Callable[[int, Indices], FileRanges | None]
-) -> Iterator[PartUses]:
-    """The uses of parts by items of several files.
-
-    Args:
-      file_of: the number of the file of each item, shape (items,).
-      at: when each item is used, shape (items,).
-      ranges_of: called with the number of a file and the places of its items among all, shape (n,);
-        returns None for a file without a cache.
-    """
-    order, groups = grouped(file_of)
-    found = [ranges_of(number, order[first:last]) for number, first, last in groups]
-    needed = [each for each in found if each is not None]
-    if needed:
-        numbers = np.repeat(np.arange(len(needed)), [len(each.items) for each in needed])
-        items, starts, ends = (
-            np.concatenate(column) for column in zip(*[each[1:] for each in needed], strict=True)
-        )
-        yield part_uses([each.file for each in needed], numbers, starts, ends, at[items])
 
 
 def part_uses(

@@ -22,8 +22,8 @@ class Shelved(Generic[V]):
     """An object that can make its value again after a cache has removed it.
 
     Attributes:
-      kept: the value, or None. Read `kept` once and keep the result: a cache may clear it at any
-        time.
+      kept: the value, or None. Read `kept` once and keep the result: a cache may clear `kept` at
+        any time.
       used: whether the value was used since the last look of the cache; set at each use.
     """
 
@@ -45,7 +45,7 @@ class ClockCache(Generic[V]):
         self.most = most
         self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
         # Invariant: at least the sum of the weights. An exception between two lines of `put` may
-        # leave the total too large; then the cache keeps less until it is empty again.
+        # leave the total too large; then the cache keeps less until all values are dropped.
         self._total = 0
 
     def __len__(self) -> int:

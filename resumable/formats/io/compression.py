@@ -13,11 +13,12 @@ import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
-from ...errors import InvalidArgument, MissingDependency
+from ...errors import InvalidArgument
+from ..packages import imported
 from ..record import Format
+from .paths import file_name
 
 LONGEST_MAGIC: Final = 12
 """Bytes at the start of a file that identify its compression."""
@@ -123,14 +124,8 @@ def lz4_frame() -> FrameDecoder:
 
 
 def _installed(module: str, compression: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.removesuffix(".frame")
-        raise MissingDependency(
-            f"what is compressed by {compression} needs {package}: pip install 'resumable-loader[compressed]' "
-            f"({error})"
-        ) from error
+    package = module.removesuffix(".frame")
+    return imported(module, f"what is compressed by {compression} needs {package}", "compressed")
 
 
 class Compression(NamedTuple):
@@ -170,8 +165,8 @@ NOT_READ: Final = {
 
 
 def compression_of(path: str) -> Compression | None:
-    """The compression by the suffix of ``path``; None for other suffixes."""
-    lower = path.lower()
+    """The compression by the suffix of ``path``, which may be a URL; None for other suffixes."""
+    lower = file_name(path).lower()
     for each in COMPRESSIONS:
         if lower.endswith(each.suffixes):
             return each

@@ -92,9 +92,7 @@ async def _read(
     else:
         raise file.changed()
     if found.tag is not None:
-        raise OSError(
-            f"a range has the ETag {found.tag} in place of {file.tag[1]}, which a HEAD tells"
-        )
+        raise OSError(f"a range has the ETag {found.tag}, but HEAD reports {file.tag[1]}")
     servers_without_tags.add(_server(file))
     data: bytes = await otherwise() if found.data is None else found.data
     return data

@@ -134,11 +134,6 @@ class _FailedRequest(NamedTuple):
     request: Request
     error: BaseException
 
-    @property
-    def is_transient(self) -> bool:
-        """Whether it may help to try again."""
-        return is_transient(self.error)
-
 
 def fetch(request: Request, patience: Patience) -> Any:
     """The result of the call of ``request``; raises the errors of `fetch_all`."""
@@ -161,7 +156,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     found: dict[int, Any] = {}
     attempt = 1
     while failed := _try_missing(requests, found, patience):
-        if not failed.is_transient or attempt == patience.attempts:
+        if not is_transient(failed.error) or attempt == patience.attempts:
             error = _explained(failed, patience)
             raise _given_up(failed, attempt, patience, error) from error
         time.sleep(patience.seconds_after(attempt))
@@ -179,7 +174,7 @@ def _try_missing(
     for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
         if error is None:
             found[number] = value
-        elif failed is None or failed.is_transient:
+        elif failed is None or is_transient(failed.error):
             failed = _FailedRequest(requests[number], error)
     return failed
 
@@ -194,7 +189,7 @@ def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
     """The error of ``failed``, or the server's own from a body; may raise a better error."""
     request, error = failed
     # A server that is down or overloaded explains nothing.
-    if not failed.is_transient or (type(error) is OSError and not statuses(error)):
+    if not is_transient(failed.error) or (type(error) is OSError and not statuses(error)):
         request.explain()
     if request.again is None or not has_no_body(error):
         return error
@@ -209,7 +204,7 @@ def _given_up(
     url, reason = failed.request.url, described(error)
     if isinstance(error, asyncio.TimeoutError):
         reason = f"no answer within {patience.timeout:g} seconds"
-    if failed.is_transient:
+    if is_transient(failed.error):
         ended = f"attempt {attempt} of {patience.attempts} ended with {reason}"
         return ReadError(f"{url} could not be read: {ended}")
     if isinstance(error, FileNotFoundError) and statuses(error) <= {404, 410}:

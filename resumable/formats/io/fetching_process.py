@@ -3,12 +3,12 @@
 # Data comes through a socket in pieces, and the receiving thread needs the interpreter's lock for
 # each piece. A computing thread releases the lock only every 5 ms. So a process that works on items
 # receives some 50 MB/s, however fast the network is; a separate process is not held up. The
-# fetching process takes a second to start, so it is only worth its cost for a run that fetches much
-# ahead. It ends with the process that started it, however this process ends, and after a while
-# without jobs.
+# fetching process takes a second to start, so only a run that fetches much ahead starts one. The
+# fetching process ends with its parent, even if the parent is killed, and after a while without
+# jobs.
 #
-# The claims of the parts stay with this process, so if either process is killed, nobody waits for
-# the parts. All threads of this process share one fetching process.
+# The claims of the parts stay with the parent, so if either process is killed, nobody waits for
+# the parts. All threads of the parent share one fetching process.
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ...file_cache.fetches import FetchJob
 from ...file_cache.part_file import Identity
 
 WORTH_A_PROCESS: Final = 1 << 26
-"""Bytes that this process fetches ahead before it starts the fetching process."""
+"""Bytes fetched ahead by this process before the fetching process is started."""
 
 GRACE: Final = 5.0
 """Seconds that a thread waits while another thread sends a job."""
@@ -59,7 +59,7 @@ class FetchReport(NamedTuple):
 
 @final
 class FetchingProcess:
-    """The fetching process, seen from the process that started it.
+    """The fetching process, seen from the parent.
 
     Attributes:
       answered: whether the process has ever been ready.
@@ -68,18 +68,20 @@ class FetchingProcess:
     """
 
     def __init__(self) -> None:
+        from multiprocessing import Pipe
+
         self.answered = self.has_ended = False
         self._requests = self._bytes_read = self._last = 0
-        # Two locks, so that a thread with a job does not wait for threads that wait for answers.
+        # Two locks, so that a thread sends a job while other threads wait for answers.
         self._sends, self._receives = threading.Lock(), threading.Lock()
         self._ends = (
             threading.Lock()
         )  # taken by the first thread that ends the process, never released
-        # The thread that takes a function out of the dict calls the function.
+        # The thread that removes a function from the dict calls the function.
         self._written: dict[int, Written] = {}
         # The connection is not closed before this object is deleted, since other threads may be
-        # about to use its descriptor.
-        ours, theirs = os_pipe()
+        # about to use the descriptor.
+        ours, theirs = Pipe(duplex=True)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(theirs.fileno())],
@@ -89,11 +91,11 @@ class FetchingProcess:
                 stderr=subprocess.DEVNULL,
             )
         self.pid = self._process.pid
-        self._connection = ours
+        self._connection: Any = ours
         self._connection.send(sys.path)
 
     def begin(self, job: FetchJob, written: Written) -> bool:
-        """Send ``job``; False if it cannot be sent. `collect` and `wait` call ``written``."""
+        """Send ``job``; False if sending fails. `collect` and `wait` call ``written``."""
         if not self.answered or self.has_ended or not self._sends.acquire(timeout=GRACE):
             return False
         try:
@@ -112,9 +114,9 @@ class FetchingProcess:
         try:
             self._connection.send_bytes(data)
         except OSError:
-            self._end()
+            self.close()
         except BaseException:
-            self._end()  # a signal handler has raised in the middle of a job
+            self.close()  # a signal handler has raised in the middle of a job
             raise
         # Another thread may have ended the process since `begin` looked.
         return not self.has_ended or self._written.pop(number, None) is None
@@ -128,9 +130,9 @@ class FetchingProcess:
                 self._note(self._connection.recv())
                 seconds = 0.0
         except (EOFError, OSError):
-            self._end()
+            self.close()
         except BaseException:
-            self._end()  # a signal handler has raised in the middle of an answer
+            self.close()  # a signal handler has raised in the middle of an answer
             raise
         finally:
             self._receives.release()
@@ -143,10 +145,6 @@ class FetchingProcess:
                 self.collect(min(left, 0.05))
             else:
                 event.wait(min(left, 0.05))
-
-    def close(self) -> None:
-        """End the process."""
-        self._end()
 
     def abandon(self) -> None:
         """Release the connection in a forked child."""
@@ -163,7 +161,8 @@ class FetchingProcess:
         if written is not None:
             written(answer.written)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the process."""
         if not self._ends.acquire(blocking=False):
             return
         self.has_ended = True
@@ -172,13 +171,6 @@ class FetchingProcess:
         for number in list(self._written):
             if (written := self._written.pop(number, None)) is not None:
                 written([])
-
-
-def os_pipe() -> tuple[Any, Any]:
-    """The two ends of a pipe for both directions."""
-    from multiprocessing import Pipe
-
-    return Pipe(duplex=True)
 
 
 _process: FetchingProcess | None = None

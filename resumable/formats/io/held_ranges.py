@@ -91,7 +91,7 @@ class HeldRanges:
     def __init__(self) -> None:
         self.most = HELD_BYTES
         # Invariant: the ranges are in the order of the items, and no two have an item in common.
-        # All three fields are replaced, never changed, since another thread may read them.
+        # All three fields are replaced, never changed, since another thread may be reading.
         self._held: list[HeldRange] = []
         self._by_file: dict[str, list[HeldRange]] = {}
         # The indices of the first and of the last item of each range.
@@ -137,7 +137,7 @@ class HeldRanges:
         return self.most - sum(each.size for each in self._held)
 
     def hold(self, ranges: Sequence[HeldRange]) -> None:
-        """Hold ``ranges``; none of their items may be held already."""
+        """Hold ``ranges`` of items that are not held yet."""
         self._replace([*self._held, *ranges])
 
     def release(self, place: int) -> None:
@@ -179,7 +179,7 @@ NOTHING_HELD: Final = HeldRanges()
 
 
 def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
-    """The bytes of a file from ``start`` to ``stop``; None unless a ``held`` range has them all."""
+    """The bytes of a file from ``start`` to ``stop``; None unless a ``held`` range has all bytes."""
     place = bisect_right(held, start, key=_START) - 1
     if place < 0 or held[place].span.end < stop:
         return None

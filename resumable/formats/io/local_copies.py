@@ -1,7 +1,7 @@
 """Copy remote files to a local disk, for packages that read only local files."""
 
-# A copy belongs to the process that made it, shared with forked children, and is removed when this
-# process ends.
+# A copy belongs to the process that made the copy, is shared with forked children, and is removed
+# when the process ends.
 
 from __future__ import annotations
 

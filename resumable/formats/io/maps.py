@@ -1,8 +1,8 @@
 """Map files into memory, without keeping a descriptor for each map."""
 
-# Before version 3.13, each map of Python holds a descriptor. In those versions `mmap` of the C
-# library is called instead, on 64-bit POSIX systems, where its signature is known. Windows does not
-# limit descriptors.
+# Before version 3.13, each map of Python holds a descriptor. For earlier versions, `mmap` of the C
+# library is called on 64-bit POSIX systems, where its signature is known. Windows does not limit
+# descriptors.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from io import FileIO
 from typing import Any, Final, TypeAlias
 
 FileMap: TypeAlias = Any
-"""Read-only bytes: slices of it are `bytes`, and `numpy.frombuffer` takes it."""
+"""Read-only bytes: slices are `bytes`, and `numpy.frombuffer` accepts a map."""
 
 FEW_MAPS: Final = 64
 KNOWN_LIMIT: Final = 65_530

@@ -20,7 +20,7 @@ Paths: TypeAlias = "str | os.PathLike[str] | Iterable[Paths]"
 
 @final
 class FoundUrl(str):
-    """The URL of a file that was found: no pattern, whatever its characters."""
+    """The URL of a found file: no pattern, whatever the characters."""
 
     __slots__ = ()
 

@@ -99,7 +99,7 @@ class StoredPieces:
         self._opened.close()
 
     def __del__(self) -> None:
-        # An iterator that is dropped in the middle of an epoch ends it.
+        # Nobody closes an iterator that is dropped mid-epoch.
         if hasattr(self, "_opened"):
             self._opened.close()
 

@@ -18,7 +18,7 @@ from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import FoundUrl, file_name, no_match, without_query
+from .paths import FoundUrl, no_match, without_query
 
 VERSIONS: Final = ("ETag", "etag", "e_tag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
@@ -218,11 +218,6 @@ class RemoteFile(NamedTuple):
         return f"RemoteFile({self.path!r}, size={self.size}, tag={self.tag})"
 
     @property
-    def name(self) -> str:
-        """The last part of the URL, without its query."""
-        return file_name(self.path)
-
-    @property
     def version(self) -> int:
         """A number of 64 bits that changes with the tag; 0 without a tag."""
         if self.tag is None:
@@ -413,7 +408,8 @@ def _file(match: _Match) -> RemoteFile:
         raise InvalidArgument(f"paths must name files, got the folder {public_url(match.url)!r}")
     if info.get("size") is None:
         raise InvalidArgument(
-            f"paths must name files of known size, but nobody tells it of {public_url(match.url)!r}"
+            "paths must name files of known size, but the server does not report the size of "
+            f"{public_url(match.url)!r}"
         )
     tag = next(((name, _tag_text(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
     url = match.url

@@ -60,12 +60,6 @@ def read_uncached(spans: Sequence[Span]) -> list[bytes]:
     return _fetched(spans, checked=False)
 
 
-def is_fetched_ahead(file: RemoteFile, size: int) -> bool:
-    """Whether a cache fetches a part of ``file`` with ``size`` needed bytes ahead."""
-    cache = file.cache
-    return cache is not None and reader_of(cache).fetches_ahead(size)
-
-
 def is_checked_by_reads(file: RemoteFile) -> bool:
     """Whether each read of ``file`` shows if it has changed; reads from a cache do not."""
     return proves_content(file) and not file.is_cached
@@ -155,5 +149,5 @@ async def _whole(file: RemoteFile, start: int, end: int, read: Callable[[], Any]
     if len(data) == file.size > end - start:
         raise NotImplementedError("the server sends whole files, not ranges")
     if len(data) != end - start:
-        raise OSError(f"the body has {len(data)} bytes in place of {end - start}")
+        raise OSError(f"the body has {len(data)} bytes instead of {end - start}")
     return data

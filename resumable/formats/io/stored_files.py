@@ -1,7 +1,7 @@
 """Read files as they are stored, one after another, and request remote files ahead of their use."""
 
-# Requests made ahead may fail. The bytes are then read in the ordinary way, with new attempts, and
-# errors are raised from there.
+# Requests made ahead may fail. The bytes are then read in the ordinary way, with new attempts,
+# which raise any errors.
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class StoredFiles:
                 yield uses._replace(files=files, file_of=places[uses.file_of])
 
     def __del__(self) -> None:
-        # An iterator that is dropped in the middle of an epoch ends it.
+        # Nobody closes an iterator that is dropped mid-epoch.
         if hasattr(self, "_gate"):
             self._begin_at(self._place)
 

@@ -1,1 +1,1 @@
-"""Datasets of shards that other loaders have written, with an index of the shards in JSON."""
+"""Datasets of shards written by other loaders, with an index in JSON."""

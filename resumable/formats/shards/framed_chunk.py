@@ -1,15 +1,16 @@
 """Chunks of LitData whose items are compressed in batches."""
 
-# Behind a prefix come the offsets of the items in the content of all batches together, then for each
-# batch its first item, its number of items, where it lies in the file, its size there and the size of
-# its content, and then the batches.
+# A chunk has a prefix, the offsets of the items in the joined content of all batches, a table of the
+# batches, and the batches. The table has for each batch the number of the first item, the number of
+# items, the offset and the size in the file, and the size of the content.
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...core.block import Indices
 from ..io.clock_cache import Shelved
@@ -21,7 +22,7 @@ from .unpacking import unpacked
 
 MAGIC: Final = b"LDFZ01\0\0"
 PREFIX: Final = Struct("<8sHHIII")
-"""The magic bytes, the version, flags, and the numbers of items, of items of a batch, and of batches."""
+"""Magic bytes, version, flags, number of items, number of items of a batch, number of batches."""
 
 VERSION: Final = 1
 BATCH: Final = np.dtype(
@@ -29,53 +30,30 @@ BATCH: Final = np.dtype(
 )
 
 
-class ItemBatch(NamedTuple):
-    """Some items that are compressed together.
-
-    Attributes:
-      first: number of the first item.
-      start: where it begins in the file.
-      stop: where it ends there.
-      size: bytes of its content.
-    """
-
-    first: int
-    start: int
-    stop: int
-    size: int
-
-
-class BatchContent(ShardDirectory, Shelved[ShardDirectory]):
-    """The content of a batch, kept as long as there is room."""
-
-    holds_content = True
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.nbytes = len(content)
-
-    def reading(self, numbers: Indices) -> Reading[list[Any]]:
-        raise NotImplementedError
-
-
 class FramedDirectory(ShardDirectory):
-    """Where the items of a chunk lie in its batches.
+    """The places of the items of a chunk in the batches.
 
     Args:
-      offsets: of the items in the content of all batches, shape (items + 1,).
-      batches: in order.
+      offsets: of the items in the joined content of all batches, shape (items + 1,).
+      table: of the batches, shape (batches,), dtype `BATCH`.
     """
 
-    def __init__(self, offsets: Offsets, batches: list[ItemBatch]) -> None:
+    def __init__(self, offsets: Offsets, table: npt.NDArray[Any]) -> None:
         self._offsets = offsets
-        self._batches = batches
-        self._firsts = np.array([batch.first for batch in batches], np.int64)
-        self._kept = [Shelved[ShardDirectory]() for _ in batches]
-        self.nbytes = offsets.nbytes + 200 * len(batches)
+        self._firsts, self._starts = (
+            table["first"].astype(np.int64),
+            table["start"].astype(np.int64),
+        )
+        self._stops = self._starts + table["size"]
+        self._sizes: list[int] = table["content"].tolist()
+        self._kept = [Shelved[bytes]() for _ in self._sizes]
+        self.nbytes = offsets.nbytes + 200 * len(table)
 
     def ranges(self, numbers: Indices) -> Ranges:
-        batches = [self._batches[number] for number in self._batches_of(numbers).tolist()]
-        return Ranges.of(*[(batch.start, batch.stop) for batch in batches])
+        return self._ranges_of(self._batches_of(numbers))
+
+    def _ranges_of(self, batches: Indices | list[int]) -> Ranges:
+        return Ranges(self._starts[batches], self._stops[batches])
 
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
         of_batches = self._batches_of(numbers)
@@ -83,13 +61,12 @@ class FramedDirectory(ShardDirectory):
         lacking = []
         for number in np.unique(of_batches).tolist():
             kept = self._kept[number].kept
-            if isinstance(kept, BatchContent):
-                self._kept[number].used = True
-                contents[number] = kept.content
-            else:
+            if kept is None:
                 lacking.append(number)
-        ranges = [(self._batches[each].start, self._batches[each].stop) for each in lacking]
-        packed = (yield Ranges.of(*ranges)) if lacking else []
+            else:
+                self._kept[number].used = True
+                contents[number] = kept
+        packed = (yield self._ranges_of(lacking)) if lacking else []
         for number, data in zip(lacking, packed, strict=True):
             contents[number] = self._unpacked(number, data)
         starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
@@ -105,12 +82,12 @@ class FramedDirectory(ShardDirectory):
         return batches
 
     def _unpacked(self, number: int, data: bytes) -> bytes:
-        size = self._batches[number].size
+        size = self._sizes[number]
         content = unpacked(data, "zstd", size)
         if len(content) != size:
-            raise ValueError(f"batch {number} has {len(content)} bytes in place of {size}")
+            raise ValueError(f"batch {number} has {len(content)} bytes instead of {size}")
         cache = shard.contents
-        cache.put(self._kept[number], BatchContent(content), min(size, cache.most))
+        cache.put(self._kept[number], content, min(size, cache.most))
         return content
 
 
@@ -118,12 +95,12 @@ def framed_directory(head: bytes, items: int, size: int) -> Reading[ShardDirecto
     """Makes the directory of a chunk.
 
     Args:
-      head: some first bytes of it.
-      items: their number.
-      size: of the file.
+      head: some first bytes of the chunk.
+      items: number of items.
+      size: of the file, in bytes.
 
     Raises:
-      ValueError: if it is damaged.
+      ValueError: if the chunk is damaged.
     """
     if size < PREFIX.size:
         raise ValueError(f"it has {size} bytes, and its prefix {PREFIX.size}")
@@ -156,10 +133,4 @@ def framed_directory(head: bytes, items: int, size: int) -> Reading[ShardDirecto
     )
     if not right:
         raise ValueError("its batches do not hold all items, one after another")
-    return FramedDirectory(
-        offsets,
-        [
-            ItemBatch(first, start, start + length, content)
-            for first, _, start, length, content in table.tolist()
-        ],
-    )
+    return FramedDirectory(offsets, table)

@@ -55,7 +55,7 @@ class IndexPart:
         if file.size != size:
             raise MalformedItem(
                 f"{file.path}: it has {file.size} bytes, and {size} by {self.place} of {self.file}; was it "
-                "cut short, or written anew?"
+                "cut short, or written again?"
             )
 
     def has(self, name: str) -> bool:
@@ -125,7 +125,7 @@ class IndexPart:
 
 
 def dataset_folder(path: Any) -> str:
-    """The folder of the dataset at ``path``, which may name the folder or its index.
+    """The folder of the dataset at ``path``, the path of the folder or of the index.
 
     Raises:
       InvalidType: if ``path`` is no path.

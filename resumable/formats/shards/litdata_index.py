@@ -1,4 +1,4 @@
-"""Find the chunks of a LitData dataset by its index."""
+"""Find the chunks of a LitData dataset by the index."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any, Final, NamedTuple
 from ...errors import InvalidArgument
 from ..io.paths import is_remote
 from .index_json import IndexPart, found_files_below, path_below
-from .litdata_chunks import ChunkDescription, ItemChunk, TokenTable, head_size
-from .litdata_items import ItemDecoder, RowDecoder, TokenDecoder, TreeDecoder
+from .litdata_chunks import ItemChunk, TokenTable
+from .litdata_items import ItemDecoder, TokenDecoder, TreeDecoder
 from .litdata_leaves import leaves_of, number_dtype, pickle_refused
 from .ranges import read_at_once
+from .shard import ListedShard, head_size
 from .source import FoundShards
 from .table_chunk import check_tables_are_read
 from .treespec import tree_of
 from .unpacking import check_installed
 
 CHUNK, BATCH, SAMPLE = "chunk", "batch", "sample"
-"""What is compressed as one: a whole file, some of its items, or each."""
+"""Units of compression: a whole file, some of the items, or each item."""
 
 OF_TABLES: Final = {"str", "int", "float", "bool", "bytes", "json", "pickle"}
 """Serializers of leaves that LitData may write as a table."""
@@ -32,9 +33,9 @@ class LitDataOptions(NamedTuple):
     """How a dataset is read.
 
     Attributes:
-      block_size: tokens of an item, if it has tokens.
-      as_torch: whether tensors are delivered as such.
-      allow_pickle: whether what was pickled is read.
+      block_size: tokens of an item; None if items are no tokens.
+      as_torch: whether tensors are delivered as tensors of torch.
+      allow_pickle: whether pickled leaves are read.
     """
 
     block_size: int | None
@@ -45,12 +46,12 @@ class LitDataOptions(NamedTuple):
 def found_litdata(
     folder: str, index: IndexPart, options: Mapping[str, Any] | None, reading: LitDataOptions
 ) -> tuple[FoundShards, ItemDecoder]:
-    """The chunks in ``folder`` that the ``index`` lists, and what makes items of their records.
+    """The chunks in ``folder`` listed by the ``index``, and the decoder of their records.
 
     Raises:
       MalformedItem: if the index is damaged, or a chunk has another size.
-      InvalidArgument: if it is no index of LitData, or says something that is not read.
-      MissingDependency: if a package is not installed that all items need.
+      InvalidArgument: if the index is not of LitData, or describes unsupported content.
+      MissingDependency: if a package necessary for all items is not installed.
       OSError: if a chunk cannot be found.
     """
     if index.has("shards") and not index.has("chunks"):
@@ -64,7 +65,7 @@ def found_litdata(
     parts = index.parts("chunks")
     if not parts:
         raise index.refused("chunks must list at least one chunk, got []")
-    chunks = [_description(part, compression if level == CHUNK else "") for part in parts]
+    chunks = [_listed(folder, part, compression if level == CHUNK else "") for part in parts]
     decoder: ItemDecoder
     if is_tokens:
         assert reading.block_size is not None
@@ -76,36 +77,30 @@ def found_litdata(
         decoder = TokenDecoder(dtype, config.texts("data_format")[0], reading.as_torch)
     else:
         leaves = leaves_of(config, reading.as_torch, reading.allow_pickle)
-        decoder = RowDecoder(TreeDecoder(leaves, tree_of(config, len(leaves))))
-    chosen = [_chosen(folder, chunk) for chunk in chunks]
-    files = found_files_below(folder, [name for name, _ in chosen], options)
+        decoder = TreeDecoder(leaves, tree_of(config, len(leaves)))
+    files = found_files_below(folder, [chunk.file_name for chunk in chunks], options)
     found = []
-    for number, (chunk, file) in enumerate(zip(chunks, files, strict=True)):
-        packed = chosen[number][1]
-        if not packed:
-            parts[number].check_size(file, chunk.size)
-        tokens = token_tables[number] if is_tokens else None
-        found.append(ItemChunk(file, chunk, packed, level, tokens))
-    described = [f"{chunk.name}:{chunk.size}:{chunk.items}" for chunk in chunks]
-    sizes = [chunk.size for chunk in chunks]
-    if level in (BATCH, SAMPLE) or any(packed for _, packed in chosen):
+    for number, (part, chunk, file) in enumerate(zip(parts, chunks, files, strict=True)):
+        if chunk.file_size is not None:
+            part.check_size(file, chunk.file_size)
+        found.append(ItemChunk(file, chunk, level, token_tables[number] if is_tokens else None))
+    is_packed = any(chunk.compression for chunk in chunks)
+    if level in (BATCH, SAMPLE) or is_packed:
         check_installed("zstd")
     has_tables = _begins_with_table(config, found[0])
     if has_tables:
         check_tables_are_read()
-    # Where rows are read from a table, what was pickled for them is passed over.
+    # Where rows are read from a table, pickled leaves are passed over.
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
         raise pickle_refused(config.file)
-    whole = any(packed for _, packed in chosen) or has_tables
-    in_place = [name for chunk, (name, _) in zip(chunks, chosen, strict=True) if name != chunk.name]
-    return FoundShards(chunks[0].name, found, described, sizes, whole, in_place), decoder
+    return FoundShards(found, is_packed or has_tables), decoder
 
 
 def _check_read(config: IndexPart) -> None:
-    """Refuse what is not read.
+    """Refuse unsupported datasets.
 
     Raises:
-      InvalidArgument: naming it.
+      InvalidArgument: with the reason.
     """
     if config.has("encryption"):
         raise InvalidArgument(f"{config.file}: the chunks are encrypted, and such are not read")
@@ -121,7 +116,7 @@ def _check_read(config: IndexPart) -> None:
 
 
 def _compression_of(config: IndexPart) -> tuple[str, str]:
-    """The name of the compression, empty for none, and what is compressed as one."""
+    """The name and the unit of the compression, both empty without compression."""
     if not config.has("compression"):
         return "", ""
     compression = config.text("compression")
@@ -139,7 +134,7 @@ def _is_tokens(config: IndexPart, block_size: int | None) -> bool:
     """Whether items are blocks of tokens.
 
     Raises:
-      InvalidArgument: if ``block_size`` does not fit that.
+      InvalidArgument: if ``block_size`` is missing for tokens, or given for other items.
     """
     is_old = not config.has("item_loader")
     is_tokens = block_size is not None if is_old else config.value("item_loader") == TOKENS
@@ -156,31 +151,23 @@ def _is_tokens(config: IndexPart, block_size: int | None) -> bool:
 
 
 def _begins_with_table(config: IndexPart, chunk: ItemChunk) -> bool:
-    """Whether the first ``chunk`` has a table, and so most likely all have."""
+    """Whether the first ``chunk`` has a table; most likely then all chunks have."""
     if not config.has("types") or not set(config.texts("data_format")) <= OF_TABLES:
         return False
-    return read_at_once([(chunk, chunk.has_table())])[0]
+    return read_at_once([(chunk.content, chunk.has_table())])[0]
 
 
-def _description(part: IndexPart, compression: str) -> ChunkDescription:
-    """A chunk, whose file is compressed as a whole if its name has that ``compression``."""
+def _listed(folder: str, part: IndexPart, compression: str) -> ListedShard:
+    """A chunk; a file name with the ``compression`` means a file compressed as a whole."""
     name, size = part.file_name("filename"), part.integer("chunk_bytes")
     items = part.integer("chunk_size")
     if size < head_size(items):
         raise part.refused(f"{part.place}.chunk_bytes is {size}, too few for {items} items")
     ending = f".{compression}.bin"
-    is_packed = bool(compression) and name.endswith(ending)
-    plain = name.removesuffix(ending) + ".bin" if is_packed else name
-    return ChunkDescription(name, plain, size, items)
-
-
-def _chosen(folder: str, chunk: ChunkDescription) -> tuple[str, bool]:
-    """The name of the file that is read, and whether it is compressed as a whole.
-
-    LitData leaves decompressed files in its cache, in the place of the compressed ones.
-    """
-    if chunk.plain == chunk.name:
-        return chunk.name, False
-    if not is_remote(folder) and not os.path.exists(path_below(folder, chunk.name)):
-        return chunk.plain, False
-    return chunk.name, True
+    if not compression or not name.endswith(ending):
+        return ListedShard(name, size, items, name, size)
+    # In its cache, LitData replaces compressed files by decompressed files.
+    if not is_remote(folder) and not os.path.exists(path_below(folder, name)):
+        plain = name.removesuffix(ending) + ".bin"
+        return ListedShard(name, size, items, plain, size, in_place=True)
+    return ListedShard(name, size, items, name, None, "zstd")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from .litdata_leaves import Leaf, array_or_tensor
 from .table_chunk import TableRow
 from .treespec import Tree
 
-
-class ItemDecoder(Protocol):
-    """Makes the item of a record."""
-
-    def __call__(self, record: Any) -> Any: ...
+ItemDecoder: TypeAlias = Callable[[Any], Any]
+"""Makes the item of a record."""
 
 
 class TokenDecoder:
@@ -26,8 +23,8 @@ class TokenDecoder:
 
     Args:
       dtype: of the tokens.
-      data_format: what LitData calls them.
-      as_torch: whether tensors are delivered as such.
+      data_format: LitData's name for the type of the array.
+      as_torch: whether tensors are delivered as tensors of torch.
     """
 
     def __init__(self, dtype: np.dtype[Any], data_format: str, as_torch: bool) -> None:
@@ -39,11 +36,13 @@ class TokenDecoder:
 
 
 class TreeDecoder:
-    """Makes an item of the leaves in a record: their sizes (little-endian, uint32), and then the leaves.
+    """Makes an item of a record: the sizes of the leaves (little-endian, uint32), then the leaves.
+
+    The rows of tables are handed out unchanged.
 
     Args:
-      leaves: make the leaves of their bytes.
-      tree: makes the item of the leaves.
+      leaves: decode the leaves.
+      tree: makes the item of the decoded leaves.
     """
 
     def __init__(self, leaves: Sequence[Leaf], tree: Tree) -> None:
@@ -52,7 +51,9 @@ class TreeDecoder:
         self._tree = tree
         self._sizes = struct.Struct(f"<{len(leaves)}I")
 
-    def __call__(self, record: bytes) -> Any:
+    def __call__(self, record: bytes | TableRow) -> Any:
+        if isinstance(record, TableRow):
+            return record.item
         place = self._sizes.size
         if len(record) < place:
             raise MalformedItem(f"it has {len(record)} bytes, and the sizes of its leaves {place}")
@@ -70,15 +71,3 @@ class TreeDecoder:
         except Exception as error:
             raise_where(error, f"leaf {len(found)}, {self._names[len(found)]}")
         return self._tree(iter(found))
-
-
-class RowDecoder:
-    """Makes items of records, and hands out the rows of tables as they are."""
-
-    def __init__(self, decode: Callable[[bytes], Any]) -> None:
-        self._decode = decode
-
-    def __call__(self, record: Any) -> Any:
-        if type(record) is bytes:  # which costs less than `isinstance` of the other class
-            return self._decode(record)
-        return record.item if isinstance(record, TableRow) else self._decode(record)

@@ -1,4 +1,4 @@
-"""Decode the nested values of LitData: JSON, or its binary form of the same."""
+"""Decode the nested values of LitData: JSON, or LitData's binary form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import decoders
 
 JSON, STRINGS, INTEGERS, FLOATS, BOOLEANS, DICT, RECORDS = range(7)
 STRING, INTEGER, FLOAT, BOOLEAN, NOTHING = range(7, 12)
-"""First bytes of values. Those of JSON itself, a bracket or a brace, are larger."""
+"""First bytes of values. The first bytes of JSON, a bracket or a brace, are larger."""
 
 LARGEST_TAG: Final = 0x20
 IN_RECORDS: Final = {0x10: NOTHING, 0x11: STRING, 0x12: INTEGER, 0x13: FLOAT, 0x14: BOOLEAN}
@@ -24,7 +24,7 @@ def nested_value(data: bytes) -> Any:
     """The value in ``data``.
 
     Raises:
-      MalformedItem: if it is damaged.
+      MalformedItem: if ``data`` are damaged.
     """
     if not data or data[0] > LARGEST_TAG:
         return decoders.json(data)
@@ -77,7 +77,7 @@ class _Reader:
         }
 
     def _records(self) -> list[dict[str, Any]]:
-        """Dicts of the same keys."""
+        """Dicts with the same keys."""
         rows = self._number()
         keys = [self._string() for _ in range(self._count(4))]
         if rows * max(len(keys), 1) > len(self._data) - self._place:
@@ -100,7 +100,7 @@ class _Reader:
         return decoders.text(self._take(self._number()))
 
     def _count(self, least: int) -> int:
-        """A number of values of at least so many bytes each."""
+        """A count of values with at least ``least`` bytes each."""
         count = self._number()
         if count * least > len(self._data) - self._place:
             raise MalformedItem(f"it has {len(self._data)} bytes, too few for {count} values")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import pickle
 import struct
 from collections.abc import Callable, Mapping
@@ -15,9 +14,9 @@ import numpy.typing as npt
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from .. import decoders
+from .decoding import array_of, pillow, raw_image
 from .index_json import IndexPart
 from .litdata_json import nested_value
-from .pillow import pillow, raw_image
 
 Array = npt.NDArray[Any]
 Finish = Callable[[Array], Any]
@@ -27,11 +26,11 @@ JPEGS: Final = ("JPEG", "MPO")
 
 
 class Leaf(NamedTuple):
-    """How one value of each item is stored.
+    """The encoding of a leaf, a value in each item.
 
     Attributes:
       name: of the serializer.
-      decode: makes the value of its bytes.
+      decode: makes the value of the bytes.
     """
 
     name: str
@@ -46,16 +45,16 @@ TORCH_DTYPES: Final = (
     "float32", "float32", "float64", "float64", "complex64", "complex64", "complex128", "complex128", "float16",
     "float16", "", "uint8", "int8", "int16", "int16", "int32", "int32", "int64", "int64", "bool", "uint16",
 )  # fmt: skip
-"""By their numbers. LitData has one for bfloat16, which it cannot write."""
+"""The dtypes by their numbers in LitData; empty for bfloat16, which LitData cannot write."""
 
 
 def leaves_of(config: IndexPart, as_torch: bool, allow_pickle: bool) -> list[Leaf]:
-    """The leaves that a ``config`` describes, at least one.
+    """The leaves described by a ``config``, at least one.
 
     Raises:
-      MalformedItem: if it describes none.
-      InvalidArgument: if one is not read.
-      MissingDependency: if torch is asked for and not installed.
+      MalformedItem: if ``config`` describes no leaf.
+      InvalidArgument: if a leaf is not supported.
+      MissingDependency: if ``as_torch`` is true and torch is not installed.
     """
     formats = config.texts("data_format")
     if not formats:
@@ -65,10 +64,10 @@ def leaves_of(config: IndexPart, as_torch: bool, allow_pickle: bool) -> list[Lea
 
 
 def number_dtype(config: IndexPart) -> np.dtype[Any]:
-    """The dtype of tokens that a ``config`` describes.
+    """The dtype of tokens described by a ``config``.
 
     Raises:
-      MalformedItem: if it describes none.
+      MalformedItem: if ``config`` describes no array of tokens.
     """
     formats = config.texts("data_format")
     kind = formats[0].partition(":")[0] if len(formats) == 1 else ""
@@ -78,7 +77,7 @@ def number_dtype(config: IndexPart) -> np.dtype[Any]:
 
 
 def array_or_tensor(as_torch: bool) -> Finish:
-    """What is done with an array that was a tensor.
+    """The last step of decoding a tensor: returns the array, or a tensor of torch.
 
     Raises:
       MissingDependency: if torch is not installed.
@@ -103,12 +102,12 @@ def _decoder(
         return PLAIN[kind]
     if kind in HEADLESS:
         dtype = _numbered_dtype(config, name)
-        made = finish if kind == "no_header_tensor" else _same
-        return lambda data: made(_values(dtype, None, data))
+        made = array_or_tensor(as_torch=False) if kind == "no_header_numpy" else finish
+        return lambda data: made(np.frombuffer(data, dtype).copy())
     if kind == "numpy":
-        return _numpy_array
+        return partial(_array_of, "<", NUMPY_DTYPES)
     if kind == "tensor":
-        return lambda data: finish(_tensor(data))
+        return lambda data: finish(_array_of(">", TORCH_DTYPES, data))
     if kind in ("jpeg", "image"):
         return lambda data: finish(_pixels(data))
     if kind == "jpeg_array":
@@ -122,7 +121,7 @@ def _decoder(
 
 
 def _numbered_dtype(config: IndexPart, name: str) -> np.dtype[Any]:
-    """The dtype behind the colon of a ``name``."""
+    """The dtype after the colon of a ``name``."""
     kind, _, number = name.partition(":")
     dtypes = HEADLESS[kind]
     if not (number.isascii() and number.isdigit()) or not _dtype_name(dtypes, int(number[:9])):
@@ -135,7 +134,7 @@ def _dtype_name(dtypes: tuple[str, ...], number: int) -> str:
 
 
 def pickle_refused(file: str) -> InvalidArgument:
-    """The error that says that nothing is unpickled, for the index ``file``."""
+    """The error for pickled leaves, for the index ``file``."""
     return InvalidArgument(
         f"{file}: items hold what was pickled, and to read it runs whatever code its writer put there; "
         "if you trust the files, say allow_pickle=True"
@@ -146,23 +145,8 @@ def _refuse_pickle(file: str, data: bytes) -> None:
     raise pickle_refused(file)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _values(dtype: np.dtype[Any], shape: tuple[int, ...] | None, data: bytes) -> Array:
-    """The array of the values in ``data``, of one axis if ``shape`` is None."""
-    if shape is None:
-        row: Array = np.frombuffer(data, dtype).copy()
-        return row
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise MalformedItem(f"an array of shape {shape} and {dtype} has not {len(data)} bytes")
-    found: Array = np.frombuffer(data, dtype).copy().reshape(shape)
-    return found
-
-
 def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
-    """An array whose dtype and shape stand before its values, as numbers in this byte ``order``."""
+    """An array; numbers in the byte ``order`` before the values give dtype and shape."""
     number, axes = struct.unpack_from(f"{order}II", data)
     name = _dtype_name(dtypes, number)
     if not name:
@@ -171,31 +155,23 @@ def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
     if len(data) < begin:
         raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
     shape = struct.unpack_from(f"{order}{axes}I", data, 8)
-    return _values(np.dtype(name), shape, data[begin:])
-
-
-def _numpy_array(data: bytes) -> Array:
-    return _array_of("<", NUMPY_DTYPES, data)
-
-
-def _tensor(data: bytes) -> Array:
-    return _array_of(">", TORCH_DTYPES, data)
+    return array_of(np.dtype(name), shape, data[begin:])
 
 
 def _pixels(data: bytes) -> Array:
-    """The pixels of the image in ``data``: shape (3, height, width), uint8, turned as its Exif data say."""
+    """The pixels of the image in ``data``: shape (3, height, width), uint8, turned by its Exif data."""
     image = pillow()
     from PIL import ImageOps
 
     with image.open(io.BytesIO(data)) as opened:
-        # LitData does so for JPEGs alone.
+        # Like LitData, turn only JPEGs.
         turned = ImageOps.exif_transpose(opened) if opened.format in JPEGS else opened
         found: Array = np.array(turned.convert("RGB")).transpose(2, 0, 1).copy()
     return found
 
 
 def _images(data: bytes) -> list[bytes]:
-    """The images whose number stands first, and then their sizes."""
+    """The images in ``data``, which begin with the count and the sizes of the images."""
     (count,) = struct.unpack_from("<I", data)
     begin = 4 + 4 * count
     if not count or len(data) < begin:
@@ -225,8 +201,8 @@ PLAIN: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "bool": _boolean,
     "int": partial(_number, "<q"),
     "float": partial(_number, "<d"),
-    "bytes": _same,
-    "file": _same,
+    "bytes": bytes,
+    "file": bytes,
     "pil": raw_image,
     "json": nested_value,
 }

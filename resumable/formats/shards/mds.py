@@ -16,34 +16,35 @@ from .source import FoundShards, ShardedFiles
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Mds(ShardedFiles):
-    """The samples of an MDS dataset of MosaicML Streaming, which are dicts: column -> value.
+    """The samples of an MDS dataset of MosaicML Streaming, as dicts: column -> value.
 
-    A dataset is a folder that ``MDSWriter`` has written: an ``index.json``, and the shards that it
-    lists. Values are those that ``StreamingDataset`` gives, of the same types; arrays may be written
-    to. Images are those of Pillow, which decodes the pixels when they are first used. Shards stay where
-    they are: of uncompressed ones the ranges of samples are read, behind URLs too. Compressed ones
-    (``zstd``, ``gz``, ``bz2``) are decompressed as a whole; a process keeps 256 MiB of their contents.
+    A dataset is a folder written by ``MDSWriter``: an ``index.json``, and the listed shards. Values
+    and their types are equal to the values of ``StreamingDataset``; arrays may be written to.
+    Images are images of Pillow, decoded when the pixels are first used. Shards are not copied, also
+    for URLs: from uncompressed shards only the ranges of samples are read. Compressed shards
+    (``zstd``, ``gz``, ``bz2``) are decompressed as a whole; a process keeps 256 MiB of their
+    contents.
 
-    Opening reads the index, and checks the sizes of the shards against it. The offsets of the samples
-    of a shard (4 bytes a sample) are read when one of them is first asked for; a process keeps 64 MiB
-    of them.
+    Opening reads the index, and checks the sizes of the shards against the index. The offsets of
+    the samples of a shard (4 bytes a sample) are read when a sample of the shard is first asked
+    for; a process keeps 64 MiB of offsets.
 
-    State: O(1), the position. Random access, so a global ``shuffle(seed)`` suits it; compressed shards
-    are better shuffled by ``block``. A resume reads the index, and the first and last 4 KiB of the
-    shards, of at most 10,000, and of the shards nothing if all are remote and have an ETag.
+    State: O(1), the position. Random access, so a global ``shuffle(seed)`` is efficient; compressed
+    shards are better shuffled by ``block``. A resume reads the index, and the first and last 4 KiB
+    of at most 10,000 shards; it reads no shard if all shards are remote and have an ETag.
 
     Args:
-      path: a folder, or its URL; that of a split, if there are several.
-      allow_pickle: whether columns of the encoding ``pkl`` are read. That runs whatever code their writer
-        put there.
+      path: a folder, or its URL; of a dataset with splits, the folder of a split.
+      allow_pickle: whether to read columns of the encoding ``pkl``. Unpickling runs any code that
+        their writer put there.
       storage_options: of remote files.
 
     Raises:
-      InvalidArgument: if the folder is no MDS dataset, or a column has an encoding, or a shard a
-        compression, that is not read.
+      InvalidArgument: if the folder is no MDS dataset, or a column has an unsupported encoding, or
+        a shard an unsupported compression.
       MissingDependency: if a URL or a compression needs a package that is not installed; while
         iterating, if images do.
-      OSError: if the index or a shard is not there, or cannot be read.
+      OSError: if the index or a shard is missing, or cannot be read.
       MalformedItem: if the index is damaged, or a shard has another size; while iterating, if a shard
         is damaged, or has changed since the pipeline was built.
       InvalidType: if an argument has the wrong type.

@@ -1,6 +1,6 @@
 """Decode the samples of MDS: the columns of a shard."""
 
-# A sample is the sizes (little-endian, uint32) of its columns that have no fixed one, and then the
+# A sample has the sizes (little-endian, uint32) of its columns without a fixed size, and then the
 # values of all columns.
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SampleColumn(NamedTuple):
 
     Attributes:
       name: the key in the dict.
-      encoding: of its values.
+      encoding: of the values.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Columns:
     """The columns of the samples of a shard.
 
     Args:
-      columns: in their order.
+      columns: in the order of the values.
     """
 
     def __init__(self, columns: Sequence[SampleColumn]) -> None:
@@ -42,11 +42,11 @@ class Columns:
 
     @classmethod
     def of(cls, part: IndexPart, allow_pickle: bool) -> Columns:
-        """The columns that a ``part`` of an index describes.
+        """The columns described by a ``part`` of an index.
 
         Raises:
-          MalformedItem: if it does not describe columns.
-          InvalidArgument: if one has an encoding that is not read.
+          MalformedItem: if ``part`` does not describe columns.
+          InvalidArgument: if a column has an unsupported encoding.
         """
         names, encodings = part.texts("column_names"), part.texts("column_encodings")
         sizes = part.items("column_sizes")
@@ -76,11 +76,11 @@ class Columns:
         return cls(columns)
 
     def sample(self, record: bytes) -> dict[str, Any]:
-        """The values in ``record``, by the names of their columns.
+        """The values in ``record``, by the names of the columns.
 
         Raises:
-          MalformedItem: if it is damaged.
-          MissingDependency: if images need a package that is not installed.
+          MalformedItem: if ``record`` is damaged.
+          MissingDependency: if the package for images is not installed.
         """
         place = self._sizes.size
         if len(record) < place:

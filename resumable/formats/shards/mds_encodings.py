@@ -1,4 +1,4 @@
-"""The encodings of the columns of MDS, by their names."""
+"""The encodings of the columns of MDS, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...errors import MalformedItem
 from .. import decoders
-from .pillow import opened_image, raw_image
+from .decoding import array_of, opened_image, raw_image
 
 Decode = Callable[[bytes], Any]
 
@@ -24,9 +24,9 @@ class Encoding(NamedTuple):
     """How the values of a column are encoded.
 
     Attributes:
-      size: in bytes of each; None if they differ.
-      decode: makes a value of its bytes.
-      is_pickle: whether that may run any code.
+      size: bytes of a value; None if sizes differ.
+      decode: makes a value of the bytes.
+      is_pickle: whether decoding may run any code.
     """
 
     size: int | None
@@ -41,7 +41,7 @@ DTYPES: Final[Mapping[int, str]] = {
 
 
 def encoding_of(text: str) -> Encoding | None:
-    """The encoding that an index calls ``text``; None if there is none."""
+    """The encoding with the name ``text`` in an index; None for an unknown name."""
     name, colon, arguments = text.partition(":")
     if name == "ndarray":
         return _of_arrays(arguments)
@@ -49,7 +49,7 @@ def encoding_of(text: str) -> Encoding | None:
 
 
 def _of_arrays(arguments: str) -> Encoding | None:
-    """The encoding of arrays, of which the dtype, or that and the shape, may be fixed."""
+    """The encoding of arrays; ``arguments`` may fix the dtype, or dtype and shape."""
     name, _, axes = arguments.partition(":")
     if name and name not in DTYPES.values():
         return None
@@ -62,11 +62,11 @@ def _of_arrays(arguments: str) -> Encoding | None:
     size = math.prod(shape) * dtype.itemsize
     if not 0 < size < 1 << 32:
         return None
-    return Encoding(size, partial(_values, dtype, shape))
+    return Encoding(size, partial(array_of, dtype, shape))
 
 
 def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
-    """An array whose shape, and perhaps dtype, stands before its values."""
+    """The array in ``data``, with its shape, and without ``dtype`` also its dtype, at the start."""
     place = 0
     if dtype is None:
         if data[0] not in DTYPES:
@@ -79,14 +79,7 @@ def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
     if len(data) < begin:
         raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
     shape = np.frombuffer(data, f"<u{width}", axes, place + 1).tolist()
-    return _values(dtype, tuple(shape), data[begin:])
-
-
-def _values(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> npt.NDArray[Any]:
-    if math.prod(shape) * dtype.itemsize != len(data):
-        raise MalformedItem(f"an array of shape {shape} and {dtype} has not {len(data)} bytes")
-    found: npt.NDArray[Any] = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
-    return found.reshape(shape)
+    return array_of(dtype, tuple(shape), data[begin:])
 
 
 def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
@@ -97,15 +90,6 @@ def _integer(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _raw(data: bytes) -> bytes:
-    return data
-
-
-def _listed(decode: Decode, data: bytes) -> list[Any]:
-    """A list of values; the first four bytes mean nothing."""
-    return _parts(decode, data, 4)
-
-
 def _images(data: bytes) -> list[Any]:
     found = _parts(opened_image, data, 0)
     if not found:
@@ -113,8 +97,11 @@ def _images(data: bytes) -> list[Any]:
     return found
 
 
-def _parts(decode: Decode, data: bytes, place: int) -> list[Any]:
-    """Values whose number stands at ``place``, and then their sizes."""
+def _parts(decode: Decode, data: bytes, place: int = 4) -> list[Any]:
+    """Values; the count of values is at ``place``, followed by their sizes.
+
+    The first four bytes of a list mean nothing.
+    """
     (count,) = struct.unpack_from("<I", data, place)
     begin = place + 4 + 4 * count
     if len(data) < begin:
@@ -138,7 +125,7 @@ SCALARS: Final = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
 )  # fmt: skip
 ENCODINGS: Final[Mapping[str, Encoding]] = {
-    "bytes": Encoding(None, _raw),
+    "bytes": Encoding(None, bytes),
     "str": Encoding(None, decoders.text),
     "int": Encoding(8, _integer),
     **{
@@ -153,9 +140,9 @@ ENCODINGS: Final[Mapping[str, Encoding]] = {
     "png": Encoding(None, opened_image),
     "jpeg_array": Encoding(None, _images),
     "jpegarray": Encoding(None, _images),
-    "list[pil]": Encoding(None, partial(_listed, raw_image)),
-    "list[jpeg]": Encoding(None, partial(_listed, opened_image)),
-    "list[png]": Encoding(None, partial(_listed, opened_image)),
+    "list[pil]": Encoding(None, partial(_parts, raw_image)),
+    "list[jpeg]": Encoding(None, partial(_parts, opened_image)),
+    "list[png]": Encoding(None, partial(_parts, opened_image)),
     "json": Encoding(None, decoders.json),
     "pkl": Encoding(None, pickle.loads, is_pickle=True),
 }

@@ -1,16 +1,15 @@
-"""Find the shards of an MDS dataset by its index, and the samples in them."""
+"""Find the shards of an MDS dataset by the index, and the samples in the shards."""
 
-# A shard is the number of its samples (all numbers are little-endian, uint32), where each of them
-# begins and the last one ends, the configuration of the writer as JSON, and the samples.
+# A shard has the number of samples, the start of each sample and the end of the last sample (all
+# little-endian, uint32), then the configuration of the writer as JSON, and the samples.
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from ...errors import InvalidArgument
-from ..data_files import AnyFile
 from ..io.held_ranges import Ranges
 from ..io.paths import is_remote
 from .index_json import IndexPart, found_files_below, path_below
@@ -18,71 +17,43 @@ from .mds_columns import Columns
 from .ranges import Reading
 from .shard import (
     DataShard,
+    ListedShard,
     OffsetTable,
     RecordsInFile,
     RecordsInMemory,
     ShardDirectory,
-    checked_offsets,
+    head_size,
+    offset_table,
 )
 from .source import FoundShards
-from .unpacking import DECODERS, check_installed, unpacked
+from .unpacking import DECODERS, check_installed
 
 VERSION: Final = 2
-
-
-class Description(NamedTuple):
-    """A shard as the index describes it.
-
-    Attributes:
-      name: of the uncompressed file.
-      size: in bytes of the uncompressed file.
-      samples: their number.
-      zipped: the name and the size of the compressed file, if there is one.
-      compression: its name, without a level.
-    """
-
-    name: str
-    size: int
-    samples: int
-    zipped: tuple[str, int] | None
-    compression: str
 
 
 @final
 class MdsShard(DataShard):
     """A file of samples, compressed as a whole or not."""
 
-    def __init__(self, file: AnyFile, shard: Description, compression: str) -> None:
-        super().__init__(file, shard.samples)
-        self._size = shard.size
-        self._compression = compression
-
     def _opening(self) -> Reading[ShardDirectory]:
-        head_size = _head_size(self.items)
-        if not self._compression:
-            (head,) = yield Ranges.of((0, head_size))
-            return RecordsInFile(self._table(head))
-        (packed,) = yield Ranges.of((0, self.file.size))
-        content = unpacked(packed, self._compression, self._size)
-        if len(content) != self._size:
-            raise ValueError(f"its content has {len(content)} bytes in place of {self._size}")
-        return RecordsInMemory(content, self._table(content[:head_size]))
+        if self.listed.compression:
+            content = yield from self._decompressed()
+            return RecordsInMemory(content, self._table(content[: head_size(self.items)]))
+        (head,) = yield Ranges.of((0, head_size(self.items)))
+        return RecordsInFile(self._table(head))
 
     def _table(self, head: bytes) -> OffsetTable:
-        samples = int.from_bytes(head[:4], "little")
-        if samples != self.items:
-            raise ValueError(f"it has {samples} samples, and {self.items} by the index")
-        return OffsetTable(checked_offsets(head, 4, samples, len(head), self._size))
+        return offset_table(head, self.items, "sample", self.listed.size)
 
 
 def found_mds(
     folder: str, index: IndexPart, options: Mapping[str, Any] | None, allow_pickle: bool
 ) -> tuple[FoundShards, tuple[Columns, ...]]:
-    """The shards in ``folder`` that the ``index`` lists, and the columns of each.
+    """The shards in ``folder`` listed by the ``index``, and the columns of each shard.
 
     Raises:
       MalformedItem: if the index is damaged, or a shard has another size.
-      InvalidArgument: if it is no index of MDS, or says something that is not read.
+      InvalidArgument: if the index is not of MDS, or describes unsupported content.
       OSError: if a shard cannot be found.
     """
     if index.has("chunks"):
@@ -97,12 +68,13 @@ def found_mds(
         raise index.refused("shards must list at least one shard, got []")
     known: dict[str, Columns] = {}
     columns = tuple(_columns(part, known, allow_pickle) for part in parts)
-    shards = [_description(part) for part in parts]
-    chosen = [_chosen(folder, shard) for shard in shards]
-    files = found_files_below(folder, [name for name, _, _ in chosen], options)
+    listed = [_listed(folder, part) for part in parts]
+    files = found_files_below(folder, [shard.file_name for shard in listed], options)
     found = []
-    for part, shard, file, (_, size, compression) in zip(parts, shards, files, chosen, strict=True):
-        part.check_size(file, size)
+    for part, shard, file in zip(parts, listed, files, strict=True):
+        assert shard.file_size is not None
+        part.check_size(file, shard.file_size)
+        compression = shard.compression
         if compression and compression not in DECODERS:
             raise InvalidArgument(
                 f"{file.path} is compressed by {compression!r}, which is not read; of the compressions of "
@@ -110,20 +82,12 @@ def found_mds(
             )
         if compression:
             check_installed(compression)
-        found.append(MdsShard(file, shard, compression))
-    described = [f"{shard.name}:{shard.size}:{shard.samples}" for shard in shards]
-    decompressed = any(compression for _, _, compression in chosen)
-    sizes = [shard.size for shard in shards]
-    in_place = [
-        shard.name
-        for shard, (_, _, compression) in zip(shards, chosen, strict=True)
-        if shard.zipped is not None and not compression
-    ]
-    return FoundShards(shards[0].name, found, described, sizes, decompressed, in_place), columns
+        found.append(MdsShard(file, shard))
+    return FoundShards(found, any(shard.compression for shard in listed)), columns
 
 
 def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> Columns:
-    """The columns of a shard; equal ones are made once."""
+    """The columns of a shard; shards with equal columns share one object."""
     described = [part.items(f"column_{name}") for name in ("names", "encodings", "sizes")]
     key = repr(described)
     if key not in known:
@@ -131,34 +95,22 @@ def _columns(part: IndexPart, known: dict[str, Columns], allow_pickle: bool) -> 
     return known[key]
 
 
-def _description(part: IndexPart) -> Description:
+def _listed(folder: str, part: IndexPart) -> ListedShard:
     kind = part.text("format")
     if kind != "mds":
         raise InvalidArgument(f"{part.file}: {part.place}.format must be 'mds', got {kind!r}")
     raw, samples = part.part("raw_data"), part.integer("samples")
     size = raw.integer("bytes")
-    if size < _head_size(samples):
+    if size < head_size(samples):
         raise raw.refused(f"{raw.place}.bytes is {size}, too few for {samples} samples")
     zipped, compression = None, ""
     if part.has("zip_data"):
-        packed = part.part("zip_data")
-        zipped = packed.file_name("basename"), packed.integer("bytes")
+        zipped = part.part("zip_data")
+        file_name, file_size = zipped.file_name("basename"), zipped.integer("bytes")
         compression = part.text("compression").partition(":")[0]
-    return Description(raw.file_name("basename"), size, samples, zipped, compression)
-
-
-def _chosen(folder: str, shard: Description) -> tuple[str, int, str]:
-    """The name, the size and the compression of the file that is read.
-
-    Streaming leaves decompressed files in its cache, beside the compressed ones or in their place.
-    """
-    raw = shard.name, shard.size, ""
-    if shard.zipped is None:
-        return raw
-    if not is_remote(folder) and os.path.exists(path_below(folder, shard.name)):
-        return raw
-    return *shard.zipped, shard.compression
-
-
-def _head_size(samples: int) -> int:
-    return 4 + 4 * (samples + 1)
+    name = raw.file_name("basename")
+    # Streaming leaves decompressed files in its cache, next to the compressed files or instead.
+    has_raw = not is_remote(folder) and os.path.exists(path_below(folder, name))
+    if zipped is None or has_raw:
+        return ListedShard(name, size, samples, name, size, in_place=zipped is not None)
+    return ListedShard(name, size, samples, file_name, file_size, compression)

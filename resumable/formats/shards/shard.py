@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,13 @@ from ...errors import MalformedItem
 from ..data_files import AnyFile
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.held_ranges import Ranges
-from .ranges import RangedFile, Reading
+from ..io.open_files import DataFile, FileContent
+from .ranges import Reading
+from .unpacking import unpacked
 
 TABLES_BUDGET: Final = 1 << 26
 CONTENTS_BUDGET: Final = 1 << 28
-"""Bytes of tables of offsets, and of decompressed contents, that a process keeps."""
+"""Bytes of tables of offsets, and of decompressed contents, kept by a process."""
 
 OVERHEAD: Final = 500
 """Bytes that the objects around a table take."""
@@ -120,18 +122,46 @@ class RecordsInMemory(ShardDirectory):
         return [self._content[start:stop] for start, stop in ranges.pairs()]
 
 
-class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
+class ListedShard(NamedTuple):
+    """A shard as listed in an index, and the file to read.
+
+    Attributes:
+      name: of the shard in the index.
+      size: bytes of the content.
+      items: number of records.
+      file_name: of the file to read.
+      file_size: bytes of the file to read; None if not in the index.
+      compression: of the whole file; empty without compression.
+      in_place: whether the file to read has replaced a compressed file.
+    """
+
+    name: str
+    size: int
+    items: int
+    file_name: str
+    file_size: int | None
+    compression: str = ""
+    in_place: bool = False
+
+
+class DataShard(Shelved[ShardDirectory], ABC):
     """A file of a dataset.
 
     Args:
       file: as found when the pipeline was built.
+      listed: the description of the shard.
+
+    Attributes:
+      content: for `read_at_once`.
       items: number of records.
     """
 
-    def __init__(self, file: AnyFile, items: int) -> None:
-        super().__init__(file)
+    def __init__(self, file: AnyFile, listed: ListedShard) -> None:
+        self.file = file
+        self.content = FileContent(file) if isinstance(file, DataFile) else file
         self.path = file.path
-        self.items = items
+        self.listed = listed
+        self.items = listed.items
 
     @abstractmethod
     def _opening(self) -> Reading[ShardDirectory]:
@@ -140,6 +170,14 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         Raises:
           ValueError: if the shard is damaged.
         """
+
+    def _decompressed(self) -> Reading[bytes]:
+        """The content of a file that is compressed as a whole."""
+        (packed,) = yield Ranges.of((0, self.file.size))
+        content = unpacked(packed, self.listed.compression, self.listed.size)
+        if len(content) != self.listed.size:
+            raise ValueError(f"its content has {len(content)} bytes instead of {self.listed.size}")
+        return content
 
     def likely_ranges(self, numbers: Indices) -> Ranges:
         """The ranges of the records ``numbers``, shape (n,), estimated if no table is in memory."""
@@ -196,6 +234,29 @@ DAMAGED: Final = (ValueError, EOFError, OSError)
 """Exact error classes of decoders for damaged data; a signal handler may raise a derived class."""
 
 
+def head_size(items: int) -> int:
+    """Bytes of the number and the offsets of ``items``."""
+    return 4 + 4 * (items + 1)
+
+
+def offset_table(head: bytes, items: int, kind: str, last: int) -> OffsetTable:
+    """The table in a ``head``: the number of records, and their offsets.
+
+    Args:
+      head: the first bytes of a shard, up to the end of the offsets or further.
+      items: number of records, by the index.
+      kind: the format's word for a record.
+      last: the offset after the last record.
+
+    Raises:
+      ValueError: if the head does not fit the other arguments.
+    """
+    count = int.from_bytes(head[:4], "little")
+    if count != items:
+        raise ValueError(f"it has {count} {kind}s, and {items} by the index")
+    return OffsetTable(checked_offsets(head, 4, items, len(head), last))
+
+
 def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) -> Offsets:
     """The offsets of ``items`` records in ``head``, from ``place`` on: shape (items + 1,), uint32.
 
@@ -223,4 +284,4 @@ def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) 
 
 
 tables: ClockCache[ShardDirectory] = ClockCache(TABLES_BUDGET)
-contents: ClockCache[ShardDirectory] = ClockCache(CONTENTS_BUDGET)
+contents: ClockCache[Any] = ClockCache(CONTENTS_BUDGET)

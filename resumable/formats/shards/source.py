@@ -1,4 +1,4 @@
-"""What the sources of sharded datasets share: the shards, their identity and the reading."""
+"""The base of the sources of sharded datasets: the shards, their identity, and reads."""
 
 from __future__ import annotations
 
@@ -36,27 +36,19 @@ SHARDS: Final = IdentityField(
 
 MOST_DECOMPRESSED: Final = 1 << 16
 BYTES_DECOMPRESSED: Final = 1 << 26
-"""Most items, and bytes of them, that are made at once of shards that must be decompressed."""
+"""Most items, and most bytes of items, made at once if shards must be decompressed as a whole."""
 
 
 class FoundShards(NamedTuple):
-    """A dataset as its index describes it.
+    """The shards of a dataset, by the index.
 
     Attributes:
-      name: of the first shard, by the index.
       shards: in order.
-      described: for each a few words, equal for the same data in another folder.
-      sizes: bytes of the content of each.
-      decompressed: whether any is decompressed as a whole.
-      in_place: the names of the files that are read in place of compressed ones.
+      decompressed: whether any shard is decompressed as a whole.
     """
 
-    name: str
     shards: Sequence[DataShard]
-    described: Sequence[str]
-    sizes: Sequence[int]
     decompressed: bool
-    in_place: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,11 +77,11 @@ class ShardedFiles(ItemsInParts[Any]):
 
     @abstractmethod
     def _shards(self, folder: str, index: Any) -> FoundShards:
-        """The shards in ``folder``, at least one, as the ``index`` lists them."""
+        """The shards in ``folder`` listed by the ``index``, at least one."""
 
     @abstractmethod
     def _decoder_of(self, shard: int) -> Callable[[Any], Any]:
-        """Makes the item of a record of the shard with this number."""
+        """The function that makes an item of a record of the shard with number ``shard``."""
 
     @derived
     def _data_files(self) -> Sequence[AnyFile]:
@@ -101,25 +93,29 @@ class ShardedFiles(ItemsInParts[Any]):
 
     @derived
     def files(self) -> str:
-        """The shards in a few words: equal for the same names, sizes and numbers of records."""
-        described, counted = self._found.described, f"{self.length} {self._kind}s"
-        name = file_name(self._found.name)
-        return in_words(name, "\n".join(described), len(described), counted)
+        """The shards in a few words: equal for equal names, sizes and numbers of records."""
+        listed = [shard.listed for shard in self._found.shards]
+        described = "\n".join(f"{each.name}:{each.size}:{each.items}" for each in listed)
+        counted = f"{self.length} {self._kind}s"
+        return in_words(file_name(listed[0].name), described, len(listed), counted)
 
     @derived
     def contents(self) -> Evidence:
-        """What is known of the contents of the index and of the shards."""
+        """Evidence of the contents of the index and of the shards."""
         found = evidence_of([self._index, *self._data_files])
-        if found.kind != ENDS or not self._found.in_place:
+        listed = [shard.listed for shard in self._found.shards]
+        in_place = [each.file_name for each in listed if each.in_place]
+        if found.kind != ENDS or not in_place:
             return found
-        # The same data have other ends in compressed files, so these are not compared.
-        names = "\n".join(self._found.in_place).encode("utf-8", "surrogateescape")
+        # The ends of compressed and of decompressed files differ for the same data, so evidence of
+        # another kind is not compared.
+        names = "\n".join(in_place).encode("utf-8", "surrogateescape")
         form = hashlib.blake2b(names, digest_size=3).hexdigest()
         return replace(found, kind=f"{ENDS} {form}")
 
     @property
     def _size(self) -> int:
-        return sum(self._found.sizes)
+        return sum(shard.listed.size for shard in self._found.shards)
 
     def _ranges_of(self, place: int, numbers: Indices) -> tuple[Indices, Indices, Indices]:
         starts, stops = self._found.shards[place].likely_ranges(numbers)
@@ -133,29 +129,30 @@ class ShardedFiles(ItemsInParts[Any]):
     @derived
     def _at_once(self) -> int:
         if self._found.decompressed:
-            # A shard is decompressed once for all of its records among those made at once.
+            # A shard is decompressed only once for all of its records that are made at once.
             return self._fitting(MOST_DECOMPRESSED, BYTES_DECOMPRESSED)
         return self._fitting(self.most_ahead, self.ahead_bytes)
 
     def _byte_ranges(self, wanted: Sequence[tuple[int, Indices]]) -> Sequence[Ranges]:
         shards = self._found.shards
         return read_at_once(
-            [(shards[place], shards[place].locating(numbers)) for place, numbers in wanted]
+            [(shards[place].content, shards[place].locating(numbers)) for place, numbers in wanted]
         )
 
     def _read(self, wanted: Sequence[tuple[int, Indices]], held: HeldRanges) -> list[Block]:
         shards = self._found.shards
         found = read_at_once(
-            [(shards[place], shards[place].reading(numbers)) for place, numbers in wanted], held
+            [(shards[place].content, shards[place].reading(numbers)) for place, numbers in wanted],
+            held,
         )
         return [self._made(records, *part) for part, records in zip(wanted, found, strict=True)]
 
     def _made(self, records: list[Any], place: int, numbers: Indices) -> list[Any]:
-        """The items of ``records`` of a shard, which have these ``numbers`` there, shape (n,).
+        """The items of ``records`` with ``numbers``, shape (n,), of the shard at ``place``.
 
         Raises:
-          MalformedItem: if one cannot be decoded, naming the shard and the number.
-          MissingDependency: if one needs a package that is not installed.
+          MalformedItem: if a record cannot be decoded, with the shard and the number.
+          MissingDependency: if a record needs a package that is not installed.
         """
         decode, items = self._decoder_of(place), list[Any]()
         try:

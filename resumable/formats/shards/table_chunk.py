@@ -1,4 +1,4 @@
-"""Chunks of LitData whose items are the rows of an Arrow table, which stands behind the head."""
+"""Chunks of LitData with the items as rows of an Arrow table after the head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import Any, Final, NamedTuple, final
 
 from ...core.block import Indices
-from ...errors import MalformedItem, MissingDependency
+from ...errors import MalformedItem
+from ..packages import imported
 from ..tables.arrow_file import ArrowFile
 from ..tables.file_access import ByteRanges, TableFileAccess
 from .ranges import Reading
@@ -15,23 +16,23 @@ from .shard import ShardDirectory
 
 MAGIC: Final = b"LDARW01\0"
 TAIL: Final = 4 + len(MAGIC)
-"""Bytes behind the table: its size, and the magic bytes."""
+"""Bytes after the table: the size of the table, and the magic bytes."""
 
 FEW_ROWS: Final = 16
-"""Up to so many rows of a record batch are made one by one, and more if one is asked for twice."""
+"""Up to so many rows of a record batch are made one by one, and more if a row is repeated."""
 
 
 class TableRow(NamedTuple):
-    """An item that needs no decoding."""
+    """An item that is already decoded."""
 
     item: dict[str, Any]
 
 
 def table_start(tail: bytes, size: int) -> int | None:
-    """Where the table of a chunk of ``size`` bytes begins, by its last bytes; None if it has none.
+    """The start of the table in a chunk of ``size`` bytes, by the last bytes; None without a table.
 
     Raises:
-      ValueError: if its size is impossible.
+      ValueError: if the size of the table is impossible.
     """
     if len(tail) < TAIL or not tail.endswith(MAGIC):
         return None
@@ -53,15 +54,15 @@ class BytesAccess(TableFileAccess):
         self.path, self.size = path, len(data)
 
     def check_unchanged(self) -> None:
-        """Nobody changes it."""
+        """Bytes in memory do not change."""
 
     def open(self, ranges: ByteRanges = ()) -> Any:
-        # Pyarrow's reader of bytes takes as much memory as it is asked for, also beyond the end.
+        # Pyarrow's own reader of bytes allocates all requested memory, even beyond the end.
         return io.BytesIO(self._data)
 
 
 class TableDirectory(ShardDirectory):
-    """The rows of a table, of which record batches are decoded when they are asked for."""
+    """The rows of a table, decoded by record batch on demand."""
 
     holds_content = True
 
@@ -88,7 +89,7 @@ class TableDirectory(ShardDirectory):
         names = list(self._table.names)
         arrays = self._table.arrays(batch, names)
         try:
-            # Two items of one row must not share its lists and dicts, which may be written to.
+            # Users may write to lists and dicts, so two items of one row must not share any.
             if len(numbers) <= FEW_ROWS or len(set(numbers)) < len(numbers):
                 return [
                     {name: array[number].as_py() for name, array in zip(names, arrays, strict=True)}
@@ -104,24 +105,19 @@ class TableDirectory(ShardDirectory):
 
 
 def check_tables_are_read() -> None:
-    """Check that what reads tables is installed.
+    """Check that pyarrow is installed.
 
     Raises:
-      MissingDependency: if it is not.
+      MissingDependency: if pyarrow is not installed.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency(
-            f"chunks of LitData with Arrow tables need pyarrow: pip install 'resumable-loader[arrow]' ({error})"
-        ) from error
+    imported("pyarrow", "chunks of LitData with Arrow tables need pyarrow", "arrow")
 
 
 def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:
     """The rows of the table in ``data``, the last part of the chunk at ``path``.
 
     Raises:
-      MalformedItem, ValueError: if it is damaged, or has not so many ``items``.
+      MalformedItem, ValueError: if the table is damaged, or has another number of ``items``.
       MissingDependency: if pyarrow is not installed.
     """
     check_tables_are_read()

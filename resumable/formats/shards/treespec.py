@@ -1,7 +1,7 @@
-"""Rebuild the structure of the items of LitData, whose leaves are stored: nested dicts, lists and tuples."""
+"""Rebuild the structure of LitData's items from leaves: nested dicts, lists and tuples."""
 
-# The structure is described as PyTorch serialises it (`torch.utils._pytree.treespec_dumps`): JSON with a
-# version, and for each node its type, its context and its children.
+# The description of a structure is that of PyTorch (`torch.utils._pytree.treespec_dumps`): JSON with
+# a version, and the type, the context and the children of each node.
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DEEPEST: Final = 100
 
 
 def tree_of(config: IndexPart, leaves: int) -> Tree:
-    """The structure that a ``config`` describes, of so many ``leaves``.
+    """The structure described by a ``config``, with a number of ``leaves``.
 
     Raises:
-      MalformedItem: if it describes none, or one of more or fewer.
-      InvalidArgument: if it has nodes that are not read.
+      MalformedItem: if ``config`` describes no structure, or another number of leaves.
+      InvalidArgument: if the structure has nodes of an unsupported type.
     """
     try:
         value = decoders.json(config.text("data_spec").encode("utf-8", "replace"))
@@ -41,7 +41,7 @@ def tree_of(config: IndexPart, leaves: int) -> Tree:
 
 
 def _node(part: IndexPart, depth: int) -> tuple[Tree, int]:
-    """A node and the number of its leaves."""
+    """The node described by ``part``, and the number of its leaves."""
     if depth > DEEPEST:
         raise part.refused(f"data_spec must be at most {DEEPEST} levels deep")
     if not part.has("type"):
@@ -74,7 +74,7 @@ def _node(part: IndexPart, depth: int) -> tuple[Tree, int]:
 
 
 def _values_of(trees: list[Tree]) -> Callable[[Iterator[Any]], Iterable[Any]]:
-    """Makes the values of a node, one of each of ``trees``."""
+    """A function that makes the values of a node, a value of each tree."""
     count = len(trees)
     if all(tree is next for tree in trees):
         return lambda leaves: islice(leaves, count)

@@ -1,4 +1,4 @@
-"""Decompress what writers of shards compress as a whole, within the size that the index tells."""
+"""Decompress shards and items, up to the size in the index."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DECODERS: Final[Mapping[str, Callable[[], MemberDecoder]]] = {
     "gz": GzipMember,
     "zstd": zstd_frame,
 }
-"""By the names that writers give to compressions."""
+"""Decoders by the names of compressions in indexes."""
 
 
 def check_installed(compression: str) -> None:
-    """Check that what ``compression``, a key of `DECODERS`, needs is installed.
+    """Check that the package for ``compression``, a key of `DECODERS`, is installed.
 
     Raises:
-      MissingDependency: if it is not.
+      MissingDependency: if the package is not installed.
     """
     DECODERS[compression]()
 
@@ -35,7 +35,7 @@ def unpacked(data: bytes, compression: str, most: int) -> bytes:
       most: bytes that the content may have.
 
     Raises:
-      ValueError, EOFError, OSError: if it is damaged, or has more bytes.
+      ValueError, EOFError, OSError: if ``data`` are damaged, or the content has more bytes.
       MissingDependency: if the compression needs a package that is not installed.
     """
     pieces, size = [], 0
@@ -53,7 +53,7 @@ def unpacked(data: bytes, compression: str, most: int) -> bytes:
             given = b""
             size += len(piece)
             if size > most:
-                raise ValueError(f"its content has more than the {most} bytes that the index tells")
+                raise ValueError(f"its content has more than the {most} bytes in the index")
             pieces.append(piece)
         rest = decoder.unused_data
     return b"".join(pieces)

@@ -1,1 +1,1 @@
-"""Rows of Parquet and Arrow files: what both formats share, and what pyarrow reads for each."""
+"""Rows of Parquet, Arrow and Lance: the shared base, and reading each format by its package."""

@@ -12,8 +12,7 @@ from ...core.block import Indices
 from ..io.open_files import DataFile, FileContent
 from ..io.remote import RemoteFile
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
-from .damage import malformed_if_damaged
-from .file_access import ByteRanges, TableFileAccess
+from .file_access import ByteRanges, TableFileAccess, malformed_if_damaged
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import check_readable, stackable
@@ -66,7 +65,7 @@ class ArrowFile:
             self.reads = self._reads(found, chosen)
 
     def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
-        """The bytes to read for each batch: only the buffers ``chosen``, or all for None."""
+        """The bytes to read for each batch: the buffers ``chosen``, or all for None."""
         schema_or_footer = (
             (found[-1].stop, self.access.size)
             if self._is_file
@@ -88,6 +87,12 @@ class ArrowFile:
         return [each for each in self._dictionaries if self._is_file or each.start < batch.start]
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
+        """The rows of a group, decoded, with only ``columns``.
+
+        Raises:
+          MalformedItem: if the rows cannot be decoded, or the file has changed.
+          OSError: if the file cannot be read.
+        """
         arrays, map_begin = self._arrays(group, columns)
         held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
         return Rows(f"{self.access.path}, record batch {group}", columns, arrays, held)

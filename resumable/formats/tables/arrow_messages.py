@@ -19,7 +19,7 @@ from ...core.block import Indices
 MAGIC: Final = b"ARROW1"
 CONTINUATION: Final = b"\xff" * 4
 END, SCHEMA, DICTIONARY, BATCH = -1, 1, 2, 3
-"""Kinds of messages; `END` stands for an end mark, which has no number in the format."""
+"""Kinds of messages; `END` means an end mark, which has no number in the format."""
 
 MOST_PADDING: Final = 64
 """Upper limit, exclusive, on the bytes of padding after the last buffer of a body."""
@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 
 class NotArrow(ValueError):
-    """The bytes are no messages; the error says where and why."""
+    """The bytes are no messages; the text has the place and the reason."""
 
 
 def is_file_format(read: Callable[[int, int], bytes]) -> bool:
@@ -103,7 +103,7 @@ def messages(
 
 
 def _check_footer(data: bytes, found: list[Message]) -> None:
-    """Check that the footer lists the messages that were ``found``.
+    """Check that the footer ``data`` lists the messages ``found``.
 
     Raises:
       NotArrow: if the footer lists other messages, so that a message or the footer is damaged.
@@ -186,7 +186,7 @@ def _with_metadata(
 
 
 def _rows(batch: _Table) -> int:
-    """How many rows a record batch has, which each of its columns says again."""
+    """The number of rows of a record batch; each column repeats the number."""
     rows, columns = batch.number(0, "<q"), batch.vector(1, PAIR)
     column = columns[0, 0] if len(columns) else "nothing"
     if column != rows:
@@ -195,7 +195,7 @@ def _rows(batch: _Table) -> int:
 
 
 class _Table:
-    """A table of a flatbuffer. Its head says where each field is, by number."""
+    """A table of a flatbuffer; the head has the offset of each field, by number."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._data = data
@@ -205,7 +205,7 @@ class _Table:
         (self._size,) = struct.unpack_from("<H", data, self._head)
 
     def number(self, field: int, code: str) -> int:
-        """The value of a field; 0 if it is left out."""
+        """The value of a field; 0 for a missing field."""
         position = self._field(field)
         return int(struct.unpack_from(code, self._data, position)[0]) if position else 0
 
@@ -217,7 +217,7 @@ class _Table:
         return _Table(self._data, position + _offset(self._data, position))
 
     def vector(self, field: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The structs in the vector of a field, shape (structs, ...); none if the field is left out."""
+        """The structs in the vector of a field, shape (structs, ...); none for a missing field."""
         position = self._field(field)
         if not position:
             return np.empty(0, kind)
@@ -237,7 +237,7 @@ def _offset(data: bytes, position: int) -> int:
 
 
 def _within(data: bytes, position: int) -> int:
-    """``position``, if it lies in ``data``: Python counts negative positions from the end."""
+    """``position``, checked to be in ``data``: Python counts negative positions from the end."""
     if not 0 <= position < len(data):
         raise ValueError(f"it refers to byte {position} of {len(data)}")
     return position

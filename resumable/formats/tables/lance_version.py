@@ -1,7 +1,7 @@
-"""One version of a Lance dataset, opened in each process that reads it."""
+"""A version of a Lance dataset, opened separately in each reading process."""
 
-# Rows are taken fragment by fragment. With rows deleted, `take` of a whole dataset finds each row
-# by going over the deleted rows, which takes hundreds of times as long.
+# Rows are taken fragment by fragment. With deleted rows, `take` of a whole dataset goes over the
+# deleted rows for each row, and takes hundreds of times as long.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW: Final = 64
 """Below so many neighbouring rows, a scan costs more to begin than it saves."""
 
 REFUSED: Final = (OSError, ValueError, RuntimeError, KeyError, OverflowError, NotImplementedError)
-"""Exact classes: a signal handler may raise a derived one."""
+"""Exact classes: a signal handler may raise a derived class."""
 
 
 @final
@@ -43,7 +43,7 @@ class LanceVersion:
       stackable: the columns whose values can be stacked, for any rows in a batch.
       rows: number of rows of each fragment, without deleted rows.
       fragments: description of each fragment: names and sizes of files, and the file of deletions.
-      size: bytes of the files of all fragments, as far as they are known.
+      size: bytes of the files of all fragments, as far as known.
 
     Raises:
       FileNotFoundError: if the dataset, the version or the tag does not exist.
@@ -57,8 +57,8 @@ class LanceVersion:
     ) -> None:
         self.uri = uri
         self._options = dict(storage_options or {})
-        # The process, and the fragments it has opened. A child must not use the fragments of its
-        # parent.
+        # The number of the process and its open fragments. A child must not use the fragments of
+        # the parent.
         self._opened: tuple[int, list[Any]] | None = None
         with self._told("its versions", opening=True), UnforkableCall():
             dataset = self._dataset(version)
@@ -75,7 +75,7 @@ class LanceVersion:
         self.size = sum(file["file_size_bytes"] or 0 for one in found for file in one["files"])
 
     def take(self, place: int, numbers: Indices, columns: Sequence[str]) -> Block:
-        """Rows of the fragment at ``place``, by their ``numbers`` in it, shape (n,), at least one.
+        """Rows of the fragment at ``place``, by ``numbers`` in the fragment, shape (n,), at least one.
 
         Raises:
           MalformedItem: if the rows cannot be decoded.
@@ -129,7 +129,7 @@ class LanceVersion:
 
     @contextmanager
     def _told(self, where: str, opening: bool = False) -> Iterator[None]:
-        """Turn errors of Lance, which has few error classes, into ours."""
+        """Turn errors of Lance, which has few error classes, into our errors."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit, MalformedItem, ReadError):
@@ -146,7 +146,7 @@ class LanceVersion:
 
 def _explained(place: str, text: str, remote: bool) -> Exception:
     """The error at ``place`` for a message ``text`` of Lance."""
-    # The rest of the message is a place in Lance's own code.
+    # The rest of the message names a line of Lance's source code.
     reason = text.partition(", /home/")[0]
     if "No object store provider found" in text:
         return InvalidArgument(f"uri must be one that Lance knows, got {place!r}: {reason}")

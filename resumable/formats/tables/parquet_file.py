@@ -13,8 +13,7 @@ import numpy as np
 from ...core.block import Indices
 from ...errors import MalformedItem
 from ..io.clock_cache import ClockCache, Shelved
-from .damage import malformed_if_damaged
-from .file_access import TableFileAccess
+from .file_access import TableFileAccess, malformed_if_damaged
 from .group_reads import GroupReads
 from .rows import Rows
 from .values import check_readable, joined_chunks, stackable
@@ -114,6 +113,12 @@ class ParquetFile(Shelved[Any]):
                 self.reads = GroupReads(self._row_group, *_chunks(footer, columns, access.size))
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
+        """The rows of a group, decoded, with only ``columns``.
+
+        Raises:
+          MalformedItem: if the rows cannot be decoded, or the file has changed.
+          OSError: if the file cannot be read.
+        """
         row_group, first = int(self._row_group[group]), int(self._first[group])
         count = int(self.rows[group])
         where = f"row group {row_group}"

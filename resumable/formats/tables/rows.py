@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.block import Block, Indices, block_items
 from ...errors import MalformedItem
-from .damage import is_damage
+from .file_access import is_damage
 from .values import ArrowArray, Column, as_column, is_text, python_values
 
 T = TypeVar("T")
@@ -19,17 +19,17 @@ T = TypeVar("T")
 class Rows:
     """Columns of equal length.
 
-    Blocks of them are columns if all are numbers without nulls, or text; otherwise they are lists of
-    dicts.
+    Blocks are columns if every column is text or has numbers without nulls; otherwise blocks are
+    lists of dicts.
 
     Args:
-      where: the rows are, in words: the file and the group.
+      where: the place of the rows in words: the file and the group.
       names: of the columns, at least one.
-      arrays: Arrow arrays, one a name.
-      held: bytes that they keep in memory.
+      arrays: Arrow arrays, one for each name.
+      held: bytes that ``arrays`` keep in memory.
 
     Attributes:
-      weight: bytes of them, and of what was made of them.
+      weight: bytes of ``arrays`` and of the columns made from ``arrays``.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Rows:
         )
 
     def gather(self, rows: Indices) -> Block:
-        """The rows with these numbers, shape (n,), as a block of its own.
+        """The rows with the numbers ``rows``, shape (n,), as a block in separate memory.
 
         Raises:
           MalformedItem: if a value cannot be decoded.
@@ -58,7 +58,7 @@ class Rows:
         return self._block(lambda column: _taken(column, rows))
 
     def gather_range(self, start: int, stop: int) -> Block:
-        """The rows from ``start`` to ``stop``, as a block of its own.
+        """The rows from ``start`` to ``stop``, as a block in separate memory.
 
         Raises:
           MalformedItem: if a value cannot be decoded.
@@ -86,7 +86,7 @@ class Rows:
         }
 
     def _dicts(self, part: Callable[[Column], Column]) -> list[dict[str, Any]]:
-        """The same ``part`` of each column, as items."""
+        """The same ``part`` of each column, as a list of dicts."""
         names = self._names
         columns = [
             self._telling(name, _values, part(column))
@@ -95,7 +95,7 @@ class Rows:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _telling(self, name: str, convert: Callable[[Any], T], column: Any) -> T:
-        """What ``convert`` makes of a column; its error tells the place of the column."""
+        """The ``column`` converted; errors are raised with the place of the column."""
         try:
             return convert(column)
         except (ValueError, OverflowError, NotImplementedError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -15,17 +15,19 @@ from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.layout import LISTS, STACKED, Layout
 from ...core.reliance import ALWAYS
-from ...errors import MissingDependency
 from ..contents import FILES
 from ..data_files import AnyFile, found_data_files
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.held_ranges import NOTHING_HELD, HeldRanges
 from ..io.paths import Paths
+from ..packages import imported
 from ..parts import ItemsInParts
+from .arrow_file import ArrowFile
 from .columns import NAMES, check_names, checked_columns
 from .file_access import TableFileAccess
-from .group_reads import GroupReads, read_again
+from .group_reads import read_again
+from .parquet_file import ParquetFile
 from .rows import Rows
 
 DECODED_BUDGET: Final = 1 << 30
@@ -34,30 +36,7 @@ DECODED_BUDGET: Final = 1 << 30
 decoded: ClockCache[Rows] = ClockCache(DECODED_BUDGET)
 
 
-class TableFile(Protocol):
-    """A file of rows, as found when a pipeline was built.
-
-    Attributes:
-      access: to the bytes of the file.
-      names: of the columns.
-      stackable: the columns whose values can be stacked, for any rows in a batch.
-      rows: of each group, shape (groups,), int64.
-      reads: the bytes to read for each group of a remote file; None for a local file.
-    """
-
-    access: TableFileAccess
-    names: Sequence[str]
-    stackable: frozenset[str]
-    rows: Indices
-    reads: GroupReads | None
-
-    def read(self, group: int, columns: Sequence[str]) -> Rows:
-        """The rows of a group, decoded, with only ``columns``.
-
-        Raises:
-          MalformedItem: if the rows cannot be decoded, or the file has changed.
-          OSError: if the file cannot be read.
-        """
+TableFile: TypeAlias = ArrowFile | ParquetFile
 
 
 class RowGroup(Shelved[Rows]):
@@ -116,12 +95,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen = checked_columns(self.columns)
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise MissingDependency(
-                f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
-            ) from error
+        imported("pyarrow", f"{type(self).__name__} needs pyarrow", "arrow")
         object.__setattr__(self, "columns", chosen)
         accesses = list(map(TableFileAccess, found_data_files(self.paths, self.storage_options)))
         remote = any(access.is_remote for access in accesses)

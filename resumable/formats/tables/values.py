@@ -150,7 +150,7 @@ def _plain(array: ArrowArray) -> ArrowArray:
 
             array = pc.run_end_decode(array)
         elif (kind := _without_views(array.type)) != array.type:
-            array = array.cast(kind)  # as pyarrow selects no rows of views
+            array = array.cast(kind)  # pyarrow cannot select rows of views
         else:
             break
     return array
@@ -225,7 +225,7 @@ def _of_union(array: ArrowArray) -> list[Any]:
 
 
 def _lists(inner: ArrowArray, ends: npt.NDArray[Any]) -> list[Any]:
-    """The parts of ``inner`` between ``ends``, shape (rows + 1,): as arrays if they are numbers."""
+    """The parts of ``inner`` between ``ends``, shape (rows + 1,); numbers become arrays."""
     first, cuts = int(ends[0]), ends.tolist()
     inner = inner.slice(first, cuts[-1] - first)
     column = as_column(inner)
@@ -234,7 +234,7 @@ def _lists(inner: ArrowArray, ends: npt.NDArray[Any]) -> list[Any]:
     if not _is_number(_plain(inner).type):
         values = python_values(inner)
         return [values[start - first : stop - first] for start, stop in pairwise(cuts)]
-    # Only lists with a null among their numbers are no arrays.
+    # A list of numbers with a null is no array; other lists of the column are.
     lists = []
     for start, stop in pairwise(cuts):
         part = inner.slice(start - first, stop - start)
@@ -259,7 +259,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _numbers(array: ArrowArray) -> npt.NDArray[Any]:
-    """The values of ``array``, which are numbers or times and not null, shape (rows,)."""
+    """The values of ``array``, numbers or times without nulls, shape (rows,)."""
     import pyarrow as pa
 
     if pa.types.is_time(array.type):  # since midnight
@@ -271,7 +271,7 @@ def _numbers(array: ArrowArray) -> npt.NDArray[Any]:
 
 
 def joined_chunks(chunks: ArrowArray) -> ArrowArray:
-    """A column as one array, if one array can hold so many bytes."""
+    """A column as a single array, unless too large for a single array."""
     import pyarrow as pa
 
     if chunks.num_chunks == 1:

@@ -250,7 +250,7 @@ class _Measurement:
             above.append(found[reader])
             reader = self._readers[reader]
         slowest, path = found[place], stages[place].path
-        # No other advice would speed up a source whose cache is too small.
+        # Only a larger cache speeds up a source with too small a cache.
         if not slowest.inputs and (hint := advice_on_source(slowest, self._needed)):
             return f"{named_bottleneck(slowest, path, share)} {hint}"
         return advise(slowest, path, share, above, cpu_share)

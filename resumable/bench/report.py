@@ -94,7 +94,7 @@ def brief(text: str, limit: int = 60) -> str:
 
 
 def percent(shares: list[float]) -> list[int]:
-    """Shares that add up to 1, in whole percent that add up to 100."""
+    """Shares with the sum 1, in whole percent with the sum 100."""
     exact = [100 * share for share in shares]
     rounded = [math.floor(value) for value in exact]
     short = round(sum(exact)) - sum(rounded)

@@ -56,7 +56,7 @@ class MeasuredRun(NamedTuple):
 
     @property
     def steady(self) -> ItemTimes:
-        """The part that shows the speed: all but the first item, unless only one was drawn."""
+        """The part for the speed: all items but the first, unless the run has a single item."""
         return self.rest if self.rest.items else self.first
 
 

@@ -1,7 +1,7 @@
 """`resumable demo`: train on real text, be killed at random, and lose nothing.
 
 Trains a small language model on lines of text, once without interruption and once killed by SIGKILL at random
-moments. Compares the lines that each has seen, and the weights.
+moments. Compares the lines seen by the two trainings, and the weights.
 
 Examples:
   resumable demo
@@ -71,7 +71,7 @@ class TrainingFailed(ResumableError):
 
 @dataclass
 class _DemoRun:
-    """The reports of the training processes of one run."""
+    """The reports of the training processes of a run."""
 
     step: int = 0
     killed_at: list[int] = field(default_factory=list)
@@ -132,7 +132,7 @@ def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
 
 
 def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
-    """Train to the end, and kill the process just after it reaches each step in ``kills``."""
+    """Train to the end, and kill the process just after each step in ``kills``."""
     report = _DemoRun()
     delays = random.Random(settings.seed + 1)
     pending = list(kills)

@@ -62,12 +62,12 @@ class Settings:
         return lines.map(bigrams).batch(self.batch_size, collate=join_lines)
 
     def to_json(self) -> str:
-        """The settings as `from_json` reads them."""
+        """The settings as text for `from_json`."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Settings:
-        """The settings that `to_json` wrote."""
+        """The settings in a text of `to_json`."""
         return Settings(**json.loads(text))
 
 

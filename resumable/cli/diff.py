@@ -1,7 +1,8 @@
 """`resumable diff`: the differences between two checkpoints.
 
-Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the input NAME if
-it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one cannot be read.
+Compares two checkpoints stage by stage. A folder stands for the newest valid checkpoint in the folder, of the
+input NAME if the folder holds several inputs. The exit status is 0 if both checkpoints hold the same state, 1 if
+the states differ, 2 if a checkpoint cannot be read.
 
 Examples:
   resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _DifferingPosition(NamedTuple):
-    """A position that differs between the checkpoints."""
+    """A position with different values in the two checkpoints."""
 
     label: str
     old: Any
@@ -58,7 +59,7 @@ class _DifferingPosition(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """The difference of two integers, or the partitions that differ; else empty."""
+        """The difference of two integers, or the differing partitions; else empty."""
         if isinstance(self.old, Column) and isinstance(self.new, Column):
             return f"in {listed(self.old.differing(self.new, _equal))}"
         if type(self.old) is int and type(self.new) is int:

@@ -54,7 +54,7 @@ class _PlainProgress(ABC):
 
     @abstractmethod
     def show(self, *, anew: bool) -> None:
-        """Show the progress; ``anew`` at the start of other work."""
+        """Show the progress; ``anew`` at the start of a new description."""
 
     def update(self, count: int) -> None:
         self.done += count
@@ -91,7 +91,7 @@ class _ProgressLines(_PlainProgress):
 
 
 class _PlainBar(_PlainProgress):
-    """Redraws one line; at most once for each percent, if the total is known."""
+    """Redraws a line; at most once for each percent, if the total is known."""
 
     ending = "\n"
     _shown = -1

@@ -76,12 +76,12 @@ class ReportStage:
 
     @property
     def drawn_inputs(self) -> tuple[ReportStage, ...]:
-        """The inputs that the graph shows."""
+        """The inputs drawn in the graph."""
         return self.inputs if len(self.inputs) <= MOST_INPUTS else self.inputs[:SHOWN_INPUTS]
 
     @property
     def hidden_inputs(self) -> tuple[ReportStage, ...]:
-        """The inputs that the graph leaves out."""
+        """The inputs left out of the graph."""
         return self.inputs[len(self.drawn_inputs) :]
 
     def in_order(self) -> Iterator[ReportStage]:
@@ -91,7 +91,7 @@ class ReportStage:
         yield self
 
     def drawn(self) -> Iterator[ReportStage]:
-        """The stages of `in_order` that the graph shows."""
+        """The drawn stages, in the order of `in_order`."""
         for one in self.drawn_inputs:
             yield from one.drawn()
         yield self
@@ -163,7 +163,7 @@ def check_same_stages(
 
 
 def graph_of(last: ReportStage) -> GraphNode:
-    """The boxes of the graph that ends with ``last``."""
+    """The boxes of the graph up to ``last``."""
     ends: set[int] = set()  # of frames: the parts dealt by a partition
 
     def build(found: ReportStage) -> GraphNode:

@@ -272,7 +272,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 
 
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """A deferred state is that of its moment, even if the iterator moves before the state is made."""
+    """A deferred state belongs to the moment of the mark, even if the iterator moves on first."""
     with closing(pipeline.stage.start(0)) as moving:
         note_state = state_deferrer(moving)
         states, marks = [through_bytes(moving)], [note_state()]
@@ -406,7 +406,7 @@ def _go_on_alike(
 
 
 def wreck(value: Any) -> None:
-    """Overwrite everything in a state that can be overwritten."""
+    """Overwrite every mutable part of a state."""
     if isinstance(value, dict):
         for key in list(value):
             wreck(value[key])
@@ -437,7 +437,7 @@ def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any,
 
 
 def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
-    """Values that cannot be right instead of ``value``, judged by type."""
+    """Wrong values instead of ``value``, judged by type."""
     surely = theirs is not None
     # A negative number, a list of an impossible length, and values of other types.
     wrong: Any

@@ -1,4 +1,4 @@
-"""Chains of generations: a run that is stopped, resumed, and stopped again."""
+"""Chains of generations: a run is stopped, resumed, and stopped again."""
 
 from __future__ import annotations
 

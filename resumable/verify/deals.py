@@ -1,4 +1,4 @@
-"""Check that the items a stage deals out to ranks resume with other numbers of ranks."""
+"""Check that other numbers of ranks resume a stage that deals items out to ranks."""
 
 # A deal hands out sequences in an order that does not depend on the ranks. A `Shard` has a single
 # sequence, the global order; the ranks take items in turns. A `Partition` has a sequence for each
@@ -40,20 +40,20 @@ Deal: TypeAlias = "Shard[Any] | Partition[Any]"
 
 
 def deals(stage: Stage[Any]) -> dict[int, Deal]:
-    """The stages that deal items out to ranks, by stage number."""
+    """The stages dealing items out to ranks, by stage number."""
     stages = enumerate(found for found, _ in walk(stage))
     shards = {number: found for number, found in stages if isinstance(found, Shard)}
     return shards | partitions(stage)
 
 
 def partitions(stage: Stage[Any]) -> dict[int, Partition[Any]]:
-    """The stages that deal out partitions, by stage number."""
+    """The partitioning stages, by stage number."""
     stages = enumerate(found for found, _ in walk(stage))
     return {number: found for number, found in stages if isinstance(found, Partition)}
 
 
 def rank_counts(deal: Deal) -> list[int]:
-    """The number of ranks that save, and then the numbers of ranks that resume."""
+    """The number of saving ranks, then the numbers of resuming ranks."""
     if isinstance(deal, Shard):
         return [deal.count, *sorted({1, deal.count + 1} - {deal.count})]
     saving = min(max(deal.ranks, 2), deal.count)
@@ -61,7 +61,7 @@ def rank_counts(deal: Deal) -> list[int]:
 
 
 def rank_fields(deal: Deal, index: int, ranks: int, uneven: str | None = None) -> dict[str, Any]:
-    """The fields of ``deal`` for rank ``index``; without ``uneven`` that field stays."""
+    """The fields of ``deal`` for rank ``index``; ``uneven`` only if given."""
     fields = {"index": index, "ranks" if isinstance(deal, Partition) else "count": ranks}
     return fields if uneven is None else fields | {"uneven": uneven}
 
@@ -200,7 +200,7 @@ class Continued(Work):
         return None
 
     def _delivered(self, iterator: Any, deal: Any, index: int) -> Iterator[tuple[int, int, Any]]:
-        """The known items of a rank, each with its sequence and the place in the sequence."""
+        """The known items of a rank, each with the number of the sequence and the place there."""
         if self.position is not None:  # up to the last whole round
             for turn in range((len(self.known[0]) - self.position) // self.ranks):
                 yield 0, self.position + turn * self.ranks + index, next(iterator, END)

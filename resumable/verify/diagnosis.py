@@ -1,4 +1,4 @@
-"""Find out why runs differ, by experiments that exclude one cause after another."""
+"""Find out why runs differ, by experiments; each experiment excludes a cause."""
 
 # An experiment cuts the pipeline after a stage and checks whether something differs. The cuts begin at the
 # sources; the first cut with a difference ends with the stage at fault. The cause follows from the
@@ -46,8 +46,8 @@ class Diagnosis:
       stage: the whole pipeline.
       workers: to run tasks.
       limit: number of items of the whole pipeline to draw; None for all.
-      stops: where the run that differs was stopped.
-      progress: called after each stage that was examined.
+      stops: where the differing run was stopped.
+      progress: called after each examined stage.
     """
 
     stage: Stage[Any]
@@ -88,7 +88,7 @@ class Diagnosis:
             return self.of_plain_runs()
         if cut_after(self.stage, number).inputs:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
-        # A second epoch that is refused counts like an empty one.
+        # A refused second epoch counts like an empty epoch.
         nothing = seen.item == 0 and (seen.got is None or seen.got.startswith(ERROR))
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_EPOCHS)
 
@@ -110,7 +110,7 @@ class Diagnosis:
         return self._finding(number, seen, reason)
 
     def _of_ways(self, ways: Sequence[Variation]) -> Finding:
-        """Why a chain of resumes differs only if the pipeline is tuned in other ways."""
+        """Why a chain of resumes differs only with another tuning of the pipeline."""
         tunings = [way.tuning for way in ways]
         seen = self._tried(lambda number: self._resumed(number, tunings), 0)
         changed = [number for way in ways for number in way.tuning]
@@ -137,7 +137,7 @@ class Diagnosis:
     def _first_difference(
         self, number: int, first: TaskOutcome, others: Sequence[TaskOutcome], conditions: Conditions
     ) -> Seen | None:
-        """How a run among ``others``, made under ``conditions``, differs from the ``first`` run."""
+        """The difference of a run in ``others``, made under ``conditions``, from the ``first`` run."""
         failure: Unchecked | None = None
         for outcome in others:
             try:
@@ -228,7 +228,7 @@ class Diagnosis:
 
     @derived
     def _without_threads(self) -> bool:
-        """Whether to leave threads out: threads that are not the cause only disturb."""
+        """Whether to leave threads out: threads disturb the search unless the threads are the cause."""
         tuning = tuning_without_threads(self.stage)
         if not tuning:
             return False
@@ -246,8 +246,7 @@ class Diagnosis:
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
         result = self.workers.run(ProcessTask(Consumption(stops))).result
-        # A stage that cannot be exchanged cannot be counted: then each stage is treated as the
-        # last.
+        # Without counts, if a stage cannot be exchanged, each stage is treated as the last.
         return result or [{} for _ in stops]
 
     def _limit(self, number: int) -> int | None:
@@ -260,13 +259,13 @@ class Diagnosis:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)
         stops = tuple(count.get(number, stop) for count, stop in counts)
-        # A stage may have read the last group to the end, and a resume reads that whole group
-        # again. A cut that is stopped at the end has no items left to compare.
+        # A stage may have read the last group to the end, and a resume reads the whole group again. A
+        # cut stopped at the end has no items left to compare.
         at_end = stops and stops[-1] == self._limit(number)
         return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 
     def _mismatch(self, number: int, *outcomes: TaskOutcome) -> str:
-        """Which configuration differs between two processes."""
+        """The differing configuration of two processes."""
         cut = cut_after(self.stage, number)
         for outcome in outcomes:
             if (reason := explain_mismatch(outcome.fingerprint, cut)) is not None:
@@ -274,7 +273,7 @@ class Diagnosis:
         return "it is built differently in another process"
 
     def _unexplained(self, number: int, seen: Seen, reason: Reason) -> Finding:
-        """A finding for ``reason``, which says that everything else was looked at."""
+        """A finding for ``reason``, if every experiment could be made; else `UNEXPLAINED`."""
         return self._finding(number, seen, reasons.UNEXPLAINED if self._unchecked else reason)
 
     def _finding(self, number: int, seen: Seen, reason: Reason) -> Finding:
@@ -292,14 +291,14 @@ def _of_error(seen: Seen) -> Reason:
 
 
 def _done(outcome: TaskOutcome, conditions: Conditions) -> TaskOutcome:
-    """An outcome of work other than a resume, so that a failure proves nothing."""
+    """An outcome of work without a resume: a failure of such work proves nothing."""
     if outcome.error is not None:
         raise Unchecked(f"{outcome.error} ({conditions})")
     return outcome
 
 
 def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
-    """Refuse a run that an exception ended: no other run can be compared with it."""
+    """Refuse a run ended by an exception: the run is too short for a comparison."""
     error = outcome.result[0].error
     if error is not None:
         raise Unchecked(f"{error} ({conditions})")
@@ -308,7 +307,7 @@ def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
 def _failed(
     outcome: TaskOutcome, conditions: Conditions, position: int | None = None
 ) -> Seen | None:
-    """The error of saving a state or resuming from it."""
+    """The error of a save or a resume."""
     if outcome.died:
         _done(outcome, conditions)
     if outcome.error is None:

@@ -2,7 +2,7 @@
 
 # A pipeline that a function returns is not part of the graph, so returning the same pipeline for
 # every item is not refused: `flat_map(lambda item: shared)` delivers all of `shared` for each item.
-# Whether the repetition is intended cannot be known, so it is only counted.
+# The repetition may be intended, so the sources are only counted.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .hints import CALL_AGAIN
 @final
 @dataclass
 class Opened:
-    """The source that a function opened most often.
+    """The source opened most often by a function.
 
     Attributes:
       times: how often, in all epochs.
@@ -33,7 +33,7 @@ class Opened:
 
 
 def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
-    """``stage`` with a function that counts the sources it opens."""
+    """``stage``, with the sources opened by the function counted."""
     if not isinstance(stage, CALL_AGAIN):
         return stage
     function: Any = stage
@@ -42,7 +42,7 @@ def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
 
 @final
 class _Counting:
-    """A function that counts the results of the wrapped function."""
+    """The wrapped function, with opened sources counted."""
 
     def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
         self._fn = fn

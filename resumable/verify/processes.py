@@ -1,4 +1,4 @@
-"""Run tasks in fresh processes, each of which loads the pipeline."""
+"""Run tasks in fresh processes; each process loads the pipeline."""
 
 # Task and outcome are pickles in files, since the user's code may print. The process writes the
 # progress to another file.
@@ -79,19 +79,19 @@ class TaskOutcome(NamedTuple):
 
     @property
     def died(self) -> bool:
-        """Whether the process ended before it could use the pipeline, or failed to load it."""
+        """Whether the process ended without using the pipeline, or failed to load the pipeline."""
         return self.error is not None and self.fingerprint is None
 
 
 class TaskProcesses:
-    """Runs tasks for one target, each in a separate process.
+    """Runs tasks for a target, each task in a separate process.
 
-    Processes start with the working directory and the environment in which this object was made.
-    The object must be closed.
+    Processes start with the working directory and the environment of the object's creation. The
+    object must be closed.
 
     Args:
-      target: the pipeline; its arguments must be values that can be pickled.
-      folder: an empty folder, for files that the processes exchange.
+      target: the pipeline; all arguments must be picklable.
+      folder: an empty folder, for the files exchanged by the processes.
       at_once: how many processes to run at the same time.
 
     Attributes:
@@ -170,7 +170,7 @@ class TaskProcesses:
             shutil.rmtree(place, ignore_errors=True)
 
     def run_all(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of ``jobs``, functions that run tasks; several run at the same time."""
+        """The results of ``jobs``, functions that run tasks, several at the same time."""
         with ThreadPoolExecutor(self.at_once) as pool:
             waiting = [pool.submit(job) for job in jobs]
             try:
@@ -192,7 +192,7 @@ class TaskProcesses:
                 ],
                 cwd=self._directory,
                 env=self._variables(hash_seed),
-                # Never written to: end of file shows the child that this process is gone.
+                # Never written to: end of file shows the child the death of this process.
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -204,7 +204,7 @@ class TaskProcesses:
 
 
 def _end(process: subprocess.Popen[bytes] | Forked) -> int:
-    """End a process and all its children; returns the exit status."""
+    """End a process and all child processes; returns the exit status."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -268,7 +268,7 @@ def main(folder: str | bytes) -> None:
 
 
 def _end_with_parent(end: int) -> None:
-    """Wait until the parent is gone, then end this process and all its children."""
+    """Wait until the parent is gone, then end this process and all child processes."""
     os.read(end, 1)
     if hasattr(os, "killpg"):
         os.killpg(os.getpgrp(), signal.SIGKILL)

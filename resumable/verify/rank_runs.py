@@ -35,7 +35,7 @@ class RankCount:
 
 
 class Reference(NamedTuple):
-    """The uninterrupted run of one rank, and the digests of the items."""
+    """The uninterrupted run of a rank, and the digests of the items."""
 
     run: PipelineRun
     digests: Digests
@@ -113,5 +113,5 @@ class RankRuns:
 
 
 def items_of(every: Iterable[Digests]) -> Counter[bytes]:
-    """How often each item comes in all, by its digest."""
+    """How often each item comes in all, by digest."""
     return Counter(chain.from_iterable(every))

@@ -27,10 +27,10 @@ class Finding:
       evidence: the observations, in sentences.
       hint: how to cure the cause.
       position: the item after which the run was resumed; None if plain runs differ.
-      item: the number of the first item that differs, counted after the stage.
+      item: the number of the first differing item, counted after the stage.
       expected: the item in the reference run, as text.
       got: the actual item or error, as text; None if nothing came.
-      unchecked: experiments that failed: the failure and the conditions of each.
+      unchecked: the failure and the conditions of each failed experiment.
     """
 
     reason: str
@@ -46,7 +46,7 @@ class Finding:
 
 
 class StageCost(NamedTuple):
-    """A stage, the promised size of its state, and the bytes it took in the largest state."""
+    """A stage, the promised size of the stage's state, and the bytes in the largest state."""
 
     stage: str
     path: str
@@ -64,11 +64,11 @@ class Report:
       items: of the reference run.
       complete: whether the reference run came to the pipeline's end.
       planned: the number of planned resumes.
-      positions: the number of resumes made: a run that differs is not resumed again.
+      positions: the number of resumes made: a differing run is not resumed again.
       differences: how many resumes did not continue the reference run.
       processes: how many fresh processes were started.
       resumed: the ways of resuming: unchanged, with other workers, depths and ranks.
-      reread: the most source items that a resume read again; None if not measured.
+      reread: the most source items read again by a resume; None if not measured.
       state_bytes: the largest serialised state.
       get_state_seconds: median time to take a state.
       resume_seconds: median time from opening a checkpoint to the first item.
@@ -99,7 +99,7 @@ class Report:
 
     @property
     def exact(self) -> bool:
-        """Whether there is no finding."""
+        """Whether nothing was found."""
         return self.finding is None
 
     def as_json(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Report:
 
 
 def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ...]:
-    """Each stage with the promised size of its state, and the bytes of its part of ``largest``."""
+    """Each stage with the promised size of state, and the bytes of the stage's part of ``largest``."""
     sizes: dict[str, int] = {}
     if largest is not None:
         for (path, _, name), value in positions(stage_tree(largest)).items():

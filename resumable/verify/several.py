@@ -1,8 +1,8 @@
 """Check that the same or another number of ranks resume, and a rank from another rank's state."""
 
 # Two ranks save, whatever number the pipeline names: two ranks show every failure of many. Both are
-# killed at different items, and started again. Then three ranks, or only one if there are too few
-# partitions, resume from such a checkpoint. Each life is a separate process.
+# killed at different items, and started again. Then three ranks, or a single rank with too few
+# partitions, resume from the ranks' checkpoint. Each life is a separate process.
 #
 # With the same number of ranks, each rank must deliver the items of an uninterrupted run. Another
 # number of ranks deals the remaining items out again: all ranks together must deliver each
@@ -43,8 +43,8 @@ class Verdict(NamedTuple):
 
     Attributes:
       finding: the error found; None if all ranks resume exactly.
-      resumed: the ways of resuming that were tried.
-      notes: refused resumes, and experiments that could not be made.
+      resumed: the tried ways of resuming.
+      notes: refused resumes, and failed experiments.
     """
 
     finding: Finding | None
@@ -102,7 +102,7 @@ def _why_not(stage: Stage[Any]) -> str | None:
 @final
 @dataclass
 class _Several:
-    """The experiments with one pipeline."""
+    """The experiments with a pipeline."""
 
     stage: Stage[Any]
     runs: RankRuns
@@ -114,7 +114,7 @@ class _Several:
         every = _every(whole)
         life = self._life(every)
         # A rank saves a step when asked for the next item. So at the kill both ranks have saved
-        # `every`, and rank 0 has saved one step more.
+        # `every`, and rank 0 has saved a further step.
         lives = [
             replace(life, expected=digests, until=until, is_killed=True)
             for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
@@ -167,12 +167,12 @@ class _Several:
         return self._of_rest(left, items_of(rest), every)
 
     def _life(self, every: int) -> Resumed:
-        """A rank that runs to the end, and saves in a new folder every ``every`` items."""
+        """A rank running to the end, with a save in a new folder every ``every`` items."""
         return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
 
     @property
     def of_others(self) -> str:
-        """How other numbers of ranks were tried."""
+        """How another number of ranks was tried."""
         way = f"as {self._others.count} instead of {SAVING} ranks"
         try:
             cut = self._comparable
@@ -193,7 +193,7 @@ class _Several:
 
     @derived
     def _comparable(self) -> int:
-        """The longest pipeline that delivers the same items in all with both numbers of ranks."""
+        """The longest pipeline with the same items in all for both numbers of ranks."""
         found = [n for n, _ in enumerate(walk(self.stage)) if deals(cut_after(self.stage, n))]
         return next(filter(self._is_comparable, found), 0)
 
@@ -230,7 +230,7 @@ class _Several:
 
 
 def _every(whole: list[Reference]) -> int:
-    """The number of items from save to save; odd, so that saves come within rounds and groups."""
+    """The number of items from save to save; odd, for saves within rounds and groups."""
     shortest = min(run.items for run, _ in whole)
     if shortest < SAVING:
         raise Unchecked("a rank has too few items")
@@ -238,8 +238,8 @@ def _every(whole: list[Reference]) -> int:
 
 
 def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
-    """The difference in a life that had to begin after the ``saved`` items of all ranks."""
-    # A later start is right: at a step whose missing part was saved by a rank started earlier.
+    """The difference in a life; the life had to begin after the ``saved`` items of all ranks."""
+    # A later start is right: a rank started earlier may have saved the missing part of a step.
     if resumed.first < saved:
         return _lost(saved, resumed.first)
     return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")

@@ -1,8 +1,8 @@
 """Verify a pipeline: run, stop anywhere, resume elsewhere, compare."""
 
 # Every run is made by a fresh process that loads the pipeline, as a restarted training job does.
-# Processes that only resume are forks of a process that has imported only the library; the
-# reference comes from other processes. A chain of generations starts with a checkpoint of an
+# Resuming processes are forks of a process with only the library imported; the reference comes
+# from separate processes. A chain of generations starts with a checkpoint of an
 # uninterrupted run. Each process of the chain resumes from the file of the previous process, and
 # the last process runs to the end.
 #
@@ -114,7 +114,7 @@ def verify(
     check_int("processes", processes, minimum=1)
     with (
         tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder,
-        # Before loading the user's code: it may change the environment that processes inherit.
+        # Before loading the user's code: the code may change the environment inherited by processes.
         TaskProcesses(target, Path(folder), processes) as workers,
     ):
         with redirect_stdout(sys.stderr):
@@ -133,7 +133,7 @@ def _is_endless(stage: Stage[Any]) -> bool:
 
 
 def _may_be_endless(stage: Stage[Any]) -> bool:
-    """Whether the end depends on code of the user, such as a generator."""
+    """Whether the end depends on the user's code, for example on a generator."""
     sources = (found for found, _ in walk(stage) if not found.inputs)
     of_files = f"{__package__.partition('.')[0]}.formats."
     return stage.length is None and any(
@@ -208,7 +208,7 @@ class _Verification:
         return len(self._digests)
 
     def _reference(self) -> PipelineRun:
-        """Two runs in one process, the first for reference; returns the second."""
+        """Two runs in a process, the first for reference; returns the second."""
         known = self.stage.length
         ends = [int(end) for end in (known, self.limit) if end is not None and end != math.inf]
         patience = PATIENCE if _may_be_endless(self.stage) else None
@@ -247,7 +247,7 @@ class _Verification:
         return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
-        # The processes start while the run that saves uses only one processor.
+        # The processes start during the saving run, a time with an idle processor.
         seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
         if self.workers.fork_with(seeds):
             self._pace = replace(self._pace, restart=self._loading)
@@ -261,7 +261,7 @@ class _Verification:
         self.tell(estimate)
 
     def _find_ways(self) -> None:
-        """Tune the pipeline in other ways, as far as its stages can be exchanged."""
+        """Find the tunings of the pipeline, as far as stages can be exchanged."""
         for way in variations(self.stage):
             try:
                 tuned(self.stage, way.tuning)
@@ -279,7 +279,7 @@ class _Verification:
             return self.workers.run(task, _following(update)), folder
 
     def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
-        """The finding if the run that saves differs from the reference run."""
+        """The finding if the saving run differs from the reference run."""
         if outcome.died:
             raise CannotRun(
                 f"the pipeline was run once, and could not be in another process: {outcome.error}"
@@ -302,14 +302,14 @@ class _Verification:
             self._links = [*chain.from_iterable(self.workers.run_all(jobs))]
 
     def _of_second_pass(self, second: PipelineRun) -> Finding | None:
-        """The finding if the second run in one process differs from the first."""
+        """The finding if the second run in the same process differs from the first."""
         if not second.differs:
             return None
         with self._diagnosis(()) as diagnosis:
             return diagnosis.of_second_pass()
 
     def _of_resumes(self) -> Finding | None:
-        """The finding if a resumed run differs, from the shortest chain that does."""
+        """The finding if a resumed run differs, from the shortest such chain."""
         wrong = [link for link in self._links if link.differs]
         if not wrong:
             return None
@@ -351,7 +351,7 @@ class _Verification:
         return outcome.result
 
     def _tell_of_untried(self, finding: Finding | None) -> None:
-        """Note the resumes that could not be tried; without a finding, raise `CannotRun`."""
+        """Note the untried resumes; without a finding, raise `CannotRun`."""
         untried = [link for link in self._links if link.outcome.died]
         if not untried:
             return
@@ -396,7 +396,7 @@ class _Verification:
         return False
 
     def _of_several(self) -> Finding | None:
-        """The finding if ranks that save together, or take another rank's state, resume inexactly."""
+        """The finding if ranks with a common checkpoint, or with another rank's state, resume inexactly."""
         if not deals(self.stage):
             return None
         self.workers.fork_with(HASH_SEEDS)

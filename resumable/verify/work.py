@@ -1,4 +1,4 @@
-"""The tasks that a fresh process can do with a pipeline."""
+"""The tasks of a fresh process with a pipeline."""
 
 from __future__ import annotations
 
@@ -174,10 +174,10 @@ class Obeyed(Work):
 @final
 @dataclass(frozen=True)
 class Everywhere(Work):
-    """A resume at each of ``positions`` in one process, without threads; each draws some items.
+    """A resume at each of ``positions`` in the same process, without threads; each draws some items.
 
-    ``expected`` are the digests of the whole run. Gives the first position after which items
-    differ; None if all agree.
+    ``expected`` are the digests of the whole run. Gives the first position followed by a difference;
+    None if all items agree.
     """
 
     expected: Digests
@@ -237,7 +237,7 @@ class Costs(NamedTuple):
 class Measure(Work):
     """Measure the costs of taking the state at ``positions`` and of resuming from it.
 
-    Items are counted without threads and workers, since these would read ahead.
+    Items are counted without threads and workers, since both read ahead.
     """
 
     positions: tuple[int, ...]
@@ -266,7 +266,7 @@ class Measure(Work):
 
 
 def _stopping(iterator: PipelineIterator[Any], positions: tuple[int, ...]) -> Iterator[None]:
-    """Stop at each of ``positions`` that the iterator has not passed yet."""
+    """Stop at each of ``positions`` from the iterator's position on."""
     for position in sorted(positions):
         if position >= iterator.step:
             iterator.skip(position - iterator.step)

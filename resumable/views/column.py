@@ -38,7 +38,7 @@ class Column:
         return texts.pop() if len(texts) == 1 else f"{len(texts)} different values"
 
     def differing(self, other: Column, equal: Callable[[Any, Any], bool]) -> list[int]:
-        """The partitions with values that are not ``equal``, or in one column only."""
+        """The partitions with unequal values, by ``equal``, or in only one of the columns."""
         ours, theirs = self.values, other.values
         return sorted(
             number

@@ -200,8 +200,7 @@ class _Measurement:
             self._clocks,
             seconds=self._seconds,
             items=items,
-            after_first=mark,
-            after_last=mark,
+            mark=mark,
         )
         start, first, last = marks
         totals = last.since(first if pace.rest.items else start)

@@ -24,7 +24,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,7 +115,8 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     whole = replace(settings, steps=steps)
     print(f"{lines:,} lines of {len(files):,} files, {steps:,} steps of {BATCH_SIZE} lines")
     killed = replace(whole, folder=str(folder / "killed"))
-    kills = _kill_steps(options.kills, steps, options.seed)
+    chosen = random.Random(options.seed)
+    kills = sorted(chosen.choices(range(1, max(2, steps)), k=options.kills))
     with progress_bar(2 * steps) as bar:
         bar.set_description("uninterrupted run")
         _train(whole, [], bar)
@@ -124,11 +125,6 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     return _print_table(
         _final_model(whole, lines), _final_model(killed, lines), report, lines, started
     )
-
-
-def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
-    chosen = random.Random(seed)
-    return sorted(chosen.choices(range(1, max(2, steps)), k=kills))
 
 
 def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
@@ -168,7 +164,7 @@ def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
 def _started(settings: Settings) -> subprocess.Popen[str]:
     # In a file, because a command line cannot hold the names of many files.
     path = Path(settings.folder).with_suffix(".json")
-    path.write_text(settings.to_json(), encoding="utf-8")
+    path.write_text(json.dumps(asdict(settings)), encoding="utf-8")
     return subprocess.Popen(
         [sys.executable, "-m", "resumable.cli.demo_training", str(path)],
         stdout=subprocess.PIPE,

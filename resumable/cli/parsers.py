@@ -279,9 +279,7 @@ COMMANDS: Final = (
         "write a page with the graph, the time, the state and the verdict of a pipeline",
         *TARGET,
         Argument(
-            "-o --output FILE.html",
-            "the page; an existing file is replaced",
-            more={"required": True},
+            "-o --output FILE.html", "the page; replaces an older file", more={"required": True}
         ),
         Argument("--bench FILE.json", "the output of `resumable bench --json`"),
         Argument("--verify FILE.json", "the output of `resumable verify --json`"),
@@ -294,9 +292,7 @@ COMMANDS: Final = (
     Command(
         "inspect",
         "show the checkpoints of a folder, or the content of a checkpoint",
-        Argument(
-            "path DIR|FILE|URL", "a folder of checkpoints, a checkpoint file, or the URL of either"
-        ),
+        Argument("path DIR|FILE|URL", "a folder of checkpoints, a file, or a URL"),
         Argument(
             "--history",
             "show instead the changes in the runs of a folder, and their steps",
@@ -327,11 +323,7 @@ COMMANDS: Final = (
             ),
         ),
         Argument("--rank N", "only this rank", _at_least(0)),
-        Argument(
-            "--ranks N",
-            "the number of ranks of the run, if the checkpoints do not say",
-            _at_least(1),
-        ),
+        Argument("--ranks N", "number of ranks, if the checkpoints do not say", _at_least(1)),
         Argument(
             "--place PLACE",
             'only the records at this place in the item, such as "row 3", written as in the table',
@@ -377,9 +369,7 @@ COMMANDS: Final = (
             [],
             {"action": "append", "dest": "storage_options"},
         ),
-        Argument(
-            "--workers N", "files indexed at a time (default: the number of cores)", _at_least(1)
-        ),
+        Argument("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
     ),
     Command(
         "cache",

@@ -171,13 +171,20 @@ def graph_of(last: ReportStage) -> GraphNode:
         if isinstance(found.stage, Partition):
             ends.update(map(id, found.stage.parts))
             frame = f"{found.stage.count:,} partition{'s' * (found.stage.count > 1)}"
-        node = replace(
-            _box(found),
+        size = f" ({found.bytes:,} bytes)" if found.bytes is not None and found.saves else ""
+        node = GraphNode(
+            found.name,
+            tooltip=f"{found.text} at {found.path}",
+            number=str(found.number),
+            mark="" if found.percent is None else f"{found.percent} %",
+            code=(found.arguments,) if found.arguments else (),
+            facts=(("items", f"{found.shown.items}, {found.shown.access}"), ("state", found.shown.saved + size)),
+            accent=found.saves,
             inputs=tuple(map(build, found.drawn_inputs)),
             labels=tuple(_labels(found.stage))[: len(found.drawn_inputs)],
             frame=frame,
             ends_frame=id(found.stage) in ends,
-        )
+        )  # fmt: skip
         if not found.hidden_inputs:
             return node
         inputs = (*node.inputs, _box_of_others(found))
@@ -186,37 +193,17 @@ def graph_of(last: ReportStage) -> GraphNode:
     return build(last)
 
 
-def _box(found: ReportStage) -> GraphNode:
-    size = "" if found.bytes is None or not found.saves else f" ({found.bytes:,} bytes)"
-    return GraphNode(
-        found.name,
-        tooltip=f"{found.text} at {found.path}",
-        number=str(found.number),
-        mark="" if found.percent is None else f"{found.percent} %",
-        code=(found.arguments,) if found.arguments else (),
-        facts=(("items", f"{found.shown.items}, {found.shown.access}"), ("state", found.shown.saved + size)),
-        accent=found.saves,
-    )  # fmt: skip
-
-
 def _box_of_others(found: ReportStage) -> GraphNode:
     hidden = found.hidden_inputs
-    numbers = [one.number for last in hidden for one in last.in_order()]
-    share = hidden_percent(found)
+    stages = [one for last in hidden for one in last.in_order()]
+    share = sum(one.percent or 0 for one in stages)
     return GraphNode(
         f"and {len(hidden):,} more",
         tooltip=f"{len(hidden):,} more inputs of {found.text} at {found.path}",
-        mark="" if share is None else f"{share} %",
-        facts=(("stages", f"{numbers[0]} to {numbers[-1]}"),),
+        mark="" if stages[0].percent is None else f"{share} %",
+        facts=(("stages", f"{stages[0].number} to {stages[-1].number}"),),
         dashed=True,
     )
-
-
-def hidden_percent(found: ReportStage) -> int | None:
-    """The share of the hidden inputs, in whole percent; None if not measured."""
-    shares = [one.percent for last in found.hidden_inputs for one in last.in_order()]
-    known = [share for share in shares if share is not None]
-    return sum(known) if known else None
 
 
 def _labels(stage: Stage[Any]) -> Iterator[str]:

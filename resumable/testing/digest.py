@@ -14,6 +14,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -166,11 +167,7 @@ def _parts(value: Any) -> list[Any]:
     return [list(part) if hasattr(part, "__next__") else part for part in reduced]
 
 
-def _function() -> None:
-    """Has the type of functions written in Python."""
-
-
-_NAMED: Final = (type, type(_function), type(len))
+_NAMED: Final = (type, FunctionType, BuiltinFunctionType)
 
 _PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda value: b"",

@@ -53,6 +53,10 @@ class Conditions:
             _stop_the_clock()
 
 
+SAME: Final = Conditions()
+"""The usual circumstances, and the same hash seed in each process."""
+
+
 def _seed_everything() -> None:
     random.seed(0)
     np.random.seed(0)

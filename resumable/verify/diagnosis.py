@@ -22,16 +22,15 @@ from ..core.resuming import explain_mismatch
 from ..core.stage import Stage
 from ..testing.laws import resumes_for_generations
 from . import reasons
-from .conditions import Conditions
+from .conditions import SAME, Conditions
 from .experiments import ERROR, TEXTS, Experiment, Seen, Unchecked, seen_in
 from .hints import hint_for
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests
-from .work import Consumption, Obeyed, Resumed, WholeRuns, Work
+from .work import Work, consumption, obeyed, resumed, whole_runs
 
-SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3
 """Number of runs that must agree before runs count as equal."""
@@ -126,9 +125,12 @@ class Diagnosis:
         def experiment(number: int) -> Seen | None:
             limit = self._limit(number)
             keep = self.workers.new_file()
-            first = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, one), one)
+            first = _done(
+                self._run(partial(whole_runs, limit=limit, keep=keep, texts=TEXTS), number, one),
+                one,
+            )
             _without_error(first, one)
-            work = WholeRuns(limit, expected=Digests(keep))
+            work = partial(whole_runs, limit=limit, expected=Digests(keep))
             others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
             return self._first_difference(number, first, others, other)
 
@@ -166,21 +168,23 @@ class Diagnosis:
         return False
 
     def _within_process(self, number: int) -> Seen | None:
-        work = WholeRuns(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
+        keep = self.workers.new_file()
+        work = partial(whole_runs, limit=self._limit(number), keep=keep, count=2, texts=TEXTS)
         outcome = _done(self._run(work, number, SAME), SAME)
         return seen_in(outcome.result[1], outcome.result[0])
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
         limit, keep = self._limit(number), self.workers.new_file()
-        whole = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, SAME), SAME)
+        work: Work = partial(whole_runs, limit=limit, keep=keep, texts=TEXTS)
+        whole = _done(self._run(work, number, SAME), SAME)
         folder = self.workers.new_folder()
         stops = self._stops(number)
         for place, until in enumerate((*stops, limit)):
             tuning = tunings[place - 1] if place and place <= len(tunings) else {}
-            work = Resumed(folder, Digests(keep), until)
+            work = partial(resumed, folder=folder, expected=Digests(keep), until=until)
             conditions = SAME if place % 2 else OTHER_HASHES
-            outcome = self.workers.run(ProcessTask(work, number, tuning, conditions))
+            outcome = self.workers.run(work, number, tuning, conditions)
             position = stops[place - 1] if place else None
             if (seen := _failed(outcome, conditions, position)) is not None:
                 return seen
@@ -191,11 +195,12 @@ class Diagnosis:
     def _resumed_here(self, number: int) -> Seen | None:
         stops = self._stops(number)
         cuts = [stop - before for before, stop in pairwise((0, *stops))]
-        work = Obeyed(resumes_for_generations, (cuts, self._limit(number)))
+        arguments = cuts, self._limit(number)
+        work = partial(obeyed, law=resumes_for_generations, arguments=arguments)
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new copy after every resume, also in this process.
         tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
-        return _failed(self.workers.run(ProcessTask(work, number, tuning)), SAME)
+        return _failed(self.workers.run(work, number, tuning), SAME)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
         """The result of ``experiment``; None if the experiment failed, with a note why."""
@@ -224,7 +229,7 @@ class Diagnosis:
         return None
 
     def _run(self, work: Work, number: int, conditions: Conditions) -> TaskOutcome:
-        return self.workers.run(ProcessTask(work, number, self._tuning(number), conditions))
+        return self.workers.run(work, number, self._tuning(number), conditions)
 
     @derived
     def _without_threads(self) -> bool:
@@ -233,9 +238,10 @@ class Diagnosis:
         if not tuning:
             return False
         keep = self.workers.new_file()
-        self.workers.run(ProcessTask(WholeRuns(self.limit, keep), 0, tuning))
-        work = WholeRuns(self.limit, expected=Digests(keep), count=2)
-        outcome = self.workers.run(ProcessTask(work, 0, tuning, OTHER_HASHES))
+        runs = partial(whole_runs, limit=self.limit)
+        self.workers.run(partial(runs, keep=keep), tuning=tuning)
+        again = partial(runs, expected=Digests(keep), count=2)
+        outcome = self.workers.run(again, 0, tuning, OTHER_HASHES)
         return outcome.error is None and any(run.differs for run in outcome.result)
 
     def _tuning(self, number: int) -> Tuning:
@@ -245,7 +251,7 @@ class Diagnosis:
     @derived
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
-        result = self.workers.run(ProcessTask(Consumption(stops))).result
+        result = self.workers.run(partial(consumption, stops=stops)).result
         # Without counts, if a stage cannot be exchanged, each stage is treated as the last.
         return result or [{} for _ in stops]
 

@@ -31,9 +31,8 @@ from ..stages.shard import Shard
 from ..stages.skip import Skip
 from ..stages.take import Take
 from ..stages.zip import Zip
-from .opened import Opened, counting
+from .opened import counting
 from .runs import Watch, draw
-from .work import Work
 
 T = TypeVar("T")
 
@@ -54,7 +53,8 @@ class FlowCounts:
       held: values in the state at the end of an epoch and not at the start, as text.
       epochs: the epochs in which the stage was started.
       starts: for a source, the number of starts followed by an item.
-      opened: the source opened most often by the stage's function.
+      opened: how often the stage's function opened the same source, at most.
+      source: this source, as text.
     """
 
     items: int = 0
@@ -65,26 +65,26 @@ class FlowCounts:
     held: str | None = None
     epochs: set[int] = field(default_factory=set)
     starts: int = 0
-    opened: Opened = field(default_factory=Opened)
+    opened: int = 0
+    source: str = ""
+
+    def note_opened(self, source: Stage[Any], times: int) -> None:
+        """Note that the stage's function has opened ``source`` so many times."""
+        if times > self.opened:
+            self.opened, self.source = times, str(source)
 
 
-@final
-@dataclass(frozen=True)
-class Flows(Work):
+def count_flows(stage: Stage[Any], watch: Watch, *, limit: int | None) -> dict[int, FlowCounts]:
     """The `FlowCounts` of each stage in a run of up to ``limit`` items, by the stage's number."""
+    flows: defaultdict[int, FlowCounts] = defaultdict(FlowCounts)
 
-    limit: int | None
+    def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
+        return _Watched(counting(found, flows[number].note_opened), number, flows)
 
-    def do(self, stage: Stage[Any], watch: Watch) -> dict[int, FlowCounts]:
-        flows: defaultdict[int, FlowCounts] = defaultdict(FlowCounts)
-
-        def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
-            return _Watched(counting(found, flows[number].opened), number, flows)
-
-        watched = rebuilt(without_threads(stage), watch_stage)
-        with iter(Pipeline(watched)) as iterator:
-            draw(iterator, self.limit, watch)
-        return dict(flows)
+    watched = rebuilt(without_threads(stage), watch_stage)
+    with iter(Pipeline(watched)) as iterator:
+        draw(iterator, limit, watch)
+    return dict(flows)
 
 
 def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
@@ -171,9 +171,9 @@ def _of_repeated(flow: FlowCounts) -> str | None:
     shown = f"{epochs} epochs" if epochs > 1 else "one epoch"
     if flow.starts > epochs:
         return f"was read from its start {flow.starts:,} times in {shown}."
-    if flow.opened.times > epochs:
+    if flow.opened > epochs:
         return (
-            f"opened {flow.opened.label} {flow.opened.times:,} times in {shown}: what is in it was "
+            f"opened {flow.source} {flow.opened:,} times in {shown}: what is in it was "
             "delivered as often. If that is not meant, let the function make a pipeline of the item alone."
         )
     return None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, final
@@ -15,9 +15,9 @@ from .chains import FIRST_HASH_SEED
 from .conditions import Conditions
 from .deals import deals, rank_fields
 from .experiments import TEXTS, Unchecked, result_of
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import TaskOutcome, TaskProcesses
 from .runs import Digests, PipelineRun
-from .work import Resumed, ResumedRun, WholeRuns, Work
+from .work import ResumedRun, Work, whole_runs
 
 HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
 """Hash seeds of uninterrupted runs, and of the runs to compare. The runs are forks of two
@@ -69,10 +69,12 @@ class RankRuns:
         key = cut, ranks.count, uneven
         if key not in self._known:
             known = [Digests(self.workers.new_file()) for _ in range(ranks.count)]
-            works = [WholeRuns(self.limit, digests.path, texts=TEXTS) for digests in known]
+            work = partial(whole_runs, limit=self.limit, texts=TEXTS)
             jobs = [
-                partial(self.run, work, cut, rank, ranks, compared=False)
-                for rank, work in enumerate(works)
+                partial(
+                    self.run, partial(work, keep=digests.path), cut, rank, ranks, compared=False
+                )
+                for rank, digests in enumerate(known)
             ]
             runs = [result_of(outcome)[0] for outcome in self.workers.run_all(jobs)]
             for run in runs:
@@ -82,15 +84,26 @@ class RankRuns:
         return self._known[key]
 
     def lives(
-        self, works: Sequence[Resumed], cut: int, ranks: RankCount, *, threads: bool = False
+        self,
+        works: Sequence[Callable[..., ResumedRun]],
+        cut: int,
+        ranks: RankCount,
+        *,
+        threads: bool = False,
     ) -> list[ResumedRun]:
         """The runs of all ``ranks`` from the newest step on, one after another.
 
         Raises:
           Unchecked: if a resume is refused, or a process fails.
         """
-        lives = [replace(work, rank=n, ranks=ranks.count) for n, work in enumerate(works)]
-        return [result_of(self.run(life, cut, life.rank, ranks, threads=threads)) for life in lives]
+        return [
+            result_of(
+                self.run(
+                    partial(work, rank=rank, ranks=ranks.count), cut, rank, ranks, threads=threads
+                )
+            )
+            for rank, work in enumerate(works)
+        ]
 
     def run(
         self,
@@ -109,7 +122,7 @@ class RankRuns:
             fields = rank_fields(deal, rank, ranks.count, ranks.uneven)
             tuning[number] = {**tuning.get(number, {}), **fields}
         conditions = Conditions(hash_seed=HASH_SEEDS[compared])
-        return self.workers.run(ProcessTask(work, cut, tuning, conditions))
+        return self.workers.run(work, cut, tuning, conditions)
 
 
 def items_of(every: Iterable[Digests]) -> Counter[bytes]:

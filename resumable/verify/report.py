@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ..core.graph import walk
 from ..core.saved_state import saved_state
@@ -45,7 +45,9 @@ class Finding:
     unchecked: tuple[str, ...] = ()
 
 
-class StageCost(NamedTuple):
+@final
+@dataclass(frozen=True)
+class StageCost:
     """A stage, the promised size of the stage's state, and the bytes in the largest state."""
 
     stage: str
@@ -104,9 +106,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """The fields by their names, in terms of JSON."""
-        found = asdict(self)
-        found["stages"] = [stage._asdict() for stage in self.stages]
-        return {"exact": self.exact, **found}
+        return {"exact": self.exact, **asdict(self)}
 
 
 def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ...]:
@@ -114,18 +114,11 @@ def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ..
     sizes: dict[str, int] = {}
     if largest is not None:
         for (path, _, name), value in positions(stage_tree(largest)).items():
-            saved = list(value.values.values()) if isinstance(value, Column) else value
+            saved = list(value.values()) if isinstance(value, Column) else value
             sizes[path] = sizes.get(path, 0) + len(dumps({name: saved})) - len(dumps({}))
-    return tuple(
-        StageCost(
-            str(found),
-            path,
-            saved_state(found).text,
-            None
-            if largest is None
-            else 0
-            if isinstance(found, PassThrough)
-            else sizes.get(path, 0),
-        )
-        for found, path in walk(stage)
-    )
+    costs = []
+    for found, path in walk(stage):
+        size = 0 if isinstance(found, PassThrough) else sizes.get(path, 0)
+        known = None if largest is None else size
+        costs.append(StageCost(str(found), path, saved_state(found).text, known))
+    return tuple(costs)

@@ -14,8 +14,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
@@ -29,7 +31,7 @@ from .rank_runs import RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
-from .work import Resumed, ResumedRun
+from .work import ResumedRun, resumed
 
 SAVING: Final = 2
 """How many ranks save together."""
@@ -116,14 +118,14 @@ class _Several:
         # A rank saves a step when asked for the next item. So at the kill both ranks have saved
         # `every`, and rank 0 has saved a further step.
         lives = [
-            replace(life, expected=digests, until=until, is_killed=True)
+            partial(life, expected=digests, until=until, is_killed=True)
             for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
         ]
         killed = self.runs.lives(lives, cut, ranks, threads=True)
-        lives = [replace(life, expected=digests) for _, digests in whole]
+        lives = [partial(life, expected=digests) for _, digests in whole]
         for saved, runs in ((0, killed), (every, self.runs.lives(lives, cut, ranks))):
-            for rank, resumed in enumerate(runs):
-                if (wrong := _of_life(resumed, saved, rank, whole[rank].run)) is not None:
+            for rank, life_of_rank in enumerate(runs):
+                if (wrong := _of_life(life_of_rank, saved, rank, whole[rank].run)) is not None:
                     return wrong
         return None
 
@@ -132,8 +134,9 @@ class _Several:
         ranks = RankCount(SAVING)
         (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
         position, folder = _every([Reference(run, own)]), self.runs.workers.new_folder()
-        saving = Resumed(folder, theirs, position, (position,))
-        resuming = Resumed(folder, own, self.runs.limit)
+        run_in = partial(resumed, folder=folder)
+        saving = partial(run_in, expected=theirs, until=position, saves=(position,))
+        resuming = partial(run_in, expected=own, until=self.runs.limit)
         outcomes = [
             self.runs.run(work, cut, rank, ranks) for rank, work in enumerate((saving, resuming))
         ]
@@ -151,24 +154,25 @@ class _Several:
         every = _every(saving)
         life = self._life(every)
         lives = [
-            replace(life, expected=digests, until=every + 1 + rank, is_killed=True)
+            partial(life, expected=digests, until=every + 1 + rank, is_killed=True)
             for rank, (_, digests) in enumerate(saving)
         ]
         self.runs.lives(lives, cut, ranks)
         rest = [Digests(self.runs.workers.new_file()) for _ in range(self._others.count)]
-        lives = [replace(life, keep=kept.path) for kept in rest]
-        for resumed in self.runs.lives(lives, cut, self._others):
-            if resumed.first != every:
-                return _lost(every, resumed.first)
-            if resumed.run.error is not None:
-                details = f"It ended with {resumed.run.error}."
+        lives = [partial(life, keep=kept.path) for kept in rest]
+        for life_of_rank in self.runs.lives(lives, cut, self._others):
+            if life_of_rank.first != every:
+                return _lost(every, life_of_rank.first)
+            if life_of_rank.run.error is not None:
+                details = f"It ended with {life_of_rank.run.error}."
                 return Seen(position=every, details=details, reason=reasons.RANKS_DIFFER)
         left = items_of(digests.after(every) for _, digests in saving)
         return self._of_rest(left, items_of(rest), every)
 
-    def _life(self, every: int) -> Resumed:
+    def _life(self, every: int) -> Callable[..., ResumedRun]:
         """A rank running to the end, with a save in a new folder every ``every`` items."""
-        return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
+        folder = self.runs.workers.new_folder()
+        return partial(resumed, folder=folder, expected=None, until=self.runs.limit, every=every)
 
     @property
     def of_others(self) -> str:
@@ -237,12 +241,12 @@ def _every(whole: list[Reference]) -> int:
     return max(shortest // SAVES - 1, 0) | 1
 
 
-def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
+def _of_life(life: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
     """The difference in a life; the life had to begin after the ``saved`` items of all ranks."""
     # A later start is right: a rank started earlier may have saved the missing part of a step.
-    if resumed.first < saved:
-        return _lost(saved, resumed.first)
-    return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")
+    if life.first < saved:
+        return _lost(saved, life.first)
+    return _different(reasons.RANK_GOES_ASTRAY, life.run, whole, saved, f"It was rank {rank}.")
 
 
 def _lost(saved: int, first: int) -> Seen:

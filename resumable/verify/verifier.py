@@ -32,20 +32,20 @@ from ..errors import ResumableError
 from ..sources.iterable import reads_again
 from ..stages.shard import Shard
 from .chains import FIRST_HASH_SEED, Chains, Link, plan_chains, plan_everywhere
-from .conditions import Conditions
+from .conditions import SAME, Conditions
 from .deals import check_deal, deals, rank_counts, ranks_may_change, why_ranks_are_fixed
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
 from .experiments import Unchecked
-from .flow import FlowCounts, Flows, left_out, suspicions
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .flow import FlowCounts, count_flows, left_out, suspicions
+from .processes import TaskOutcome, TaskProcesses
 from .pulls import check_pulls
 from .rank_runs import HASH_SEEDS
 from .report import Finding, Report, stage_costs
 from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
-from .work import Costs, Everywhere, Measure, Resumed, WholeRuns, Work
+from .work import Costs, Work, costs, first_difference, resumed, whole_runs
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -212,13 +212,15 @@ class _Verification:
         known = self.stage.length
         ends = [int(end) for end in (known, self.limit) if end is not None and end != math.inf]
         patience = PATIENCE if _may_be_endless(self.stage) else None
-        work = WholeRuns(self.limit, self._digests.path, count=2, seconds=patience)
+        work = partial(
+            whole_runs, limit=self.limit, keep=self._digests.path, count=2, seconds=patience
+        )
         text = "a run for reference, twice"
         if self.is_beginning:
             text += f", over its first {self.limit:,} items, since it has no end"
         with self.bar(text, 2 * min(ends) if ends else None) as update:
             began = monotonic()
-            outcome = self.workers.run(ProcessTask(work), _following(update))
+            outcome = self.workers.run(work, watch=_following(update))
             seconds = monotonic() - began
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
@@ -273,10 +275,10 @@ class _Verification:
     def _saved_run(self, stops: tuple[int, ...]) -> tuple[TaskOutcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
         folder = self.workers.new_folder()
-        work = Resumed(folder, self._digests, self._end, stops)
-        task = ProcessTask(work, conditions=Conditions(hash_seed=1))
+        work = partial(resumed, folder=folder, expected=self._digests, until=self._end, saves=stops)
         with self.bar("a run that saves", self._items) as update:
-            return self.workers.run(task, _following(update)), folder
+            watch, other_hashes = _following(update), Conditions(hash_seed=1)
+            return self.workers.run(work, conditions=other_hashes, watch=watch), folder
 
     def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
         """The finding if the saving run differs from the reference run."""
@@ -330,7 +332,7 @@ class _Verification:
     def _of_everywhere(self) -> Finding | None:
         """The finding if a resume differs at a position without a stop of a chain."""
         positions = plan_everywhere(self._items, self.stage.random_access)
-        work = Everywhere(self._digests, positions)
+        work = partial(first_difference, expected=self._digests, positions=positions)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # allows a fork
         position = self._done(
             "resumes in one process", work, "not resumed in one process", conditions
@@ -340,12 +342,10 @@ class _Verification:
         with self._diagnosis((position,)) as diagnosis:
             return diagnosis.of_resumes(self._ways[:1])
 
-    def _done(
-        self, text: str, work: Work, failure: str, conditions: Conditions | None = None
-    ) -> Any:
+    def _done(self, text: str, work: Work, failure: str, conditions: Conditions = SAME) -> Any:
         """The result of ``work``; if the work fails, note ``failure`` and return None."""
         with self.bar(text, None):
-            outcome = self.workers.run(ProcessTask(work, conditions=conditions or Conditions()))
+            outcome = self.workers.run(work, conditions=conditions)
         if outcome.error is not None:
             self._notes.append(f"{failure}: {outcome.error}")
         return outcome.result
@@ -410,11 +410,10 @@ class _Verification:
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
-        work = Measure(tuple(sorted(chosen)))
+        work: Work = partial(costs, positions=tuple(sorted(chosen)))
         self._costs = self._done("costs", work, "costs could not be measured")
-        flows = self._done(
-            "items in and out", Flows(self._end), "items in and out were not counted"
-        )
+        work = partial(count_flows, limit=self._end)
+        flows = self._done("items in and out", work, "items in and out were not counted")
         self._flows = flows or {}
 
     @property
@@ -435,7 +434,7 @@ class _Verification:
             for link in self._links
             if link.result is not None and link.result.seconds is not None
         ]
-        costs = self._costs
+        known = self._costs
         return Report(
             target=self.target,
             items=self._items,
@@ -445,11 +444,11 @@ class _Verification:
             differences=sum(link.differs for link in self._links),
             processes=self.workers.started,
             resumed=tuple(self._resumed),
-            reread=costs and costs.reread,
-            state_bytes=costs and costs.state_bytes,
-            get_state_seconds=costs and costs.get_state_seconds,
+            reread=known and known.reread,
+            state_bytes=known and known.state_bytes,
+            get_state_seconds=known and known.get_state_seconds,
             resume_seconds=median(seconds) if seconds else None,
-            stages=stage_costs(self.stage, costs and costs.largest),
+            stages=stage_costs(self.stage, known and known.largest),
             finding=finding,
             left_out=tuple(left_out(self.stage, self._flows)),
             suspicions=tuple(suspicions(self.stage, self._flows)),

@@ -174,8 +174,6 @@ def as_json(value: Any, levels: int = MOST_LEVELS) -> Any:
     if not levels:  # a fingerprint from elsewhere
         return {"nested": shorten(value)}
     inner = partial(as_json, levels=levels - 1)
-    if isinstance(value, Column):
-        return inner(dict(value.values))
     if isinstance(value, dict):
         return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -103,12 +103,9 @@ class _Measurement:
     def report(self, target: str) -> BenchReport:
         inexact = [stage for stage, _ in inexact_sources(self._stage)]
         if inexact:
-            once = any(stage.reads_once for stage in inexact)
-            why = (
-                "the source can only be read once"
-                if once
-                else "the state of the source loses items"
-            )
+            why = "the state of the source loses items"
+            if any(stage.reads_once for stage in inexact):
+                why = "the source can only be read once"
             self._notes.append(f"{why}: there was one run, and no save")
             whole, times = self._only_run()
             slowdown, saved = None, None

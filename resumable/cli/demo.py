@@ -16,16 +16,15 @@ import glob
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from .. import from_files
@@ -50,19 +49,18 @@ def run(options: argparse.Namespace) -> int:
     files = _files(options.data)
     if not files:
         raise InvalidArgument(f"no text file found: {options.data or 'name some with --data'}")
-    folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
+    if options.keep is None:
+        with TemporaryDirectory(prefix="resumable-demo-", ignore_cleanup_errors=True) as name:
+            return _compare(options, files, Path(name))
+    folder = Path(options.keep)
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            empty = not any(folder.iterdir())
-        except OSError as error:
-            raise InvalidArgument(f"--keep cannot be used: {explain(error)}") from error
-        if not empty:
-            raise InvalidArgument(f"--keep must be an empty folder, got {folder}")
-        return _compare(options, files, folder)
-    finally:
-        if options.keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InvalidArgument(f"--keep cannot be used: {explain(error)}") from error
+    if not empty:
+        raise InvalidArgument(f"--keep must be an empty folder, got {folder}")
+    return _compare(options, files, folder)
 
 
 class TrainingFailed(ResumableError):

@@ -54,7 +54,7 @@ class IndexGroup(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
-    storage_options = dict(options.storage_options)
+    storage_options = dict(options.storage_option)
     found = _found(options.patterns, options.index_dir, storage_options)
     files, records, failed = Counter[str](), Counter[str](), False
     with (

@@ -94,7 +94,8 @@ class Argument(NamedTuple):
       usage: names of the argument, then the name of the value for the help, if different.
       text: the help.
       kind: makes the value from the typed text; `bool` for an option without a value.
-      default: the value if not typed.
+      default: the value if not typed, and the end of a help with a number; a list collects the values of
+        an argument that may be repeated.
       more: other options of `add_argument`.
     """
 
@@ -111,7 +112,12 @@ class Argument(NamedTuple):
         if self.kind is not bool:
             options = {"type": self.kind, "default": self.default, **self.more}
             options["metavar"] = metavar if names else None
-        parser.add_argument(*(names or metavar).split(), help=self.text, **options)
+        text = self.text
+        if isinstance(self.default, list):
+            options["action"] = "append"
+        elif self.default is not None:
+            text += f" (default: {self.default:g})"
+        parser.add_argument(*(names or metavar).split(), help=text, **options)
 
 
 OneOf: TypeAlias = "tuple[Argument, ...]"
@@ -123,13 +129,11 @@ class Command:
     """A command.
 
     Args:
-      name: as typed.
       summary: a line for the help of all commands.
       arguments: in the order of the help.
     """
 
-    def __init__(self, name: str, summary: str, *arguments: Argument | OneOf) -> None:
-        self.name = name
+    def __init__(self, summary: str, *arguments: Argument | OneOf) -> None:
         self.summary = summary
         self.arguments = arguments
 
@@ -139,8 +143,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
-    for command in COMMANDS:
-        added = parsers.add_parser(command.name, help=command.summary, module=command.name)
+    for name, command in COMMANDS.items():
+        added = parsers.add_parser(name, help=command.summary, module=name)
         for argument in command.arguments:
             if isinstance(argument, Argument):
                 argument.add_to(added)
@@ -209,30 +213,28 @@ TARGET: Final = (
         "A VALUE other than a Python literal is a string",
         _argument,
         [],
-        {"action": "append"},
     ),
 )
 RUN: Final = (Argument("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
 NAME: Final = Argument("--name", "name of the input, if a folder holds several inputs")
 JSON: Final = Argument("--json", "print JSON, for programs", bool)
 
-COMMANDS: Final = (
-    Command(
-        "demo",
+COMMANDS: Final = {
+    "demo": Command(
         "train on real text, kill the training at random, and check that nothing is lost",
-        Argument("--kills N", "number of kills (default: 5)", _at_least(0), 5),
+        Argument("--kills N", "number of kills", _at_least(0), 5),
         Argument(
             "--steps N",
             f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
             _at_least(1),
         ),
-        Argument("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
+        Argument("--every N", "steps between checkpoints", _at_least(1), 100),
         Argument(
             "--partitions N",
             "divide the work into N partitions, and resume with other numbers of workers",
             _at_least(1),
         ),
-        Argument("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
+        Argument("--seed N", "seed of the order and of the kills", _at_least(0), 0),
         Argument(
             "--data GLOB",
             "text files to train on (default: the .py files of Python's standard library)",
@@ -241,8 +243,7 @@ COMMANDS: Final = (
             "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
         ),
     ),
-    Command(
-        "verify",
+    "verify": Command(
         "check that a pipeline resumes exactly, and find the cause of a difference",
         *TARGET,
         Argument(
@@ -250,23 +251,19 @@ COMMANDS: Final = (
             "check the first N items (default: all; 10,000 of an endless pipeline)",
             int,
         ),
-        Argument("--positions N", "number of stops to resume from (default: 24)", int, 24),
+        Argument("--positions N", "number of stops to resume from", int, 24),
         Argument(
-            "--generations N",
-            "number of times in a row that a run is stopped and resumed (default: 3)",
-            int,
-            3,
+            "--generations N", "number of times in a row that a run is stopped and resumed", int, 3
         ),
-        Argument("--seed", "seed of the random positions (default: 0)", int, 0),
+        Argument("--seed", "seed of the random positions", int, 0),
         JSON,
     ),
-    Command(
-        "bench",
+    "bench": Command(
         "measure the speed of a pipeline, the time of each stage, and the cost of a save",
         *TARGET,
         Argument(
             "--seconds S",
-            "the longest time of each of the two runs, after a short warm-up (default: 5)",
+            "the longest time of each of the two runs, after a short warm-up",
             float,
             5.0,
         ),
@@ -274,8 +271,7 @@ COMMANDS: Final = (
         JSON,
         Argument("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
     ),
-    Command(
-        "report",
+    "report": Command(
         "write a page with the graph, the time, the state and the verdict of a pipeline",
         *TARGET,
         Argument(
@@ -289,30 +285,25 @@ COMMANDS: Final = (
             float,
         ),
     ),
-    Command(
-        "inspect",
+    "inspect": Command(
         "show the checkpoints of a folder, or the content of a checkpoint",
         Argument("path DIR|FILE|URL", "a folder of checkpoints, a file, or a URL"),
         Argument(
-            "--history",
-            "show instead the changes in the runs of a folder, and their steps",
-            bool,
+            "--history", "show instead the changes in the runs of a folder, and their steps", bool
         ),
         JSON,
     ),
-    Command(
-        "diff",
+    "diff": Command(
         "show the differences between two checkpoints",
         Argument("a A", "a checkpoint file, or a folder"),
         Argument("b B", "a second checkpoint file, or a folder"),
         NAME,
         JSON,
     ),
-    Command(
-        "amend", "print the arguments to write to continue a run with changes", *RUN, NAME, JSON
+    "amend": Command(
+        "print the arguments to write to continue a run with changes", *RUN, NAME, JSON
     ),
-    Command(
-        "trace",
+    "trace": Command(
         "show the records of a step, or the steps of a record",
         *RUN,
         (
@@ -329,30 +320,24 @@ COMMANDS: Final = (
             'only the records at this place in the item, such as "row 3", written as in the table',
         ),
         Argument(
-            "--exclude FILE",
-            "add the records of the step to this file, for rs.read_exclusions",
+            "--exclude FILE", "add the records of the step to this file, for rs.read_exclusions"
         ),
         NAME,
         JSON,
     ),
-    Command(
-        "top",
+    "top": Command(
         "show the progress of each rank of a running job",
         Argument("run RUN", "the folder of checkpoints"),
         Argument("--name", "show only the input of this name"),
         Argument("--once", "print the table once, then end", bool),
-        Argument(
-            "--interval S", "seconds between two reads of the folder (default: 2)", _seconds, 2.0
-        ),
+        Argument("--interval S", "seconds between two reads of the folder", _seconds, 2.0),
     ),
-    Command(
-        "show",
+    "show": Command(
         "show a pipeline as a tree of its stages",
         *TARGET,
         Argument("--mermaid", "print a graph for Mermaid instead", bool),
     ),
-    Command(
-        "index",
+    "index": Command(
         "build the indexes of files before a training starts",
         Argument("patterns PATH", "files or URLs, or patterns in quotes", more={"nargs": "+"}),
         Argument(
@@ -367,14 +352,12 @@ COMMANDS: Final = (
             "other names. A VALUE other than JSON is a string",
             _storage_option,
             [],
-            {"action": "append", "dest": "storage_options"},
         ),
         Argument("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
     ),
-    Command(
-        "cache",
+    "cache": Command(
         "show the content of a cache of remote files, or remove it",
         Argument("folder DIR", "the folder of the cache"),
         Argument("--clear", "remove all parts", bool),
     ),
-)
+}

@@ -84,16 +84,10 @@ class ReportStage:
         """The inputs left out of the graph."""
         return self.inputs[len(self.drawn_inputs) :]
 
-    def in_order(self) -> Iterator[ReportStage]:
-        """All stages up to this stage, in the order of items."""
-        for one in self.inputs:
-            yield from one.in_order()
-        yield self
-
-    def drawn(self) -> Iterator[ReportStage]:
-        """The drawn stages, in the order of `in_order`."""
-        for one in self.drawn_inputs:
-            yield from one.drawn()
+    def in_order(self, *, drawn: bool = False) -> Iterator[ReportStage]:
+        """All stages up to this stage, in the order of items; with ``drawn`` only the drawn stages."""
+        for one in self.drawn_inputs if drawn else self.inputs:
+            yield from one.in_order(drawn=drawn)
         yield self
 
 

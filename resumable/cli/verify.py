@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         processes=min(os.cpu_count() or 1, MOST_PROCESSES),
         bars=_bar,
-        tell=_tell,
+        tell=lambda estimate: print(estimate_text(estimate), file=sys.stderr, flush=True),
     )
     print_outcome(options.json, report.as_json, _lines(report))
     return 0 if report.exact else 1
@@ -57,10 +57,6 @@ def _bar(text: str, total: int | None) -> Iterator[Callable[[int], object]]:
     with progress_bar(total, unit="") as bar:
         bar.set_description(text)
         yield bar.update
-
-
-def _tell(estimate: Estimate) -> None:
-    print(estimate_text(estimate), file=sys.stderr, flush=True)
 
 
 def estimate_text(estimate: Estimate) -> str:

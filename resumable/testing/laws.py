@@ -213,25 +213,20 @@ def refused_states_leave_no_trace(
         list(itertools.islice(iterator, position))
         before = through_bytes(iterator)
         for spoilt, surely in _spoilt(loads(before), theirs):
+            shown = f"the state {shorten(spoilt, 300)}"
             try:
                 iterator.set_state(spoilt)
             except StateMismatch:
-                left_as_it_was = through_bytes(iterator) == before
-                fault = None if left_as_it_was else "was refused, and left a trace"
+                require(through_bytes(iterator) == before, f"{shown} was refused, and left a trace")
+                continue
             except Exception as error:
                 raise AssertionError(
-                    f"the state {shorten(spoilt, 300)} must be refused by StateMismatch, got {error!r}"
+                    f"{shown} must be refused by StateMismatch, got {error!r}"
                 ) from error
-            else:
-                if surely:
-                    fault = "was accepted"
-                elif not same(loads(through_bytes(iterator)), spoilt):
-                    fault = "was accepted, and is not what was restored"
-                else:
-                    fault = None
-                    iterator.set_state(loads(before))
-            if fault is not None:
-                raise AssertionError(f"the state {shorten(spoilt, 300)} {fault}")
+            require(not surely, f"{shown} was accepted")
+            restored = loads(through_bytes(iterator))
+            require(same(restored, spoilt), f"{shown} was accepted, and is not what was restored")
+            iterator.set_state(loads(before))
         rest = list(itertools.islice(iterator, 6))
         assert_same(rest, expected[position:], "after refused states", position)
 

@@ -76,11 +76,6 @@ def ranks_may_change(stage: Stage[Any], number: int) -> bool:
     return fingerprint(other) == fingerprint(stage)
 
 
-def why_ranks_are_fixed(ranks: int, workers: TaskProcesses) -> str | None:
-    """Why the states of the whole pipeline's ranks cannot be joined; None if joining works."""
-    return workers.run(partial(joined_state, ranks=ranks)).error
-
-
 def check_deal(
     stage: Stage[Any], number: int, workers: TaskProcesses, limit: int | None
 ) -> Seen | None:

@@ -123,14 +123,9 @@ class Diagnosis:
         """Whether uninterrupted runs in fresh processes differ."""
 
         def experiment(number: int) -> Seen | None:
-            limit = self._limit(number)
-            keep = self.workers.new_file()
-            first = _done(
-                self._run(partial(whole_runs, limit=limit, keep=keep, texts=TEXTS), number, one),
-                one,
-            )
+            first, known = self._reference(number, one)
             _without_error(first, one)
-            work = partial(whole_runs, limit=limit, expected=Digests(keep))
+            work = partial(whole_runs, limit=self._limit(number), expected=known)
             others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
             return self._first_difference(number, first, others, other)
 
@@ -168,21 +163,17 @@ class Diagnosis:
         return False
 
     def _within_process(self, number: int) -> Seen | None:
-        keep = self.workers.new_file()
-        work = partial(whole_runs, limit=self._limit(number), keep=keep, count=2, texts=TEXTS)
-        outcome = _done(self._run(work, number, SAME), SAME)
-        return seen_in(outcome.result[1], outcome.result[0])
+        (first, second) = self._reference(number, SAME, count=2)[0].result
+        return seen_in(second, first)
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
-        limit, keep = self._limit(number), self.workers.new_file()
-        work: Work = partial(whole_runs, limit=limit, keep=keep, texts=TEXTS)
-        whole = _done(self._run(work, number, SAME), SAME)
-        folder = self.workers.new_folder()
+        whole, known = self._reference(number, SAME)
+        life = partial(resumed, folder=self.workers.new_folder(), expected=known)
         stops = self._stops(number)
-        for place, until in enumerate((*stops, limit)):
+        for place, until in enumerate((*stops, self._limit(number))):
             tuning = tunings[place - 1] if place and place <= len(tunings) else {}
-            work = partial(resumed, folder=folder, expected=Digests(keep), until=until)
+            work = partial(life, until=until)
             conditions = SAME if place % 2 else OTHER_HASHES
             outcome = self.workers.run(work, number, tuning, conditions)
             position = stops[place - 1] if place else None
@@ -227,6 +218,14 @@ class Diagnosis:
             if seen is not None:
                 return number, seen
         return None
+
+    def _reference(
+        self, number: int, conditions: Conditions, count: int = 1
+    ) -> tuple[TaskOutcome, Digests]:
+        """Uninterrupted runs of a cut in one process, and the digests of the first run."""
+        limit, keep = self._limit(number), self.workers.new_file()
+        work = partial(whole_runs, limit=limit, keep=keep, count=count, texts=TEXTS)
+        return _done(self._run(work, number, conditions), conditions), Digests(keep)
 
     def _run(self, work: Work, number: int, conditions: Conditions) -> TaskOutcome:
         return self.workers.run(work, number, self._tuning(number), conditions)

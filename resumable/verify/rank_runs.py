@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.graph import cut_after, tuning_without_threads
 from ..core.stage import Stage
@@ -23,6 +23,9 @@ HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
 """Hash seeds of uninterrupted runs, and of the runs to compare. The runs are forks of two
 processes, so addresses differ.
 """
+
+Life: TypeAlias = Callable[..., ResumedRun]
+"""A run from a checkpoint on: `resumed` with some arguments filled in."""
 
 
 @final
@@ -70,11 +73,10 @@ class RankRuns:
         if key not in self._known:
             known = [Digests(self.workers.new_file()) for _ in range(ranks.count)]
             work = partial(whole_runs, limit=self.limit, texts=TEXTS)
+            works = [partial(work, keep=digests.path) for digests in known]
             jobs = [
-                partial(
-                    self.run, partial(work, keep=digests.path), cut, rank, ranks, compared=False
-                )
-                for rank, digests in enumerate(known)
+                partial(self.run, one, cut, rank, ranks, compared=False)
+                for rank, one in enumerate(works)
             ]
             runs = [result_of(outcome)[0] for outcome in self.workers.run_all(jobs)]
             for run in runs:
@@ -84,26 +86,18 @@ class RankRuns:
         return self._known[key]
 
     def lives(
-        self,
-        works: Sequence[Callable[..., ResumedRun]],
-        cut: int,
-        ranks: RankCount,
-        *,
-        threads: bool = False,
+        self, works: Sequence[Life], cut: int, ranks: RankCount, *, threads: bool = False
     ) -> list[ResumedRun]:
         """The runs of all ``ranks`` from the newest step on, one after another.
 
         Raises:
           Unchecked: if a resume is refused, or a process fails.
         """
-        return [
-            result_of(
-                self.run(
-                    partial(work, rank=rank, ranks=ranks.count), cut, rank, ranks, threads=threads
-                )
-            )
-            for rank, work in enumerate(works)
-        ]
+        lives = [partial(work, rank=rank, ranks=ranks.count) for rank, work in enumerate(works)]
+        outcomes = (
+            self.run(life, cut, rank, ranks, threads=threads) for rank, life in enumerate(lives)
+        )
+        return list(map(result_of, outcomes))
 
     def run(
         self,

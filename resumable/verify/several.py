@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from . import reasons
 from .deals import deals, partitions
 from .experiments import Experiment, Seen, Unchecked, seen_in
 from .processes import TaskProcesses
-from .rank_runs import RankCount, RankRuns, Reference, items_of
+from .rank_runs import Life, RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
@@ -169,7 +168,7 @@ class _Several:
         left = items_of(digests.after(every) for _, digests in saving)
         return self._of_rest(left, items_of(rest), every)
 
-    def _life(self, every: int) -> Callable[..., ResumedRun]:
+    def _life(self, every: int) -> Life:
         """A rank running to the end, with a save in a new folder every ``every`` items."""
         folder = self.runs.workers.new_folder()
         return partial(resumed, folder=folder, expected=None, until=self.runs.limit, every=every)

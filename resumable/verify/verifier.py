@@ -33,7 +33,7 @@ from ..sources.iterable import reads_again
 from ..stages.shard import Shard
 from .chains import FIRST_HASH_SEED, Chains, Link, plan_chains, plan_everywhere
 from .conditions import SAME, Conditions
-from .deals import check_deal, deals, rank_counts, ranks_may_change, why_ranks_are_fixed
+from .deals import check_deal, deals, joined_state, rank_counts, ranks_may_change
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
 from .experiments import Unchecked
@@ -371,9 +371,10 @@ class _Verification:
             if not others or (is_shard and not self._may_change(number, deal)):
                 continue
             with self.bar(shown, None):
-                if not is_shard and (fixed := why_ranks_are_fixed(saving, self.workers)):
+                joined = None if is_shard else self.workers.run(partial(joined_state, ranks=saving))
+                if joined is not None and joined.error is not None:
                     self._ranks_are_fixed = True
-                    self._notes.append(f"the ranks of {deal} must stay the same: {fixed}")
+                    self._notes.append(f"the ranks of {deal} must stay the same: {joined.error}")
                 try:
                     seen = check_deal(self.stage, number, self.workers, self.limit)
                 except Unchecked as failure:

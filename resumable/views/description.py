@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from ..core.lookup import looks_up
 from ..core.saved_state import saved_state
 from ..core.stage import Stage
-from .drawing import draw_tree
-from .table import table_lines
+from .table import draw_tree, table_lines
 
 HEADINGS = ("stage", "items", "access", "its part of the state")
 

@@ -21,8 +21,7 @@ from ..state.partitions import OF_EVEN_STEPS, is_of_partitions
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below
 from ..state.value import State
 from .column import Column, PartitionStates, as_columns, parts_of
-from .drawing import draw_tree
-from .table import table_lines
+from .table import draw_tree, table_lines
 
 LONGEST_FIELD: Final = 60
 LONGEST_INTEGER: Final = 10_000

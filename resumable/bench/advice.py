@@ -62,7 +62,7 @@ CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {
 
 
 class Hint(NamedTuple):
-    """Advice, and other advice for a pipeline that already follows the first."""
+    """Advice, and a second hint for a pipeline that already follows the first."""
 
     text: str
     is_followed: Callable[[Stage[Any], list[Stage[Any]]], bool]
@@ -298,6 +298,6 @@ def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
 
 
 def _after_look_ups(above: list[Stage[Any]]) -> str:
-    """Where to put a stage that runs ahead: after the last stage that looks items up by index."""
+    """Where to put a stage that runs ahead: after the last stage with look-ups by index."""
     looking_up = [later for later in above if looks_up(later)]
     return f", after {type(looking_up[-1]).__name__}" if looking_up else ""

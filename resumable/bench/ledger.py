@@ -1,11 +1,11 @@
-"""The seconds of a running pipeline, booked to its stages."""
+"""The seconds of a running pipeline, booked to the stages."""
 
 # Every call into a stage and every return from a stage is an event. Nothing changes between two
 # events, so the seconds between are booked as a whole, twice:
 #
-# * as work, in each thread, to the stage that runs there;
-# * as the loop's time, to the stage that runs in the loop's thread. While this stage only waits for
-#   a thread of its own, the stage that runs in that thread gets the time.
+# * as work, in each thread, to the stage at work in the thread;
+# * as the loop's time, to the stage at work in the loop's thread. While this stage only waits for a
+#   separate thread, the stage at work in the separate thread gets the time.
 #
 # The time of an event itself is not booked. The calls around the events take the same time in each
 # interval; this `cost` is subtracted.

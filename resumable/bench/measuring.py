@@ -103,12 +103,9 @@ class _Measurement:
     def report(self, target: str) -> BenchReport:
         inexact = [stage for stage, _ in inexact_sources(self._stage)]
         if inexact:
-            once = any(stage.reads_once for stage in inexact)
-            why = (
-                "the source can only be read once"
-                if once
-                else "the state of the source loses items"
-            )
+            why = "the state of the source loses items"
+            if any(stage.reads_once for stage in inexact):
+                why = "the source can only be read once"
             self._notes.append(f"{why}: there was one run, and no save")
             whole, times = self._only_run()
             slowdown, saved = None, None
@@ -200,8 +197,7 @@ class _Measurement:
             self._clocks,
             seconds=self._seconds,
             items=items,
-            after_first=mark,
-            after_last=mark,
+            mark=mark,
         )
         start, first, last = marks
         totals = last.since(first if pace.rest.items else start)
@@ -250,7 +246,7 @@ class _Measurement:
             above.append(found[reader])
             reader = self._readers[reader]
         slowest, path = found[place], stages[place].path
-        # No other advice would speed up a source whose cache is too small.
+        # Only a larger cache speeds up a source with too small a cache.
         if not slowest.inputs and (hint := advice_on_source(slowest, self._needed)):
             return f"{named_bottleneck(slowest, path, share)} {hint}"
         return advise(slowest, path, share, above, cpu_share)

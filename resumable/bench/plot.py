@@ -67,16 +67,12 @@ def draw(report: BenchReport, path: str) -> None:
     axes.set_xlim(0, 110)
     axes.set_xticks(range(0, 101, 20))
     axes.set_xlabel("share of the loop's time (%)")
-    axes.set_title(_title(report), fontsize="medium", parse_math=False)
+    title = f"Where the time goes in {brief(report.target, LONGEST_LABEL)}"
+    if report.items_per_second is not None:
+        title += f"\n{report.rate} items/s"
+    axes.set_title(title, fontsize="medium", parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
     canvas.figure.savefig(path, dpi=150)
-
-
-def _title(report: BenchReport) -> str:
-    name = f"Where the time goes in {brief(report.target, LONGEST_LABEL)}"
-    if report.items_per_second is None:
-        return name
-    return f"{name}\n{report.rate} items/s"
 
 
 def _canvas(height: float = 3.0) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 from .saving import Saving
 
@@ -13,7 +13,9 @@ AROUND: Final = "the loop around them"
 """Name of the time outside all stages, in the outermost iterator and the loop."""
 
 
-class StageTime(NamedTuple):
+@final
+@dataclass(frozen=True)
+class StageTime:
     """A stage and its time.
 
     Attributes:
@@ -79,10 +81,7 @@ class BenchReport:
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, as values for JSON."""
-        found = asdict(self)
-        found["stages"] = [stage._asdict() for stage in self.stages]
-        found["saving"] = self.saving and self.saving._asdict()
-        return {**found, "items_per_second": self.items_per_second}
+        return {**asdict(self), "items_per_second": self.items_per_second}
 
 
 def brief(text: str, limit: int = 60) -> str:
@@ -94,7 +93,7 @@ def brief(text: str, limit: int = 60) -> str:
 
 
 def percent(shares: list[float]) -> list[int]:
-    """Shares that add up to 1, in whole percent that add up to 100."""
+    """Shares with the sum 1, in whole percent with the sum 100."""
     exact = [100 * share for share in shares]
     rounded = [math.floor(value) for value in exact]
     short = round(sum(exact)) - sum(rounded)

@@ -56,7 +56,7 @@ class MeasuredRun(NamedTuple):
 
     @property
     def steady(self) -> ItemTimes:
-        """The part that shows the speed: all but the first item, unless only one was drawn."""
+        """The part for the speed: all items but the first, unless the run has a single item."""
         return self.rest if self.rest.items else self.first
 
 
@@ -66,8 +66,7 @@ def run(
     *,
     seconds: float,
     items: int | None,
-    after_first: Callable[[], object] = lambda: None,
-    after_last: Callable[[], object] = lambda: None,
+    mark: Callable[[], object] = lambda: None,
 ) -> MeasuredRun:
     """Draw items as fast as a loop can.
 
@@ -76,8 +75,7 @@ def run(
       clocks: to take the time.
       seconds: after this time no further item is drawn.
       items: the largest number of items; None for all.
-      after_first: called when the first item has come.
-      after_last: called when the last item has come, before the iterator is closed.
+      mark: called after the first item and after the last item, before the iterator is closed.
 
     Raises:
       CannotRun: if an item cannot be made; the message names the item and the reason.
@@ -87,12 +85,12 @@ def run(
         with pipeline.start() as iterator:
             try:
                 first, ended = _part(iterator, clocks, seconds, 1)
-                after_first()
+                mark()
                 rest = ItemTimes(0, 0.0, 0.0)
                 if not ended:
                     left = None if items is None else items - 1
                     rest, ended = _part(iterator, clocks, seconds, left)
-                after_last()
+                mark()
             finally:
                 step = iterator.step
     except (Exception, SystemExit) as error:

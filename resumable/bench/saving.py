@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, final
 
 from ..checkpoint import Checkpointer
 from ..pipeline import Pipeline
@@ -19,7 +20,9 @@ TIMINGS: Final = 50
 """How often a state is taken at each position."""
 
 
-class Saving(NamedTuple):
+@final
+@dataclass(frozen=True)
+class Saving:
     """The costs.
 
     Attributes:

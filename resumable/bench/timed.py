@@ -2,7 +2,7 @@
 
 # Each stage is followed by a timing stage. The timing stage offers everything that the upstream
 # offers (blocks, single items, `items`, random access, a pure change of order), so that the
-# neighbours work as usual. Any other way would have other costs.
+# neighbours work as usual. Any difference would change the costs.
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""`resumable amend`: where a run stands, and what to write to change it from there on.
+"""`resumable amend`: the position of a run, and the arguments to write for a change from there.
 
-Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from where on what may
-change: the weights of a mix, the records that are left out, the pipelines by epoch, and the inputs of a
-concatenation. For each that the code has changed, prints what to write, with the position filled in. Nothing
-is changed. The file or module is executed. The exit status is 0 if the run can go on with the code as it is,
-1 if something must be written first, 2 if the run or the pipeline cannot be read, or they differ in more.
+Prints the position of a run at the newest valid checkpoint of all ranks, and from which item or epoch on each
+argument may change: the weights of a mix, the excluded records, the pipelines by epoch, and the inputs of a
+concatenation. For each argument that the code has changed, prints the argument to write, with the position
+filled in. Changes no file. Executes the file or module. The exit status is 0 if the run can continue with the
+code as it is, 1 if an argument must be written first, 2 if the run or the pipeline cannot be read, or if they
+differ in other ways.
 
 Examples:
   resumable amend run train.py

@@ -1,9 +1,9 @@
-"""`resumable bench`: how fast a pipeline is, where its time goes, what its state costs.
+"""`resumable bench`: the speed of a pipeline, the time of each stage, and the cost of a save.
 
-Runs a pipeline as fast as possible, first unchanged, then with each stage timed. Then saves and resumes it in
-the middle of the items measured. The share of a stage is the part of the loop's time in which the loop waits
-for it; while prefetch waits for its thread, the stage at work there counts. The file or module is executed.
-The exit status is 0, or 2 if the pipeline cannot be loaded or run.
+Runs a pipeline as fast as possible, first unchanged, then with each stage timed. Then saves and resumes the
+pipeline in the middle of the measured items. The share of a stage is the part of the loop's time in which the
+loop waits for the stage; while prefetch waits for a thread, the time counts for the stage at work in the
+thread. Executes the file or module. The exit status is 0, or 2 if the pipeline cannot be loaded or run.
 
 Examples:
   resumable bench train.py
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def loaded(options: argparse.Namespace) -> tuple[Pipeline[Any], str]:
-    """The pipeline that the command line names, and its name.
+    """The pipeline named by the command line, and the name.
 
     Output of the pipeline goes to standard error: only the outcome goes to standard output.
     """

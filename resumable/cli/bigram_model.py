@@ -87,11 +87,11 @@ class ModelSaver(CheckpointListener):
         return self._folder / f"model-{step:012d}.npz"
 
     def before_save(self, step: int) -> None:
-        """Save the model; the input's checkpoint commits it."""
+        """Save the model; the input's checkpoint commits the model."""
         self._model.save(self.path(step))
 
     def after_save(self, step: int, path: str) -> None:
-        """Remove models that no resume will ask for."""
+        """Remove all models but the newest; no resume needs an older model."""
         names = sorted(os.listdir(self._folder))
         models = [name for name in names if re.fullmatch(r"model-\d{12}\.npz", name)]
         for name in models[:-MODELS_KEPT]:

@@ -1,7 +1,7 @@
-"""`resumable cache`: what a cache of remote files holds.
+"""`resumable cache`: the content of a cache of remote files.
 
-Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and how many
-processes use it. Removes nothing that a cache has not written.
+Lists the remote files in the folder of an rs.FileCache, the kept share of each file, and the number of
+processes that use the cache. With --clear, removes only the files written by a cache.
 
 Examples:
   resumable cache /scratch/cache

@@ -1,7 +1,7 @@
 """`resumable demo`: train on real text, be killed at random, and lose nothing.
 
 Trains a small language model on lines of text, once without interruption and once killed by SIGKILL at random
-moments. Compares the lines that each has seen, and the weights.
+moments. Compares the lines seen by the two trainings, and the weights.
 
 Examples:
   resumable demo
@@ -16,16 +16,15 @@ import glob
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from .. import from_files
@@ -50,19 +49,18 @@ def run(options: argparse.Namespace) -> int:
     files = _files(options.data)
     if not files:
         raise InvalidArgument(f"no text file found: {options.data or 'name some with --data'}")
-    folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
+    if options.keep is None:
+        with TemporaryDirectory(prefix="resumable-demo-", ignore_cleanup_errors=True) as name:
+            return _compare(options, files, Path(name))
+    folder = Path(options.keep)
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            empty = not any(folder.iterdir())
-        except OSError as error:
-            raise InvalidArgument(f"--keep cannot be used: {explain(error)}") from error
-        if not empty:
-            raise InvalidArgument(f"--keep must be an empty folder, got {folder}")
-        return _compare(options, files, folder)
-    finally:
-        if options.keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InvalidArgument(f"--keep cannot be used: {explain(error)}") from error
+    if not empty:
+        raise InvalidArgument(f"--keep must be an empty folder, got {folder}")
+    return _compare(options, files, folder)
 
 
 class TrainingFailed(ResumableError):
@@ -71,7 +69,7 @@ class TrainingFailed(ResumableError):
 
 @dataclass
 class _DemoRun:
-    """The reports of the training processes of one run."""
+    """The reports of the training processes of a run."""
 
     step: int = 0
     killed_at: list[int] = field(default_factory=list)
@@ -115,7 +113,8 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     whole = replace(settings, steps=steps)
     print(f"{lines:,} lines of {len(files):,} files, {steps:,} steps of {BATCH_SIZE} lines")
     killed = replace(whole, folder=str(folder / "killed"))
-    kills = _kill_steps(options.kills, steps, options.seed)
+    chosen = random.Random(options.seed)
+    kills = sorted(chosen.choices(range(1, max(2, steps)), k=options.kills))
     with progress_bar(2 * steps) as bar:
         bar.set_description("uninterrupted run")
         _train(whole, [], bar)
@@ -126,13 +125,8 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     )
 
 
-def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
-    chosen = random.Random(seed)
-    return sorted(chosen.choices(range(1, max(2, steps)), k=kills))
-
-
 def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
-    """Train to the end, and kill the process just after it reaches each step in ``kills``."""
+    """Train to the end, and kill the process just after each step in ``kills``."""
     report = _DemoRun()
     delays = random.Random(settings.seed + 1)
     pending = list(kills)
@@ -168,7 +162,7 @@ def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
 def _started(settings: Settings) -> subprocess.Popen[str]:
     # In a file, because a command line cannot hold the names of many files.
     path = Path(settings.folder).with_suffix(".json")
-    path.write_text(settings.to_json(), encoding="utf-8")
+    path.write_text(json.dumps(asdict(settings)), encoding="utf-8")
     return subprocess.Popen(
         [sys.executable, "-m", "resumable.cli.demo_training", str(path)],
         stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,8 @@ class Settings:
     partitions: int | None = None
     workers: int = 0
 
-    def pipeline(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        """The input: every line once in each epoch, in a new order each time."""
-        return self.batches(lines).take(self.steps).prefetch(2)
-
     def batches(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        """The batches of all epochs."""
+        """The batches of all epochs: every line once in each epoch, in a new order each time."""
         order = lines.enumerate().shuffle(self.seed).repeat(self.epochs)
         if self.partitions is None:
             return self._batched(order)
@@ -60,15 +56,6 @@ class Settings:
 
     def _batched(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
         return lines.map(bigrams).batch(self.batch_size, collate=join_lines)
-
-    def to_json(self) -> str:
-        """The settings as `from_json` reads them."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> Settings:
-        """The settings that `to_json` wrote."""
-        return Settings(**json.loads(text))
 
 
 class _ReportingSaver(ModelSaver):
@@ -89,7 +76,7 @@ def train(settings: Settings) -> BigramModel:
     folder = Path(settings.folder)
     lines = from_files.lines(settings.files, encoding=None, index_dir=settings.index_dir)
     model = BigramModel(len(lines))
-    pipeline = settings.pipeline(lines)
+    pipeline = settings.batches(lines).take(settings.steps).prefetch(2)
     saver = _ReportingSaver(model, folder)
     with Checkpointer(folder, EverySteps(settings.every), listeners=[saver]) as checkpointer:
         started = time.perf_counter()
@@ -109,5 +96,5 @@ def _report(**event: Any) -> None:
 
 
 if __name__ == "__main__":
-    train(Settings.from_json(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    train(Settings(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
     _report(event="done")

@@ -1,7 +1,8 @@
 """`resumable diff`: the differences between two checkpoints.
 
-Compares two checkpoints stage by stage. A folder stands for its newest valid checkpoint, of the input NAME if
-it holds several. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one cannot be read.
+Compares two checkpoints stage by stage. A folder stands for the newest valid checkpoint in the folder, of the
+input NAME if the folder holds several inputs. The exit status is 0 if both checkpoints hold the same state, 1 if
+the states differ, 2 if a checkpoint cannot be read.
 
 Examples:
   resumable diff run/input-000000001200.ckpt run/input-000000001300.ckpt
@@ -17,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
+from ..core.merging import equal_values
 from ..errors import NoValidCheckpoint, shorten
-from ..state.encoding import dumps
 from ..views.column import Column, listed
 from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
@@ -32,14 +33,13 @@ ABSENT: Final = object()
 
 def run(options: argparse.Namespace) -> int:
     """Print the differences; returns the exit status."""
-    first = _read(Path(options.a), options.name)
-    second = _read(Path(options.b), options.name)
-    one, other = _checkpoint(first), _checkpoint(second)
+    first, one = _read(Path(options.a), options.name)
+    second, other = _read(Path(options.b), options.name)
     differences = _differences(one, other)
     same_pipeline = one.state.get("fingerprint") == other.state.get("fingerprint")
-    lines = [f"{first.path} and {second.path} hold the same state of step {one.step}"]
+    lines = [f"{first} and {second} hold the same state of step {one.step}"]
     if differences or not same_pipeline:
-        lines = [f"A is {first.path}", f"B is {second.path}"]
+        lines = [f"A is {first}", f"B is {second}"]
         lines += ["They were saved by different pipelines."] * (not same_pipeline)
         saved = ("saved", show_time(one.time), show_time(other.time))
         rows = [("", "A", "B", "moved by"), (*saved, show_age(other.time - one.time))]
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _DifferingPosition(NamedTuple):
-    """A position that differs between the checkpoints."""
+    """A position with different values in the two checkpoints."""
 
     label: str
     old: Any
@@ -58,27 +58,28 @@ class _DifferingPosition(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """The difference of two integers, or the partitions that differ; else empty."""
+        """The difference of two integers, or the differing partitions; else empty."""
         if isinstance(self.old, Column) and isinstance(self.new, Column):
-            return f"in {listed(self.old.differing(self.new, _equal))}"
+            return f"in {listed(self.old.differing(self.new))}"
         if type(self.old) is int and type(self.new) is int:
             return ("+" if self.new > self.old else "") + shorten(self.new - self.old)
         return ""
 
 
-def _read(path: Path, name: str | None) -> FoundFile:
+def _read(path: Path, name: str | None) -> tuple[Path, Checkpoint]:
+    """The file that ``path`` stands for, and its content."""
     if not path.is_dir():
         found = examine(path)
         if found.checkpoint is None:
             raise NoValidCheckpoint(f"{path}: {found.problem}")
-        return found
+        return path, found.checkpoint
     there = [file for file in survey(path) if file.aside is None]
     valid = [file for file in there if file.problem is None]
     if name is None and valid:
         name = chosen_name(path, sorted({str(file.name) for file in valid}))
     valid = [file for file in valid if file.name == name]
-    if valid:
-        return _newest(valid)
+    if valid and (newest := _newest(valid)).checkpoint is not None:
+        return newest.path, newest.checkpoint
     wrong = [file for file in there if file.problem is not None and name in (None, file.name)]
     if not wrong:
         raise none_there("there is no valid checkpoint", str(path), name, [])
@@ -93,26 +94,19 @@ def _newest(files: list[FoundFile]) -> FoundFile:
     return max(files, key=lambda file: file.step or 0)
 
 
-def _checkpoint(file: FoundFile) -> Checkpoint:
-    assert file.checkpoint is not None
-    return file.checkpoint
-
-
 def _differences(first: Checkpoint, second: Checkpoint) -> list[_DifferingPosition]:
     before, after = _everything(first), _everything(second)
     pairs = [
         _DifferingPosition(key, before.get(key, ABSENT), after.get(key, ABSENT))
         for key in before | after
     ]
-    return [pair for pair in pairs if not _equal(pair.old, pair.new)]
+    return [pair for pair in pairs if not equal_values(pair.old, pair.new)]
 
 
-def _described(
-    first: FoundFile, second: FoundFile, differences: list[_DifferingPosition]
-) -> dict[str, Any]:
+def _described(first: Path, second: Path, differences: list[_DifferingPosition]) -> dict[str, Any]:
     return {
-        "a": str(first.path),
-        "b": str(second.path),
+        "a": str(first),
+        "b": str(second),
         "differences": [
             {
                 "what": difference.label,
@@ -127,10 +121,9 @@ def _described(
 def _everything(checkpoint: Checkpoint) -> dict[str, Any]:
     """Each value of the state, by the name in the output."""
     state = checkpoint.state
-    found: dict[str, Any] = {}
-    for name in ("step", "epoch", "ahead"):
-        if name in state:
-            found[name] = state[name]
+    found: dict[str, Any] = {
+        name: state[name] for name in ("step", "epoch", "ahead") if name in state
+    }
     for (path, stage, name), value in positions(stage_tree(state)).items():
         found[f"{stage} at {path}: {name}"] = value
     return found
@@ -138,12 +131,3 @@ def _everything(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     return "-" if value is ABSENT else show(value)
-
-
-def _equal(old: Any, new: Any) -> bool:
-    """Whether both would be stored as the same bytes; so a NaN is equal to itself."""
-    if old is ABSENT or new is ABSENT:
-        return False
-    if isinstance(old, Column) and isinstance(new, Column):
-        return not old.differing(new, _equal)
-    return dumps({"value": old}) == dumps({"value": new})

@@ -1,8 +1,8 @@
-"""`resumable index`: builds the indexes of files before a training needs them.
+"""`resumable index`: build the indexes of files before a training starts.
 
-Finds where the records of files end, and keeps that next to them or in a folder, so that a pipeline over them
-opens at once. Indexes that are there and right are left as they are. The exit status is 1 if a file cannot be
-indexed, 2 if there is none.
+Finds where the records of files end, and keeps the index next to the files or in a folder, so that a pipeline
+over the files opens at once. Leaves valid indexes unchanged. The exit status is 1 if a file cannot be indexed,
+2 if no file is found.
 
 Examples:
   resumable index "data/*.jsonl"
@@ -41,7 +41,7 @@ ENDINGS: Final = {ending: format.name for format in FORMATS for ending in format
 
 
 class IndexGroup(NamedTuple):
-    """Files of one format that are indexed together, as small files of a folder share a cache.
+    """Files of a format to index together, since small files of a folder share a cache.
 
     Attributes:
       format: a key of `OPENED_BY`.
@@ -54,7 +54,7 @@ class IndexGroup(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
-    storage_options = dict(options.storage_options)
+    storage_options = dict(options.storage_option)
     found = _found(options.patterns, options.index_dir, storage_options)
     files, records, failed = Counter[str](), Counter[str](), False
     with (

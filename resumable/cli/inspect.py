@@ -1,10 +1,10 @@
-"""`resumable inspect`: the checkpoints of a folder, or the content of one of them.
+"""`resumable inspect`: the checkpoints of a folder, or the content of a checkpoint.
 
-Lists every checkpoint of a folder with its step, age, size and whether it is valid, or shows the state in one
-file as the tree of its pipeline. Nothing is changed. For each stage it prints what was saved: mostly the
-position, in items; and from which position on each value of an argument holds that may change, such as the
-weights of a mix. The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid one is
-left; 2 if there is nothing to read.
+Lists every checkpoint of a folder with the step, the age, the size and whether the checkpoint is valid, or shows
+the state in one file as the tree of the pipeline. Changes no file. For each stage, prints the saved values:
+mostly the position, in items. For each argument that may change, such as the weights of a mix, prints from which
+position on each value holds. The exit status is 1 if a checkpoint is damaged, unless the damaged file was set
+aside and a valid checkpoint is left; 2 if nothing can be read.
 
 Examples:
   resumable inspect run
@@ -76,7 +76,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         for file in survey(folder):
             found.append(file)
             bar.update(1)
-    # A step without all parts is a save that was cut short, or is not done yet.
+    # A step without all parts is an interrupted or unfinished save.
     damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
     if found or as_program:
         described = [_describe(file, place) for file in found]
@@ -131,17 +131,12 @@ def _printable(value: Any) -> str:
 
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
-    if checkpoint is None:
-        problem = f"{_shown(file, place)}: {file.problem}"
-        print_outcome(as_program, lambda: _describe(file, place), [problem])
-        return 1
-    state = checkpoint.state
-    print_outcome(
-        as_program,
-        lambda: _describe(file, place) | _held(state),
-        _checkpoint_lines(checkpoint, file.size),
-    )
-    return 0
+    described, lines = _describe(file, place), iter([f"{_shown(file, place)}: {file.problem}"])
+    if checkpoint is not None:
+        described |= _held(checkpoint.state)
+        lines = _checkpoint_lines(checkpoint, file.size)
+    print_outcome(as_program, lambda: described, lines)
+    return int(checkpoint is None)
 
 
 def _checkpoint_lines(checkpoint: Checkpoint, size: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Parse the command line and run a subcommand.
 
-Input pipelines that stop at any item and continue at exactly the next one.
+Input pipelines that stop at any item and continue at exactly the next item.
 
 Examples:
   resumable demo
@@ -50,7 +50,7 @@ def _status(run: Callable[[Namespace], int], options: Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        # Imported late, so that help and a command without errors need not load the module.
+        # Imported late: help and a command without errors need not load the module.
         from ..errors import ResumableError
         from .texts import explain
 

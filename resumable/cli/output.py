@@ -36,7 +36,7 @@ class Output:
             raise ReaderEnded from error
 
     def drop(self) -> None:
-        """Discard unwritten output: the interpreter would try to write it again at exit."""
+        """Discard unwritten output: the interpreter would try again at exit."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -1,7 +1,7 @@
 """The commands of the command line, and their arguments."""
 
-# This module imports nothing of the library, so that help and a mistyped argument take no longer
-# than Python itself. The module named like a command is loaded when the command runs. The docstring
+# This module imports nothing of the library, so help and a mistyped argument take no longer than
+# Python itself. The module named like a command is loaded when the command runs. The docstring
 # of the module is the help text.
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as usual, but refuse unknown arguments here, so that the error shows this usage."""
+        """Parse as usual, but refuse unknown arguments here: the error then shows this usage."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -94,7 +94,8 @@ class Argument(NamedTuple):
       usage: names of the argument, then the name of the value for the help, if different.
       text: the help.
       kind: makes the value from the typed text; `bool` for an option without a value.
-      default: the value if not typed.
+      default: the value if not typed, and the end of a help with a number; a list collects the values of
+        an argument that may be repeated.
       more: other options of `add_argument`.
     """
 
@@ -111,7 +112,12 @@ class Argument(NamedTuple):
         if self.kind is not bool:
             options = {"type": self.kind, "default": self.default, **self.more}
             options["metavar"] = metavar if names else None
-        parser.add_argument(*(names or metavar).split(), help=self.text, **options)
+        text = self.text
+        if isinstance(self.default, list):
+            options["action"] = "append"
+        elif self.default is not None:
+            text += f" (default: {self.default:g})"
+        parser.add_argument(*(names or metavar).split(), help=text, **options)
 
 
 OneOf: TypeAlias = "tuple[Argument, ...]"
@@ -123,13 +129,11 @@ class Command:
     """A command.
 
     Args:
-      name: as typed.
       summary: a line for the help of all commands.
       arguments: in the order of the help.
     """
 
-    def __init__(self, name: str, summary: str, *arguments: Argument | OneOf) -> None:
-        self.name = name
+    def __init__(self, summary: str, *arguments: Argument | OneOf) -> None:
         self.summary = summary
         self.arguments = arguments
 
@@ -139,8 +143,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
     )
-    for command in COMMANDS:
-        added = parsers.add_parser(command.name, help=command.summary, module=command.name)
+    for name, command in COMMANDS.items():
+        added = parsers.add_parser(name, help=command.summary, module=name)
         for argument in command.arguments:
             if isinstance(argument, Argument):
                 argument.add_to(added)
@@ -186,7 +190,7 @@ def _storage_option(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
-        # As Python writes constants: otherwise "False" would be a string that counts as true.
+        # As Python writes constants: the string "False" would count as true.
         return name, {"True": True, "False": False, "None": None}.get(value, value)
 
 
@@ -201,38 +205,36 @@ TARGET: Final = (
     Argument(
         "target TARGET",
         "MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one; "
-        "MODULE or FILE.py alone if it has only one pipeline",
+        "MODULE or FILE.py alone selects the only pipeline of the file",
     ),
     Argument(
         "--arg NAME=VALUE",
-        "call the function with this argument; may be given for several names. "
-        "A VALUE that is no Python literal is a string",
+        "call the function with this argument; may be repeated for other names. "
+        "A VALUE other than a Python literal is a string",
         _argument,
         [],
-        {"action": "append"},
     ),
 )
 RUN: Final = (Argument("run RUN", "a folder of checkpoints, or its URL"), *TARGET)
-NAME: Final = Argument("--name", "name of the input, if a folder holds several")
+NAME: Final = Argument("--name", "name of the input, if a folder holds several inputs")
 JSON: Final = Argument("--json", "print JSON, for programs", bool)
 
-COMMANDS: Final = (
-    Command(
-        "demo",
+COMMANDS: Final = {
+    "demo": Command(
         "train on real text, kill the training at random, and check that nothing is lost",
-        Argument("--kills N", "number of kills (default: 5)", _at_least(0), 5),
+        Argument("--kills N", "number of kills", _at_least(0), 5),
         Argument(
             "--steps N",
             f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
             _at_least(1),
         ),
-        Argument("--every N", "steps between checkpoints (default: 100)", _at_least(1), 100),
+        Argument("--every N", "steps between checkpoints", _at_least(1), 100),
         Argument(
             "--partitions N",
-            "divide the work into so many partitions, and resume with other numbers of workers",
+            "divide the work into N partitions, and resume with other numbers of workers",
             _at_least(1),
         ),
-        Argument("--seed N", "seed of the order and of the kills (default: 0)", _at_least(0), 0),
+        Argument("--seed N", "seed of the order and of the kills", _at_least(0), 0),
         Argument(
             "--data GLOB",
             "text files to train on (default: the .py files of Python's standard library)",
@@ -241,79 +243,68 @@ COMMANDS: Final = (
             "--keep DIR", "keep the checkpoints in this empty folder (default: a temporary one)"
         ),
     ),
-    Command(
-        "verify",
-        "check that a pipeline resumes exactly, and find out why if it does not",
+    "verify": Command(
+        "check that a pipeline resumes exactly, and find the cause of a difference",
         *TARGET,
         Argument(
             "--items N",
             "check the first N items (default: all; 10,000 of an endless pipeline)",
             int,
         ),
-        Argument("--positions N", "number of stops to resume from (default: 24)", int, 24),
+        Argument("--positions N", "number of stops to resume from", int, 24),
         Argument(
-            "--generations N",
-            "how many times in a row a run is stopped and resumed (default: 3)",
-            int,
-            3,
+            "--generations N", "number of times in a row that a run is stopped and resumed", int, 3
         ),
-        Argument("--seed", "seed of the random positions (default: 0)", int, 0),
+        Argument("--seed", "seed of the random positions", int, 0),
         JSON,
     ),
-    Command(
-        "bench",
-        "measure how fast a pipeline is, which stage slows it down, and what a save costs",
+    "bench": Command(
+        "measure the speed of a pipeline, the time of each stage, and the cost of a save",
         *TARGET,
         Argument(
             "--seconds S",
-            "the longest time of a run; there are two, and a short one before (default: 5)",
+            "the longest time of each of the two runs, after a short warm-up",
             float,
             5.0,
         ),
-        Argument("--items N", "run the first N items (default: all there is time for)", int),
+        Argument("--items N", "run the first N items (default: as many as the time allows)", int),
         JSON,
         Argument("--plot FILE.png", "also draw the shares of the stages; needs matplotlib"),
     ),
-    Command(
-        "report",
-        "write a page with a pipeline's graph, its time, its state and its verdict",
+    "report": Command(
+        "write a page with the graph, the time, the state and the verdict of a pipeline",
         *TARGET,
         Argument(
-            "-o --output FILE.html", "the page; replaced if it is there", more={"required": True}
+            "-o --output FILE.html", "the page; replaces an older file", more={"required": True}
         ),
-        Argument("--bench FILE.json", "what `resumable bench --json` has printed"),
-        Argument("--verify FILE.json", "what `resumable verify --json` has printed"),
+        Argument("--bench FILE.json", "the output of `resumable bench --json`"),
+        Argument("--verify FILE.json", "the output of `resumable verify --json`"),
         Argument(
             "--seconds S",
-            "the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
+            "the longest time of a measuring run, as in `resumable bench` (default: 2)",
             float,
         ),
     ),
-    Command(
-        "inspect",
-        "show the checkpoints of a folder, or what one of them holds",
-        Argument("path DIR|FILE|URL", "a folder of checkpoints, or one file; or its URL"),
+    "inspect": Command(
+        "show the checkpoints of a folder, or the content of a checkpoint",
+        Argument("path DIR|FILE|URL", "a folder of checkpoints, a file, or a URL"),
         Argument(
-            "--history",
-            "show instead what was changed in the runs of a folder, and at which steps",
-            bool,
+            "--history", "show instead the changes in the runs of a folder, and their steps", bool
         ),
         JSON,
     ),
-    Command(
-        "diff",
-        "show what moved between two checkpoints",
+    "diff": Command(
+        "show the differences between two checkpoints",
         Argument("a A", "a checkpoint file, or a folder"),
-        Argument("b B", "another one"),
+        Argument("b B", "a second checkpoint file, or a folder"),
         NAME,
         JSON,
     ),
-    Command(
-        "amend", "say what to write so that a run goes on with changed arguments", *RUN, NAME, JSON
+    "amend": Command(
+        "print the arguments to write to continue a run with changes", *RUN, NAME, JSON
     ),
-    Command(
-        "trace",
-        "say which records a step was made of, or which steps a record was in",
+    "trace": Command(
+        "show the records of a step, or the steps of a record",
         *RUN,
         (
             Argument("--step N", "the step, from 1", _at_least(1)),
@@ -323,60 +314,50 @@ COMMANDS: Final = (
             ),
         ),
         Argument("--rank N", "only this rank", _at_least(0)),
-        Argument(
-            "--ranks N", "how many ranks there were, if the checkpoints do not tell", _at_least(1)
-        ),
+        Argument("--ranks N", "number of ranks, if the checkpoints do not say", _at_least(1)),
         Argument(
             "--place PLACE",
-            'only what is at this place in the item of the step, such as "row 3", as the table has it',
+            'only the records at this place in the item, such as "row 3", written as in the table',
         ),
         Argument(
-            "--exclude FILE",
-            "add the records of the step to this file, which rs.read_exclusions reads",
+            "--exclude FILE", "add the records of the step to this file, for rs.read_exclusions"
         ),
         NAME,
         JSON,
     ),
-    Command(
-        "top",
-        "show how each rank of a run is doing, while it runs",
+    "top": Command(
+        "show the progress of each rank of a running job",
         Argument("run RUN", "the folder of checkpoints"),
         Argument("--name", "show only the input of this name"),
-        Argument("--once", "print the table once, and end", bool),
-        Argument(
-            "--interval S", "seconds between two looks at the folder (default: 2)", _seconds, 2.0
-        ),
+        Argument("--once", "print the table once, then end", bool),
+        Argument("--interval S", "seconds between two reads of the folder", _seconds, 2.0),
     ),
-    Command(
-        "show",
+    "show": Command(
         "show a pipeline as a tree of its stages",
         *TARGET,
         Argument("--mermaid", "print a graph for Mermaid instead", bool),
     ),
-    Command(
-        "index",
-        "build the indexes of files before they are needed",
+    "index": Command(
+        "build the indexes of files before a training starts",
         Argument("patterns PATH", "files or URLs, or patterns in quotes", more={"nargs": "+"}),
         Argument(
             "--format",
-            "of all files (default: by their names; of others, lines)",
+            "format of all files (default: by the name of each file, else lines)",
             more={"choices": ["lines", "jsonl", "csv", "tar", "tfrecord", "warc"]},
         ),
         Argument("--index-dir DIR", "where to keep the indexes; needed for URLs"),
         Argument(
             "--storage-option NAME=VALUE",
-            "open URLs with this storage option of fsspec, such as anon=true; may be given for several "
-            "names. A VALUE that is no JSON is a string",
+            "open URLs with this storage option of fsspec, such as anon=true; may be repeated for "
+            "other names. A VALUE other than JSON is a string",
             _storage_option,
             [],
-            {"action": "append", "dest": "storage_options"},
         ),
         Argument("--workers N", "files at a time (default: the number of cores)", _at_least(1)),
     ),
-    Command(
-        "cache",
-        "show what a cache of remote files holds, or empty it",
+    "cache": Command(
+        "show the content of a cache of remote files, or remove it",
         Argument("folder DIR", "the folder of the cache"),
         Argument("--clear", "remove all parts", bool),
     ),
-)
+}

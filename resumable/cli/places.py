@@ -1,4 +1,4 @@
-"""The folders, stores and inputs that a command line names."""
+"""The folders, stores and inputs named by a command line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def none_there(what: str, run: str, name: str | None, names: Sequence[str]) -> N
 
 
 def folder_at(path: str, rule: str) -> Path:
-    """The folder at ``path`` on this machine; else raise an error that begins with ``rule``."""
+    """The folder at ``path`` on this machine; else raise an error beginning with ``rule``."""
     if os.path.isdir(path):
         return Path(path)
     why = ", which is no folder" if os.path.lexists(path) else ", which is not there"

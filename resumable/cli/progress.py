@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -29,81 +28,67 @@ class ProgressBar(Protocol):
 def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     """A bar over ``total`` steps, or None if unknown; without a terminal a line now and then."""
     if not sys.stderr.isatty():
-        return _ProgressLines(total)
+        return _PlainProgress(total, on_terminal=False)
     try:
         from tqdm import tqdm
     except ImportError:
-        return _PlainBar(total)
+        return _PlainProgress(total, on_terminal=True)
     bar: ProgressBar = tqdm(total=total, unit=f" {unit}", file=sys.stderr, dynamic_ncols=True)
     return bar
 
 
-class _PlainProgress(ABC):
-    """Counts finished work, and shows the count as text.
+class _PlainProgress:
+    """Counts finished work; redraws a line of a terminal, or prints a line now and then.
 
     Args:
       total: amount of work; None if unknown.
+      on_terminal: whether to redraw a line, at most once for each percent if the total is known.
     """
 
-    ending = ""
-
-    def __init__(self, total: int | None) -> None:
-        self.total = total
-        self.done = 0
-        self.text = ""
-
-    @abstractmethod
-    def show(self, *, anew: bool) -> None:
-        """Show the progress; ``anew`` at the start of other work."""
+    def __init__(self, total: int | None, *, on_terminal: bool) -> None:
+        self._total = total
+        self._on_terminal = on_terminal
+        self._done = 0
+        self._text = ""
+        self._percent = -1
+        self._due = monotonic() + TOLD_EVERY
 
     def update(self, count: int) -> None:
-        self.done += count
-        self.show(anew=False)
+        self._done += count
+        self._show(anew=False)
 
     def set_description(self, text: str) -> None:
-        self.text = text
-        self.show(anew=True)
+        self._text = text
+        self._show(anew=True)
 
     def __enter__(self) -> _PlainProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.stderr.write(self.ending)
+        sys.stderr.write("\n" * self._on_terminal)
 
+    def _show(self, *, anew: bool) -> None:
+        """Show the progress; ``anew`` at the start of a new description."""
+        sys.stderr.write(self._bar(anew) if self._on_terminal else self._line(anew))
+        sys.stderr.flush()
 
-class _ProgressLines(_PlainProgress):
-    """Prints the current work, and the progress of long work."""
-
-    def __init__(self, total: int | None) -> None:
-        super().__init__(total)
+    def _line(self, anew: bool) -> str:
+        """A line for a log; empty until the next line is due."""
+        if anew:
+            return f"{self._text}\n"
+        if monotonic() < self._due:
+            return ""
         self._due = monotonic() + TOLD_EVERY
+        of_total = "" if self._total is None else f" of {self._total:,}"
+        return f"{self._text}: {self._done:,}{of_total}\n"
 
-    def show(self, *, anew: bool) -> None:
-        line = self.text
-        if not anew:
-            if monotonic() < self._due:
-                return
-            self._due = monotonic() + TOLD_EVERY
-            of_total = "" if self.total is None else f" of {self.total:,}"
-            line = f"{self.text}: {self.done:,}{of_total}"
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
-
-
-class _PlainBar(_PlainProgress):
-    """Redraws one line; at most once for each percent, if the total is known."""
-
-    ending = "\n"
-    _shown = -1
-
-    def show(self, *, anew: bool) -> None:
-        drawn = f"{self.done:,}"
-        if self.total is not None:
-            percent = min(100 * self.done // max(self.total, 1), 100)
-            if percent == self._shown and not anew:
-                return
-            self._shown = percent
-            bar = "#" * (WIDTH * percent // 100)
-            drawn = f"[{bar:.<{WIDTH}}] {percent:3d} %"
-        sys.stderr.write(f"\r{self.text:<32} {drawn}")
-        sys.stderr.flush()
+    def _bar(self, anew: bool) -> str:
+        """The line of a terminal; empty if the percentage is still the same."""
+        drawn = f"{self._done:,}"
+        if self._total is not None:
+            percent = min(100 * self._done // max(self._total, 1), 100)
+            if percent == self._percent and not anew:
+                return ""
+            self._percent = percent
+            drawn = f"[{'#' * (WIDTH * percent // 100):.<{WIDTH}}] {percent:3d} %"
+        return f"\r{self._text:<32} {drawn}"

@@ -1,9 +1,9 @@
-"""`resumable report`: a page with a pipeline's graph, its time, its state and its verdict.
+"""`resumable report`: a page with the graph, the time, the state and the verdict of a pipeline.
 
-Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage saves, the shares
-of the stages of the time, the size of the state and the cost of a save, and the verdict of `resumable verify`
-if it is given. The pipeline is measured, unless --bench gives a measurement. The file or module is executed.
-The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be read or written.
+Writes one HTML page that loads nothing else: the graph of a pipeline with the state saved by each stage, the
+share of the time that each stage takes, the size of the state and the cost of a save, and the verdict of
+`resumable verify` if given. Measures the pipeline, unless --bench gives a measurement. Executes the file or
+module. The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be read or written.
 
 Examples:
   resumable report train.py -o report.html

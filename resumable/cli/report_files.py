@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,7 +21,7 @@ def read_json_report(path: str, kind: type[T], option: str, command: str) -> T:
 
     Args:
       path: of the file.
-      kind: a dataclass or named tuple of strings, numbers, nested kinds, and tuples of all these.
+      kind: a dataclass of strings, numbers, nested dataclasses, and tuples of all these.
       option: the command-line option of the file.
       command: the command that prints the file.
 
@@ -59,19 +58,12 @@ def _decoded(kind: Any, value: Any, place: str) -> Any:
     if not isinstance(value, dict):
         raise ValueError(f"{place or 'it'} must be an object, got {shorten(value)}")
     fields = {}
-    for name, inner in _fields(kind).items():
+    for name, inner in get_type_hints(kind).items():
         inside = f"{place}.{name}".removeprefix(".")
         if name not in value:
             raise ValueError(f"it has no {inside}")
         fields[name] = _decoded(inner, value[name], inside)
     return kind(**fields)
-
-
-def _fields(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    if dataclasses.is_dataclass(kind):
-        return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    return {name: hints[name] for name in kind._fields}
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:

@@ -76,24 +76,18 @@ class ReportStage:
 
     @property
     def drawn_inputs(self) -> tuple[ReportStage, ...]:
-        """The inputs that the graph shows."""
+        """The inputs drawn in the graph."""
         return self.inputs if len(self.inputs) <= MOST_INPUTS else self.inputs[:SHOWN_INPUTS]
 
     @property
     def hidden_inputs(self) -> tuple[ReportStage, ...]:
-        """The inputs that the graph leaves out."""
+        """The inputs left out of the graph."""
         return self.inputs[len(self.drawn_inputs) :]
 
-    def in_order(self) -> Iterator[ReportStage]:
-        """All stages up to this stage, in the order of items."""
-        for one in self.inputs:
-            yield from one.in_order()
-        yield self
-
-    def drawn(self) -> Iterator[ReportStage]:
-        """The stages of `in_order` that the graph shows."""
-        for one in self.drawn_inputs:
-            yield from one.drawn()
+    def in_order(self, *, drawn: bool = False) -> Iterator[ReportStage]:
+        """All stages up to this stage, in the order of items; with ``drawn`` only the drawn stages."""
+        for one in self.drawn_inputs if drawn else self.inputs:
+            yield from one.in_order(drawn=drawn)
         yield self
 
 
@@ -163,7 +157,7 @@ def check_same_stages(
 
 
 def graph_of(last: ReportStage) -> GraphNode:
-    """The boxes of the graph that ends with ``last``."""
+    """The boxes of the graph up to ``last``."""
     ends: set[int] = set()  # of frames: the parts dealt by a partition
 
     def build(found: ReportStage) -> GraphNode:
@@ -171,13 +165,20 @@ def graph_of(last: ReportStage) -> GraphNode:
         if isinstance(found.stage, Partition):
             ends.update(map(id, found.stage.parts))
             frame = f"{found.stage.count:,} partition{'s' * (found.stage.count > 1)}"
-        node = replace(
-            _box(found),
+        size = f" ({found.bytes:,} bytes)" if found.bytes is not None and found.saves else ""
+        node = GraphNode(
+            found.name,
+            tooltip=f"{found.text} at {found.path}",
+            number=str(found.number),
+            mark="" if found.percent is None else f"{found.percent} %",
+            code=(found.arguments,) if found.arguments else (),
+            facts=(("items", f"{found.shown.items}, {found.shown.access}"), ("state", found.shown.saved + size)),
+            accent=found.saves,
             inputs=tuple(map(build, found.drawn_inputs)),
             labels=tuple(_labels(found.stage))[: len(found.drawn_inputs)],
             frame=frame,
             ends_frame=id(found.stage) in ends,
-        )
+        )  # fmt: skip
         if not found.hidden_inputs:
             return node
         inputs = (*node.inputs, _box_of_others(found))
@@ -186,37 +187,17 @@ def graph_of(last: ReportStage) -> GraphNode:
     return build(last)
 
 
-def _box(found: ReportStage) -> GraphNode:
-    size = "" if found.bytes is None or not found.saves else f" ({found.bytes:,} bytes)"
-    return GraphNode(
-        found.name,
-        tooltip=f"{found.text} at {found.path}",
-        number=str(found.number),
-        mark="" if found.percent is None else f"{found.percent} %",
-        code=(found.arguments,) if found.arguments else (),
-        facts=(("items", f"{found.shown.items}, {found.shown.access}"), ("state", found.shown.saved + size)),
-        accent=found.saves,
-    )  # fmt: skip
-
-
 def _box_of_others(found: ReportStage) -> GraphNode:
     hidden = found.hidden_inputs
-    numbers = [one.number for last in hidden for one in last.in_order()]
-    share = hidden_percent(found)
+    stages = [one for last in hidden for one in last.in_order()]
+    share = sum(one.percent or 0 for one in stages)
     return GraphNode(
         f"and {len(hidden):,} more",
         tooltip=f"{len(hidden):,} more inputs of {found.text} at {found.path}",
-        mark="" if share is None else f"{share} %",
-        facts=(("stages", f"{numbers[0]} to {numbers[-1]}"),),
+        mark="" if stages[0].percent is None else f"{share} %",
+        facts=(("stages", f"{stages[0].number} to {stages[-1].number}"),),
         dashed=True,
     )
-
-
-def hidden_percent(found: ReportStage) -> int | None:
-    """The share of the hidden inputs, in whole percent; None if not measured."""
-    shares = [one.percent for last in found.hidden_inputs for one in last.in_order()]
-    known = [share for share in shares if share is not None]
-    return sum(known) if known else None
 
 
 def _labels(stage: Stage[Any]) -> Iterator[str]:

@@ -89,7 +89,7 @@ class PipelineReport:
         return "exact", "Exact: nothing differs."
 
     def _graph(self) -> Markup:
-        named = ", ".join(f"{one.number} {one.name}" for one in self.last.drawn())
+        named = ", ".join(f"{one.number} {one.name}" for one in self.last.in_order(drawn=True))
         drawn = graph_svg(
             graph_of(self.last),
             f"The graph of {self.target}",

@@ -1,7 +1,7 @@
 """`resumable show`: a pipeline as a tree.
 
-Prints each stage of a pipeline with its arguments, the number of its items, whether it has random access, and
-what it adds to the state. The file or module is executed.
+Prints each stage of a pipeline with the arguments, the number of items, whether the stage has random access, and
+the stage's part of the state. Executes the file or module.
 
 Examples:
   resumable show train.py

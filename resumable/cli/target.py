@@ -1,4 +1,4 @@
-"""The pipeline that a command line names, by TARGET and `--arg`, and the pipeline's output."""
+"""The pipeline named by TARGET and `--arg`, and the pipeline's output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..verify.target import Target, TargetError
 
 
 def target_of(options: argparse.Namespace) -> Target:
-    """The target that the command line names.
+    """The target named by the command line.
 
     Raises:
       TargetError: if an argument is given twice.

@@ -1,11 +1,11 @@
-"""`resumable top`: how each rank of a run is doing, while it runs.
+"""`resumable top`: the progress of each rank of a running job.
 
-Shows for each rank of a run its step, its speed, how much of the time it waits for items, how many items were
-skipped, and when it saved last; and for each input of a mixture the items, passes and tokens of all ranks.
-Reads the folder of the run only, again and again until it is interrupted. All but the step and the save is
-known if the run was started with Checkpointer(..., stats=True), which notes it at each save. Speed and
-waiting are those since the save before. The exit status is 0, or 2 if there is no such folder, or with --once
-nothing to read.
+Shows for each rank the step, the speed, the share of the time spent waiting for items, the number of skipped
+items, and the time of the last save; and for each input of a mixture the items, passes and tokens of all ranks.
+Only reads the folder of the run, again and again until interrupted. The step and the save are always known; the
+other columns need a run started with Checkpointer(..., stats=True), which writes the figures at each save. Speed
+and waiting cover the time since the save before. The exit status is 0, or 2 if the folder does not exist, or with
+--once if nothing was saved yet.
 
 Examples:
   resumable top run
@@ -76,7 +76,7 @@ def _watch(tables: Iterator[RunTable]) -> None:
             "a live table needs rich: pip install 'resumable-loader[top]'; --once does without it"
         ) from error
     console = Console(file=sys.stdout)
-    # The screen needs no separate thread: it changes only when files were read.
+    # The screen needs no separate thread: only a read of the files changes the table.
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for table in tables:
             live.update(drawn(table), refresh=True)

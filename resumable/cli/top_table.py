@@ -73,7 +73,7 @@ def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
 
 
 def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
-    """Ranks in one row: sums of rates and skipped items, the worst of other figures."""
+    """Ranks in a row: rates and skipped items are added up, the worst of each other figure is shown."""
     steps = _known(one.step for one in ranks)
     times = _known(one.time for one in ranks)
     lines = [one.last for one in ranks if one.last is not None]

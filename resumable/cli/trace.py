@@ -1,10 +1,10 @@
-"""`resumable trace`: which records a step was made of, and which steps a record was in.
+"""`resumable trace`: the records of a step, or the steps of a record.
 
-Prints a row for each record that the item of a step was made of, on all ranks: where it is in the item, the
-input, the file and the number of the record, and how it begins. With --find, prints the steps, ranks and
-places that a record was in, up to the newest checkpoint and in the rest of its epoch. Ranks are those of that
-time, by the checkpoints, which are only read. The file or module is executed. The exit status is 0 if
-something was found, 1 if nothing was, 2 if the run or the pipeline cannot be read.
+Prints a row for each record in the item of a step, on all ranks: the place in the item, the input, the file, the
+number of the record, and the beginning of the record. With --find, prints the steps, ranks and places of a
+record, up to the newest checkpoint and in the rest of the epoch. The ranks are taken from the checkpoints of that
+time. Only reads the checkpoints. Executes the file or module. The exit status is 0 if something was found, 1 if
+nothing was found, 2 if the run or the pipeline cannot be read.
 
 Examples:
   resumable trace run train.py --step 41317
@@ -81,7 +81,7 @@ def _what_was_not_found(options: argparse.Namespace) -> str:
 
 
 def _run_at(run: str, name: str | None) -> Store:
-    """The store at ``run``; empty without a save, so that steps count from the start."""
+    """The store at ``run``; an empty store without a save: steps then count from the start."""
     try:
         return store_at(run, name)
     except NoValidCheckpoint as error:
@@ -133,7 +133,7 @@ def _cells(stage: Stage[Any], row: OriginRow) -> tuple[str, ...]:
 
 
 def _shown_path(path: str) -> str:
-    """``path`` as the user would write it in this folder."""
+    """``path``, relative to the working directory if inside."""
     folder = os.path.join(os.getcwd(), "")
     return path.removeprefix(folder)
 
@@ -238,7 +238,7 @@ def _input_names(record: Origin) -> list[str]:
 
 
 def _with(stage: Stage[Any], kept: Any, inputs: list[str], record: Origin, path: str) -> Any:
-    """``kept``, a list or a nested dict of lists, plus ``record``, which came through ``inputs``."""
+    """``kept``, a list or a nested dict of lists, plus the ``record`` from ``inputs``."""
     if not inputs and record.file is None:
         return _with_number(kept, record.record, path)
     of_name = _checked({} if kept is None else kept, dict, path)

@@ -1,11 +1,10 @@
-"""`resumable verify`: stop a pipeline anywhere, resume it in fresh processes, and compare.
+"""`resumable verify`: stop a pipeline anywhere, resume in fresh processes, and compare.
 
-Runs a pipeline for reference and stops it at random positions. Resumes it from checkpoint files in fresh
-processes, and stops and resumes it there again, also with other numbers of workers and ranks and other
-prefetch depths, where it has them. What is dealt out to ranks is run as two that save one checkpoint
-together. Compares every item; if one differs, finds the first stage at fault and says why. The file or module
-is executed many times. The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be
-loaded or run.
+Makes a reference run of a pipeline, and saves a second run at random positions. Resumes from the checkpoint files
+in fresh processes, stops and resumes there again, and also tries other numbers of workers and ranks and other
+prefetch depths. If the pipeline deals items out to ranks, two ranks save one checkpoint together. Compares every
+item; after a difference, finds the first stage at fault and the cause. Executes the file or module many times.
+The exit status is 0 if the pipeline is exact, 1 if not, 2 if the pipeline cannot be loaded or run.
 
 Examples:
   resumable verify train.py
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         processes=min(os.cpu_count() or 1, MOST_PROCESSES),
         bars=_bar,
-        tell=_tell,
+        tell=lambda estimate: print(estimate_text(estimate), file=sys.stderr, flush=True),
     )
     print_outcome(options.json, report.as_json, _lines(report))
     return 0 if report.exact else 1
@@ -58,10 +57,6 @@ def _bar(text: str, total: int | None) -> Iterator[Callable[[int], object]]:
     with progress_bar(total, unit="") as bar:
         bar.set_description(text)
         yield bar.update
-
-
-def _tell(estimate: Estimate) -> None:
-    print(estimate_text(estimate), file=sys.stderr, flush=True)
 
 
 def estimate_text(estimate: Estimate) -> str:

@@ -164,7 +164,7 @@ def _merge_values(values: list[Any], path: str) -> Any:
             for number, each in enumerate(zip(*values, strict=True))
         ]
     for number, value in enumerate(values):
-        if not _equal(value, first):
+        if not equal_values(value, first):
             raise _different(path, (0, first), (number, value))
     return first
 
@@ -183,7 +183,7 @@ def _merge_partitions(values: list[State], path: str) -> State:
         for number, row in zip(numbers, as_rows(rest, len(numbers)), strict=True):
             if type(number) is not int:
                 raise StateMismatch(f"{path} has a partition {shorten(number)}, not a number")
-            if number in rows and not _equal(rows[number], row):
+            if number in rows and not equal_values(rows[number], row):
                 place = f"partition {number} at {path}"
                 raise _different(place, (found_in[number], rows[number]), (at, row))
             rows[number], found_in[number] = row, at
@@ -191,13 +191,14 @@ def _merge_partitions(values: list[State], path: str) -> State:
     return {PARTITIONS: ordered, **as_columns([rows[number] for number in ordered])}
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal_values(one: Any, other: Any) -> bool:
+    """Whether two values of states have the same types and bits; so a NaN is equal to itself."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal_values(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        return len(one) == len(other) and all(map(equal_values, one, other))
     if isinstance(one, np.ndarray):
         alike = one.dtype == other.dtype and one.shape == other.shape
         return bool(alike and one.tobytes() == other.tobytes())

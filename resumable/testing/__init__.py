@@ -31,11 +31,10 @@ __all__ = [
     "pipelines",
 ]
 
+OF_STRATEGIES: Final = ("cut_points", "items", "pipelines")
 WITH_HYPOTHESIS: Final = {
     "PipelineMachine": ".machine",
-    "cut_points": ".strategies",
-    "items": ".strategies",
-    "pipelines": ".strategies",
+    **dict.fromkeys(OF_STRATEGIES, ".strategies"),
 }
 
 

@@ -150,7 +150,7 @@ def _variants(stage: Stage[Any]) -> Iterable[tuple[str, Stage[Any]]]:
         "no items": numbers(0),
     }
     for over, upstream in upstreams.items():
-        # A stage that needs, say, random access refuses some upstreams.
+        # A stage with a need, such as random access, refuses some upstreams.
         with suppress(InvalidArgument, InvalidType):
             yield f" over {over}", dataclasses.replace(stage, upstream=upstream.stage)
 
@@ -163,7 +163,7 @@ _FORTY: Final = (*map(int, "31415926535897932384626433832795028841971"[:40]),)
 
 
 def _own(law: Callable[..., None], pipeline: Pipeline[Any], *arguments: Any) -> None:
-    """Try a law. A pipeline that refuses its own state breaks the law."""
+    """Try a law. The refusal of the pipeline's own state breaks the law."""
     try:
         law(pipeline, *arguments)
     except StateMismatch as error:
@@ -260,7 +260,7 @@ def _can_be_pickled(pipeline: Pipeline[Any]) -> None:
 
 
 def _values(pipeline: Pipeline[Any]) -> list[Any]:
-    """The arguments of the stages, except other stages."""
+    """The arguments of the stages, except upstream stages."""
     return [
         getattr(stage, field.name)
         for stage, _ in walk(pipeline.stage)

@@ -14,6 +14,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -51,7 +52,7 @@ class _Digester:
         self._known: dict[int, tuple[Any, bytes]] = {}
         # The containers around a part, by id, with their depth.
         self._inside: dict[int, int] = {}
-        # The least depth to which the cycles seen so far lead back.
+        # The least depth reached by the cycles so far.
         self._outermost = 0
 
     def digest(self, value: Any) -> bytes:
@@ -154,7 +155,7 @@ def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
 
 
 def _parts(value: Any) -> list[Any]:
-    """The parts of an object: those that `pickle` would take, else attributes or text."""
+    """The parts of an object: the parts taken by `pickle`, else attributes or text."""
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:
@@ -166,11 +167,7 @@ def _parts(value: Any) -> list[Any]:
     return [list(part) if hasattr(part, "__next__") else part for part in reduced]
 
 
-def _function() -> None:
-    """Has the type of functions written in Python."""
-
-
-_NAMED: Final = (type, type(_function), type(len))
+_NAMED: Final = (type, FunctionType, BuiltinFunctionType)
 
 _PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda value: b"",

@@ -21,6 +21,8 @@ from .laws import ResumedItems, resumed_items
 
 PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
 """With an earlier protocol, NumPy turns foreign byte orders into native byte order."""
+LIBRARY: Final = str(Path(__file__).parents[2])
+"""Enough to find this module; the rest of the search path comes with the task."""
 
 
 def resume_in_a_fresh_process(
@@ -40,13 +42,14 @@ def resume_in_a_fresh_process(
             "pipeline must be one that can be pickled, with functions defined in a module, to go "
             f"to a fresh process; got {error!r}"
         ) from error
+    other_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "task").write_bytes(packed)
         (place / "pipeline").write_bytes(carried)
         done = subprocess.run(
             [sys.executable, "-c", f"from {__name__} import main; main({folder!r})"],
-            env=os.environ | {"PYTHONHASHSEED": _other_hash_seed(), "PYTHONPATH": _search_path()},
+            env=os.environ | {"PYTHONHASHSEED": other_seed, "PYTHONPATH": LIBRARY},
             capture_output=True,
             text=True,
             check=False,
@@ -55,15 +58,6 @@ def resume_in_a_fresh_process(
             raise AssertionError(f"resuming in a fresh process failed:\n{done.stderr}")
         runs: list[ResumedItems] = pickle.loads((place / "runs").read_bytes())
     return runs
-
-
-def _other_hash_seed() -> str:
-    return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-
-
-def _search_path() -> str:
-    # Enough to find this module; the rest comes with the task.
-    return str(Path(__file__).parents[2])
 
 
 def main(folder: str) -> None:

@@ -213,25 +213,20 @@ def refused_states_leave_no_trace(
         list(itertools.islice(iterator, position))
         before = through_bytes(iterator)
         for spoilt, surely in _spoilt(loads(before), theirs):
+            shown = f"the state {shorten(spoilt, 300)}"
             try:
                 iterator.set_state(spoilt)
             except StateMismatch:
-                left_as_it_was = through_bytes(iterator) == before
-                fault = None if left_as_it_was else "was refused, and left a trace"
+                require(through_bytes(iterator) == before, f"{shown} was refused, and left a trace")
+                continue
             except Exception as error:
                 raise AssertionError(
-                    f"the state {shorten(spoilt, 300)} must be refused by StateMismatch, got {error!r}"
+                    f"{shown} must be refused by StateMismatch, got {error!r}"
                 ) from error
-            else:
-                if surely:
-                    fault = "was accepted"
-                elif not same(loads(through_bytes(iterator)), spoilt):
-                    fault = "was accepted, and is not what was restored"
-                else:
-                    fault = None
-                    iterator.set_state(loads(before))
-            if fault is not None:
-                raise AssertionError(f"the state {shorten(spoilt, 300)} {fault}")
+            require(not surely, f"{shown} was accepted")
+            restored = loads(through_bytes(iterator))
+            require(same(restored, spoilt), f"{shown} was accepted, and is not what was restored")
+            iterator.set_state(loads(before))
         rest = list(itertools.islice(iterator, 6))
         assert_same(rest, expected[position:], "after refused states", position)
 
@@ -272,7 +267,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 
 
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """A deferred state is that of its moment, even if the iterator moves before the state is made."""
+    """A deferred state belongs to the moment of the mark, even if the iterator moves on first."""
     with closing(pipeline.stage.start(0)) as moving:
         note_state = state_deferrer(moving)
         states, marks = [through_bytes(moving)], [note_state()]
@@ -406,7 +401,7 @@ def _go_on_alike(
 
 
 def wreck(value: Any) -> None:
-    """Overwrite everything in a state that can be overwritten."""
+    """Overwrite every mutable part of a state."""
     if isinstance(value, dict):
         for key in list(value):
             wreck(value[key])
@@ -437,7 +432,7 @@ def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any,
 
 
 def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
-    """Values that cannot be right instead of ``value``, judged by type."""
+    """Wrong values instead of ``value``, judged by type."""
     surely = theirs is not None
     # A negative number, a list of an impossible length, and values of other types.
     wrong: Any

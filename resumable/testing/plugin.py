@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def assert_resumable(pytestconfig: pytest.Config) -> Callable[..., None]:
-    """A function that checks that a pipeline resumes exactly; see `check_resumes_everywhere`."""
+    """A function to check that a pipeline resumes exactly; see `check_resumes_everywhere`."""
     count = pytestconfig.getoption("--resumable-positions")
 
     def check(pipeline: Pipeline[Any], **options: Any) -> None:

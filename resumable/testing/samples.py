@@ -77,7 +77,7 @@ def _tens(indices: Indices) -> Block:
 
 
 def stream(count: int) -> Pipeline[int]:
-    """Integers that can only be read in order."""
+    """Integers, readable in order only."""
     return from_iterable(lambda: iter(range(count)))
 
 

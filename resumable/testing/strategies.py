@@ -42,7 +42,7 @@ def items() -> st.SearchStrategy[Any]:
 
 
 def cut_points(most: int = 12) -> st.SearchStrategy[list[int]]:
-    """Numbers of items after which a run is stopped and resumed, one after another."""
+    """Numbers of items after which a run is stopped and resumed, one resume after another."""
     return st.lists(st.integers(0, most), min_size=1, max_size=4)
 
 

@@ -1,4 +1,4 @@
-"""Other ways to run a pipeline, without changing any item."""
+"""More ways to run a pipeline, without changing any item."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Verify that a pipeline resumes exactly, and find the cause if it does not."""
+"""Verify that a pipeline resumes exactly, and find the cause of a difference."""
 
 # `verifier` plans the runs and the stops. `processes` gives each run a fresh process. `work`,
 # `deals` and `flow` hold the tasks of a process, `conditions` the circumstances, and `counted`
-# counts items. `several` runs ranks that save together. `diagnosis` searches for the cause of a
+# counts items. `several` runs ranks with a common checkpoint. `diagnosis` searches for the cause of a
 # difference. `report` holds the result.
 
 from __future__ import annotations

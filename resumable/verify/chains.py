@@ -1,17 +1,18 @@
-"""Chains of generations: a run that is stopped, resumed, and stopped again."""
+"""Chains of generations: a run is stopped, resumed, and stopped again."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, cast, final
 
 from ..core.graph import Variation
 from .conditions import Conditions
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import TaskOutcome, TaskProcesses
 from .runs import Digests
-from .work import Resumed, ResumedRun
+from .work import ResumedRun, resumed
 
 FIRST_HASH_SEED: Final = 2
 """Hash seed of the first generation of a chain; each generation adds 1."""
@@ -96,9 +97,9 @@ class Chains:
         links: list[Link] = []
         for number, (stop, until) in enumerate(zip(stops, [*stops[1:], self.end], strict=True)):
             way = self.ways[(chain + number) % len(self.ways)]
-            work = Resumed(folder, self.expected, until)
+            work = partial(resumed, folder=folder, expected=self.expected, until=until)
             conditions = Conditions(hash_seed=FIRST_HASH_SEED + number)
-            outcome = self.workers.run(ProcessTask(work, tuning=way.tuning, conditions=conditions))
+            outcome = self.workers.run(work, tuning=way.tuning, conditions=conditions)
             links.append(Link(chain, stop, way, outcome))
             self.update(1)
             if links[-1].differs or outcome.died:

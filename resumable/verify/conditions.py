@@ -53,6 +53,10 @@ class Conditions:
             _stop_the_clock()
 
 
+SAME: Final = Conditions()
+"""The usual circumstances, and the same hash seed in each process."""
+
+
 def _seed_everything() -> None:
     random.seed(0)
     np.random.seed(0)
@@ -85,7 +89,7 @@ def _stop_the_clock() -> None:
         vars(time)[name] = _at_moment(vars(time)[name])
     show = time.strftime
     vars(time)["strftime"] = lambda form, *when: show(form, *(when or (time.localtime(),)))
-    # Not the monotonic clock: code that waits by that clock would wait forever.
+    # Not the monotonic clock: a wait by a stopped clock would never end.
     for name in ("time", "perf_counter"):
         vars(time)[name] = lambda: float(MOMENT)
         vars(time)[f"{name}_ns"] = lambda: MOMENT * 10**9

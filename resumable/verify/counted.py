@@ -1,4 +1,4 @@
-"""Count the items that leave a stage."""
+"""Count the items leaving a stage."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ AFTER_RESUME: Final = 20
 
 
 def after_resume(stage: Stage[Any]) -> int:
-    """How many items to draw after a resume until every partition has read its items again.
+    """How many items to draw after a resume until every partition has repeated all reads.
 
-    A partition reads items again at its first turn.
+    A partition repeats reads at the first turn.
     """
     turns = (found.count for found, _ in walk(stage) if isinstance(found, Partition))
     return max(AFTER_RESUME, *turns, 0)
@@ -53,9 +53,9 @@ def reread(
 
 
 def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> Stage[Any]:
-    """A copy of ``stage`` that counts in ``counter`` the items leaving each stage, by stage number.
+    """A copy of ``stage`` with the items leaving each stage counted in ``counter``, by stage number.
 
-    Items that a source reads again to reach a restored position are counted too.
+    Items read again by a source to reach a restored position are counted too.
     """
     return rebuilt(
         stage,

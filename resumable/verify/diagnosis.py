@@ -1,4 +1,4 @@
-"""Find out why runs differ, by experiments that exclude one cause after another."""
+"""Find out why runs differ, by experiments; each experiment excludes a cause."""
 
 # An experiment cuts the pipeline after a stage and checks whether something differs. The cuts begin at the
 # sources; the first cut with a difference ends with the stage at fault. The cause follows from the
@@ -22,16 +22,15 @@ from ..core.resuming import explain_mismatch
 from ..core.stage import Stage
 from ..testing.laws import resumes_for_generations
 from . import reasons
-from .conditions import Conditions
+from .conditions import SAME, Conditions
 from .experiments import ERROR, TEXTS, Experiment, Seen, Unchecked, seen_in
 from .hints import hint_for
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests
-from .work import Consumption, Obeyed, Resumed, WholeRuns, Work
+from .work import Work, consumption, obeyed, resumed, whole_runs
 
-SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3
 """Number of runs that must agree before runs count as equal."""
@@ -46,8 +45,8 @@ class Diagnosis:
       stage: the whole pipeline.
       workers: to run tasks.
       limit: number of items of the whole pipeline to draw; None for all.
-      stops: where the run that differs was stopped.
-      progress: called after each stage that was examined.
+      stops: where the differing run was stopped.
+      progress: called after each examined stage.
     """
 
     stage: Stage[Any]
@@ -88,7 +87,7 @@ class Diagnosis:
             return self.of_plain_runs()
         if cut_after(self.stage, number).inputs:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
-        # A second epoch that is refused counts like an empty one.
+        # A refused second epoch counts like an empty epoch.
         nothing = seen.item == 0 and (seen.got is None or seen.got.startswith(ERROR))
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_EPOCHS)
 
@@ -110,7 +109,7 @@ class Diagnosis:
         return self._finding(number, seen, reason)
 
     def _of_ways(self, ways: Sequence[Variation]) -> Finding:
-        """Why a chain of resumes differs only if the pipeline is tuned in other ways."""
+        """Why a chain of resumes differs only with another tuning of the pipeline."""
         tunings = [way.tuning for way in ways]
         seen = self._tried(lambda number: self._resumed(number, tunings), 0)
         changed = [number for way in ways for number in way.tuning]
@@ -124,11 +123,9 @@ class Diagnosis:
         """Whether uninterrupted runs in fresh processes differ."""
 
         def experiment(number: int) -> Seen | None:
-            limit = self._limit(number)
-            keep = self.workers.new_file()
-            first = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, one), one)
+            first, known = self._reference(number, one)
             _without_error(first, one)
-            work = WholeRuns(limit, expected=Digests(keep))
+            work = partial(whole_runs, limit=self._limit(number), expected=known)
             others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
             return self._first_difference(number, first, others, other)
 
@@ -137,7 +134,7 @@ class Diagnosis:
     def _first_difference(
         self, number: int, first: TaskOutcome, others: Sequence[TaskOutcome], conditions: Conditions
     ) -> Seen | None:
-        """How a run among ``others``, made under ``conditions``, differs from the ``first`` run."""
+        """The difference of a run in ``others``, made under ``conditions``, from the ``first`` run."""
         failure: Unchecked | None = None
         for outcome in others:
             try:
@@ -166,21 +163,19 @@ class Diagnosis:
         return False
 
     def _within_process(self, number: int) -> Seen | None:
-        work = WholeRuns(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
-        outcome = _done(self._run(work, number, SAME), SAME)
-        return seen_in(outcome.result[1], outcome.result[0])
+        (first, second) = self._reference(number, SAME, count=2)[0].result
+        return seen_in(second, first)
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
-        limit, keep = self._limit(number), self.workers.new_file()
-        whole = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, SAME), SAME)
-        folder = self.workers.new_folder()
+        whole, known = self._reference(number, SAME)
+        life = partial(resumed, folder=self.workers.new_folder(), expected=known)
         stops = self._stops(number)
-        for place, until in enumerate((*stops, limit)):
+        for place, until in enumerate((*stops, self._limit(number))):
             tuning = tunings[place - 1] if place and place <= len(tunings) else {}
-            work = Resumed(folder, Digests(keep), until)
+            work = partial(life, until=until)
             conditions = SAME if place % 2 else OTHER_HASHES
-            outcome = self.workers.run(ProcessTask(work, number, tuning, conditions))
+            outcome = self.workers.run(work, number, tuning, conditions)
             position = stops[place - 1] if place else None
             if (seen := _failed(outcome, conditions, position)) is not None:
                 return seen
@@ -191,11 +186,12 @@ class Diagnosis:
     def _resumed_here(self, number: int) -> Seen | None:
         stops = self._stops(number)
         cuts = [stop - before for before, stop in pairwise((0, *stops))]
-        work = Obeyed(resumes_for_generations, (cuts, self._limit(number)))
+        arguments = cuts, self._limit(number)
+        work = partial(obeyed, law=resumes_for_generations, arguments=arguments)
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new copy after every resume, also in this process.
         tuning = tuning_without_threads(cut) if isinstance(cut, CallsFunction) else {}
-        return _failed(self.workers.run(ProcessTask(work, number, tuning)), SAME)
+        return _failed(self.workers.run(work, number, tuning), SAME)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
         """The result of ``experiment``; None if the experiment failed, with a note why."""
@@ -223,19 +219,28 @@ class Diagnosis:
                 return number, seen
         return None
 
+    def _reference(
+        self, number: int, conditions: Conditions, count: int = 1
+    ) -> tuple[TaskOutcome, Digests]:
+        """Uninterrupted runs of a cut in one process, and the digests of the first run."""
+        limit, keep = self._limit(number), self.workers.new_file()
+        work = partial(whole_runs, limit=limit, keep=keep, count=count, texts=TEXTS)
+        return _done(self._run(work, number, conditions), conditions), Digests(keep)
+
     def _run(self, work: Work, number: int, conditions: Conditions) -> TaskOutcome:
-        return self.workers.run(ProcessTask(work, number, self._tuning(number), conditions))
+        return self.workers.run(work, number, self._tuning(number), conditions)
 
     @derived
     def _without_threads(self) -> bool:
-        """Whether to leave threads out: threads that are not the cause only disturb."""
+        """Whether to leave threads out: threads disturb the search unless the threads are the cause."""
         tuning = tuning_without_threads(self.stage)
         if not tuning:
             return False
         keep = self.workers.new_file()
-        self.workers.run(ProcessTask(WholeRuns(self.limit, keep), 0, tuning))
-        work = WholeRuns(self.limit, expected=Digests(keep), count=2)
-        outcome = self.workers.run(ProcessTask(work, 0, tuning, OTHER_HASHES))
+        runs = partial(whole_runs, limit=self.limit)
+        self.workers.run(partial(runs, keep=keep), tuning=tuning)
+        again = partial(runs, expected=Digests(keep), count=2)
+        outcome = self.workers.run(again, 0, tuning, OTHER_HASHES)
         return outcome.error is None and any(run.differs for run in outcome.result)
 
     def _tuning(self, number: int) -> Tuning:
@@ -245,9 +250,8 @@ class Diagnosis:
     @derived
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
-        result = self.workers.run(ProcessTask(Consumption(stops))).result
-        # A stage that cannot be exchanged cannot be counted: then each stage is treated as the
-        # last.
+        result = self.workers.run(partial(consumption, stops=stops)).result
+        # Without counts, if a stage cannot be exchanged, each stage is treated as the last.
         return result or [{} for _ in stops]
 
     def _limit(self, number: int) -> int | None:
@@ -260,13 +264,13 @@ class Diagnosis:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)
         stops = tuple(count.get(number, stop) for count, stop in counts)
-        # A stage may have read the last group to the end, and a resume reads that whole group
-        # again. A cut that is stopped at the end has no items left to compare.
+        # A stage may have read the last group to the end, and a resume reads the whole group again. A
+        # cut stopped at the end has no items left to compare.
         at_end = stops and stops[-1] == self._limit(number)
         return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 
     def _mismatch(self, number: int, *outcomes: TaskOutcome) -> str:
-        """Which configuration differs between two processes."""
+        """The differing configuration of two processes."""
         cut = cut_after(self.stage, number)
         for outcome in outcomes:
             if (reason := explain_mismatch(outcome.fingerprint, cut)) is not None:
@@ -274,7 +278,7 @@ class Diagnosis:
         return "it is built differently in another process"
 
     def _unexplained(self, number: int, seen: Seen, reason: Reason) -> Finding:
-        """A finding for ``reason``, which says that everything else was looked at."""
+        """A finding for ``reason``, if every experiment could be made; else `UNEXPLAINED`."""
         return self._finding(number, seen, reasons.UNEXPLAINED if self._unchecked else reason)
 
     def _finding(self, number: int, seen: Seen, reason: Reason) -> Finding:
@@ -292,14 +296,14 @@ def _of_error(seen: Seen) -> Reason:
 
 
 def _done(outcome: TaskOutcome, conditions: Conditions) -> TaskOutcome:
-    """An outcome of work other than a resume, so that a failure proves nothing."""
+    """An outcome of work without a resume: a failure of such work proves nothing."""
     if outcome.error is not None:
         raise Unchecked(f"{outcome.error} ({conditions})")
     return outcome
 
 
 def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
-    """Refuse a run that an exception ended: no other run can be compared with it."""
+    """Refuse a run ended by an exception: the run is too short for a comparison."""
     error = outcome.result[0].error
     if error is not None:
         raise Unchecked(f"{error} ({conditions})")
@@ -308,7 +312,7 @@ def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
 def _failed(
     outcome: TaskOutcome, conditions: Conditions, position: int | None = None
 ) -> Seen | None:
-    """The error of saving a state or resuming from it."""
+    """The error of a save or a resume."""
     if outcome.died:
         _done(outcome, conditions)
     if outcome.error is None:

@@ -55,12 +55,14 @@ class ProcessCost:
     restart: float | None = None
 
     def seconds(self, chains: Sequence[Sequence[int]]) -> float:
-        """Seconds of a run that saves, of ``chains`` of resumes, and of later measurements."""
+        """Seconds of the saving run, of ``chains`` of resumes, and of later measurements."""
         resuming = sum(map(self._of_chain, chains)) / max(min(self.at_once, len(chains)), 1)
         alone = self.start + self.run
-        # A run that saves, two runs for the costs, and a run that counts items; a shard takes five
-        # or more.
-        return resuming + 4 * alone + 6 * alone * self.shards + self._of_several()
+        # The saving run, two runs for the costs, and a counting run; a shard takes five or more.
+        once = resuming + 4 * alone + 6 * alone * self.shards
+        if self.deals:  # ranks with a common checkpoint, and resuming ranks
+            once += PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run
+        return once
 
     def _of_chain(self, stops: Sequence[int]) -> float:
         ends = [*stops[1:], self.items]
@@ -69,12 +71,6 @@ class ProcessCost:
             for stop, until in zip(stops, ends, strict=True)
         )
         return self._start_again * len(stops) + self.run * passed / max(self.items, 1)
-
-    def _of_several(self) -> float:
-        """Seconds of ranks that save one checkpoint together, and of the resuming ranks."""
-        if not self.deals:
-            return 0.0
-        return PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run
 
     @property
     def _start_again(self) -> float:

@@ -21,14 +21,14 @@ ERROR: Final = "the error"
 
 
 class Seen(NamedTuple):
-    """A difference that an experiment has found.
+    """A difference found by an experiment.
 
     Attributes:
-      item: the number of the first item that differs; None if the difference is not in an item.
+      item: the number of the first differing item; None for a difference elsewhere.
       expected: the item as text, if kept.
       got: the actual item or error, as text; None if nothing came.
       position: the item after which the run was resumed; None if plain runs differ.
-      details: an error, the configuration that differs, or other known facts.
+      details: an error, the differing configuration, or more known facts.
       kind: the name of the error's type.
       reason: the cause, as far as the experiment shows.
     """
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
         hint: str | None = None,
         unchecked: tuple[str, ...] = (),
     ) -> Finding:
-        """The finding that the stage of this ``number`` in the ``whole`` pipeline is at fault."""
+        """The finding with the stage of this ``number`` in the ``whole`` pipeline at fault."""
         stage, path = [*walk(whole)][number]
         return Finding(
             self.reason.name,
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
 def seen_in(
     run: PipelineRun, whole: PipelineRun | None = None, position: int | None = None
 ) -> Seen | None:
-    """The difference in ``run``, which began after ``position``, with the item of the ``whole`` run."""
+    """The difference in ``run`` after ``position``, with the expected item of the ``whole`` run."""
     difference = run.difference
     if run.error is not None:
         difference = ItemDifference(run.items + (position or 0), f"{ERROR} {run.error}")
@@ -83,7 +83,7 @@ class Unchecked(Exception):
 
 
 def result_of(outcome: TaskOutcome) -> Any:
-    """The result of work other than a resume, so that a failure proves nothing.
+    """The result of work without a resume: a failure of such work proves nothing.
 
     Raises:
       Unchecked: if the work failed.

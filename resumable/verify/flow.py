@@ -1,8 +1,8 @@
 """Count the items that enter and leave each stage, to report the items left out."""
 
-# Whether a user's stage should make fewer items than it takes cannot be known. The report has the
-# facts: how many items the stage made, whether the count differs from `length`, and whether the
-# state holds more at the end of an epoch than at the start, perhaps items that are never delivered.
+# A user's stage may rightly make fewer items than the input has. So the report only states facts: how
+# many items the stage made, whether the count differs from `length`, and whether the state holds more
+# at the end of an epoch than at the start, perhaps items never delivered.
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ from ..stages.shard import Shard
 from ..stages.skip import Skip
 from ..stages.take import Take
 from ..stages.zip import Zip
-from .opened import Opened, counting
+from .opened import counting
 from .runs import Watch, draw
-from .work import Work
 
 T = TypeVar("T")
 
@@ -43,18 +42,19 @@ LIBRARY: Final = __name__.partition(".")[0]
 @final
 @dataclass
 class FlowCounts:
-    """The items that left one stage.
+    """The items that left a stage.
 
     Attributes:
       items: number of items, in all epochs.
-      ended: how many epochs came to their end.
+      ended: number of complete epochs.
       entered: items of the upstream at the end of the last complete epoch.
-      left: items of this stage at that moment.
+      left: items of this stage at the same time.
       unlike_length: items of an epoch, if the number differs from ``length``.
       held: values in the state at the end of an epoch and not at the start, as text.
       epochs: the epochs in which the stage was started.
-      starts: for a source, how often it was started and delivered items.
-      opened: the source that the stage's function opened most often.
+      starts: for a source, the number of starts followed by an item.
+      opened: how often the stage's function opened the same source, at most.
+      source: this source, as text.
     """
 
     items: int = 0
@@ -65,30 +65,30 @@ class FlowCounts:
     held: str | None = None
     epochs: set[int] = field(default_factory=set)
     starts: int = 0
-    opened: Opened = field(default_factory=Opened)
+    opened: int = 0
+    source: str = ""
+
+    def note_opened(self, source: Stage[Any], times: int) -> None:
+        """Note that the stage's function has opened ``source`` so many times."""
+        if times > self.opened:
+            self.opened, self.source = times, str(source)
 
 
-@final
-@dataclass(frozen=True)
-class Flows(Work):
+def count_flows(stage: Stage[Any], watch: Watch, *, limit: int | None) -> dict[int, FlowCounts]:
     """The `FlowCounts` of each stage in a run of up to ``limit`` items, by the stage's number."""
+    flows: defaultdict[int, FlowCounts] = defaultdict(FlowCounts)
 
-    limit: int | None
+    def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
+        return _Watched(counting(found, flows[number].note_opened), number, flows)
 
-    def do(self, stage: Stage[Any], watch: Watch) -> dict[int, FlowCounts]:
-        flows: defaultdict[int, FlowCounts] = defaultdict(FlowCounts)
-
-        def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
-            return _Watched(counting(found, flows[number].opened), number, flows)
-
-        watched = rebuilt(without_threads(stage), watch_stage)
-        with iter(Pipeline(watched)) as iterator:
-            draw(iterator, self.limit, watch)
-        return dict(flows)
+    watched = rebuilt(without_threads(stage), watch_stage)
+    with iter(Pipeline(watched)) as iterator:
+        draw(iterator, limit, watch)
+    return dict(flows)
 
 
 def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
-    """A sentence for each stage whose arguments leave items out: how many."""
+    """A sentence with the number of left-out items, for each stage with such arguments."""
     for number, (found, _) in enumerate(walk(stage)):
         entered, left, epochs = _counts(found, flows.get(number, FlowCounts()))
         if entered is None or left is None:
@@ -103,7 +103,7 @@ def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
 
 
 def suspicions(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
-    """A sentence for each stage that seems to lose items at the end of an epoch, or repeat items."""
+    """A sentence for each stage that may lose items at the end of an epoch, or repeat items."""
     for number, (found, path) in enumerate(walk(stage)):
         flow = flows.get(number, FlowCounts())
         if flow.unlike_length is not None:
@@ -166,14 +166,14 @@ def _of_held(stage: Stage[Any], held: str) -> str:
 
 
 def _of_repeated(flow: FlowCounts) -> str | None:
-    """The items that an epoch repeats because of the stage; None if it repeats nothing."""
+    """How the stage repeats items within an epoch; None without repetition."""
     epochs = max(len(flow.epochs), 1)
     shown = f"{epochs} epochs" if epochs > 1 else "one epoch"
     if flow.starts > epochs:
         return f"was read from its start {flow.starts:,} times in {shown}."
-    if flow.opened.times > epochs:
+    if flow.opened > epochs:
         return (
-            f"opened {flow.opened.label} {flow.opened.times:,} times in {shown}: what is in it was "
+            f"opened {flow.source} {flow.opened:,} times in {shown}: what is in it was "
             "delivered as often. If that is not meant, let the function make a pipeline of the item alone."
         )
     return None
@@ -255,7 +255,7 @@ class _WatchedIterator(PassThroughIterator[T]):
 
 
 def _leaves(value: Any) -> int:
-    """How many values there are in ``value``."""
+    """The number of plain values in ``value``."""
     if isinstance(value, dict):
         return sum(map(_leaves, value.values()))
     if isinstance(value, (list, tuple)):

@@ -2,13 +2,12 @@
 
 # A pipeline that a function returns is not part of the graph, so returning the same pipeline for
 # every item is not refused: `flat_map(lambda item: shared)` delivers all of `shared` for each item.
-# Whether the repetition is intended cannot be known, so it is only counted.
+# The repetition may be intended, so the sources are only counted.
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
@@ -18,35 +17,21 @@ from ..core.stage import Stage
 from .hints import CALL_AGAIN
 
 
-@final
-@dataclass
-class Opened:
-    """The source that a function opened most often.
-
-    Attributes:
-      times: how often, in all epochs.
-      label: name and arguments of the source.
-    """
-
-    times: int = 0
-    label: str = ""
-
-
-def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
-    """``stage`` with a function that counts the sources it opens."""
+def counting(stage: Stage[Any], note: Callable[[Stage[Any], int], None]) -> Stage[Any]:
+    """``stage``, with a call of ``note`` for each source opened by the function: source, times so far."""
     if not isinstance(stage, CALL_AGAIN):
         return stage
     function: Any = stage
-    return dataclasses.replace(function, fn=_Counting(function.fn, opened))
+    return dataclasses.replace(function, fn=_Counting(function.fn, note))
 
 
 @final
 class _Counting:
-    """A function that counts the results of the wrapped function."""
+    """The wrapped function, with opened sources counted."""
 
-    def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
+    def __init__(self, fn: Callable[[Any], Any], note: Callable[[Stage[Any], int], None]) -> None:
         self._fn = fn
-        self._opened = opened
+        self._note = note
         # Weak keys: a source made for a single item never comes again, so need not be kept.
         self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
 
@@ -54,10 +39,6 @@ class _Counting:
         made = self._fn(item)
         if (stage := inner_stage(made)) is not None:
             for source in {found for found, _ in walk(stage) if not found.inputs}:
-                self._count(source)
+                self._counts[source] = self._counts.get(source, 0) + 1
+                self._note(source, self._counts[source])
         return made
-
-    def _count(self, source: Stage[Any]) -> None:
-        times = self._counts[source] = self._counts.get(source, 0) + 1
-        if times > self._opened.times:
-            self._opened.times, self._opened.label = times, str(source)

@@ -1,4 +1,4 @@
-"""Run tasks in fresh processes, each of which loads the pipeline."""
+"""Run tasks in fresh processes; each process loads the pipeline."""
 
 # Task and outcome are pickles in files, since the user's code may print. The process writes the
 # progress to another file.
@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..checkpoint.directory import Directory
 from ..core.graph import Tuning, cut_after, tuned
@@ -27,9 +26,9 @@ from ..core.regular_files import replacing
 from ..errors import ResumableError
 from ..pipeline import Pipeline
 from ..workers.fork_server import CAN_FORK, Forked, ForkServer
-from .conditions import Conditions
+from .conditions import SAME, Conditions
 from .target import Target
-from .work import Work
+from .work import Work, be_killed
 
 T = TypeVar("T")
 
@@ -38,24 +37,6 @@ POLL: Final = 0.1
 FIND_LIBRARY: Final = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r})"
 LAST_LINES: Final = 5
 """Number of output lines shown of a process that died."""
-
-
-@final
-@dataclass(frozen=True)
-class ProcessTask:
-    """Something to do in a fresh process.
-
-    Attributes:
-      work: the task itself.
-      cut: the number of the stage to cut the pipeline after; 0 leaves the pipeline whole.
-      tuning: changes to the cut pipeline.
-      conditions: the circumstances.
-    """
-
-    work: Work
-    cut: int = 0
-    tuning: Tuning | None = None
-    conditions: Conditions = field(default_factory=Conditions)
 
 
 class TaskOutcome(NamedTuple):
@@ -79,19 +60,19 @@ class TaskOutcome(NamedTuple):
 
     @property
     def died(self) -> bool:
-        """Whether the process ended before it could use the pipeline, or failed to load it."""
+        """Whether the process ended without using the pipeline, or failed to load the pipeline."""
         return self.error is not None and self.fingerprint is None
 
 
 class TaskProcesses:
-    """Runs tasks for one target, each in a separate process.
+    """Runs tasks for a target, each task in a separate process.
 
-    Processes start with the working directory and the environment in which this object was made.
-    The object must be closed.
+    Processes start with the working directory and the environment of the object's creation. The
+    object must be closed.
 
     Args:
-      target: the pipeline; its arguments must be values that can be pickled.
-      folder: an empty folder, for files that the processes exchange.
+      target: the pipeline; all arguments must be picklable.
+      folder: an empty folder, for the files exchanged by the processes.
       at_once: how many processes to run at the same time.
 
     Attributes:
@@ -148,15 +129,32 @@ class TaskProcesses:
         Directory(folder).save(step, Directory(saved_in).load(step))
         return folder
 
-    def run(self, task: ProcessTask, watch: Callable[[int], object] | None = None) -> TaskOutcome:
-        """Run ``task`` to the end; ``watch`` is called with the number of items drawn."""
+    def run(
+        self,
+        work: Work,
+        cut: int = 0,
+        tuning: Tuning | None = None,
+        conditions: Conditions = SAME,
+        watch: Callable[[int], object] | None = None,
+    ) -> TaskOutcome:
+        """Do ``work`` in a fresh process.
+
+        Args:
+          work: the task.
+          cut: the number of the stage to cut the pipeline after; 0 leaves the pipeline whole.
+          tuning: changes to the cut pipeline.
+          conditions: the circumstances.
+          watch: called with the number of items drawn.
+        """
         if self._stopped:
             raise RuntimeError("the work was stopped")
         self.started += 1
         place = Path(tempfile.mkdtemp(prefix="task-", dir=self._folder))
         try:
-            (place / "task").write_bytes(pickle.dumps((self._target, task)))
-            process = self._start(place, task.conditions.hash_seed)
+            (place / "task").write_bytes(
+                pickle.dumps((self._target, work, cut, tuning, conditions))
+            )
+            process = self._start(place, conditions.hash_seed)
             try:
                 while process.poll() is None and not self._stopped:
                     if watch is not None:
@@ -170,7 +168,7 @@ class TaskProcesses:
             shutil.rmtree(place, ignore_errors=True)
 
     def run_all(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of ``jobs``, functions that run tasks; several run at the same time."""
+        """The results of ``jobs``, functions that run tasks, several at the same time."""
         with ThreadPoolExecutor(self.at_once) as pool:
             waiting = [pool.submit(job) for job in jobs]
             try:
@@ -192,7 +190,7 @@ class TaskProcesses:
                 ],
                 cwd=self._directory,
                 env=self._variables(hash_seed),
-                # Never written to: end of file shows the child that this process is gone.
+                # Never written to: end of file shows the child the death of this process.
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -204,7 +202,7 @@ class TaskProcesses:
 
 
 def _end(process: subprocess.Popen[bytes] | Forked) -> int:
-    """End a process and all its children; returns the exit status."""
+    """End a process and all child processes; returns the exit status."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -245,17 +243,17 @@ def main(folder: str | bytes) -> None:
     place = Path(os.fsdecode(folder))
     threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
     _close_standard_input()
-    target, task = pickle.loads((place / "task").read_bytes())
-    task.conditions.bring_about()
+    target, work, cut, tuning, conditions = pickle.loads((place / "task").read_bytes())
+    conditions.bring_about()
     fingerprint = None
     starts = time.monotonic()
     try:
-        stage = cut_after(target.load().stage, task.cut)
+        stage = cut_after(target.load().stage, cut)
         fingerprint = Pipeline(stage).fingerprint
-        if task.tuning is not None:
-            stage = tuned(stage, task.tuning)
+        if tuning is not None:
+            stage = tuned(stage, tuning)
         began = time.monotonic()
-        result = task.work.do(stage, _Teller(place / "progress"))
+        result = work(stage, _Teller(place / "progress"))
         seconds = time.monotonic() - began
         outcome = TaskOutcome(fingerprint, result, seconds=seconds, loading=began - starts)
     except Exception as error:
@@ -264,11 +262,11 @@ def main(folder: str | bytes) -> None:
         outcome = TaskOutcome(fingerprint, None, str(error) if known else f"{kind}: {error}", kind)
     with replacing(place / "outcome", ".part") as file:
         file.write(pickle.dumps(outcome))
-    task.work.end()
+    be_killed()
 
 
 def _end_with_parent(end: int) -> None:
-    """Wait until the parent is gone, then end this process and all its children."""
+    """Wait until the parent is gone, then end this process and all child processes."""
     os.read(end, 1)
     if hasattr(os, "killpg"):
         os.killpg(os.getpgrp(), signal.SIGKILL)

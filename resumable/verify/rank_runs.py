@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.graph import cut_after, tuning_without_threads
 from ..core.stage import Stage
@@ -15,14 +15,17 @@ from .chains import FIRST_HASH_SEED
 from .conditions import Conditions
 from .deals import deals, rank_fields
 from .experiments import TEXTS, Unchecked, result_of
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .processes import TaskOutcome, TaskProcesses
 from .runs import Digests, PipelineRun
-from .work import Resumed, ResumedRun, WholeRuns, Work
+from .work import ResumedRun, Work, whole_runs
 
 HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
 """Hash seeds of uninterrupted runs, and of the runs to compare. The runs are forks of two
 processes, so addresses differ.
 """
+
+Life: TypeAlias = Callable[..., ResumedRun]
+"""A run from a checkpoint on: `resumed` with some arguments filled in."""
 
 
 @final
@@ -35,7 +38,7 @@ class RankCount:
 
 
 class Reference(NamedTuple):
-    """The uninterrupted run of one rank, and the digests of the items."""
+    """The uninterrupted run of a rank, and the digests of the items."""
 
     run: PipelineRun
     digests: Digests
@@ -69,10 +72,11 @@ class RankRuns:
         key = cut, ranks.count, uneven
         if key not in self._known:
             known = [Digests(self.workers.new_file()) for _ in range(ranks.count)]
-            works = [WholeRuns(self.limit, digests.path, texts=TEXTS) for digests in known]
+            work = partial(whole_runs, limit=self.limit, texts=TEXTS)
+            works = [partial(work, keep=digests.path) for digests in known]
             jobs = [
-                partial(self.run, work, cut, rank, ranks, compared=False)
-                for rank, work in enumerate(works)
+                partial(self.run, one, cut, rank, ranks, compared=False)
+                for rank, one in enumerate(works)
             ]
             runs = [result_of(outcome)[0] for outcome in self.workers.run_all(jobs)]
             for run in runs:
@@ -82,15 +86,18 @@ class RankRuns:
         return self._known[key]
 
     def lives(
-        self, works: Sequence[Resumed], cut: int, ranks: RankCount, *, threads: bool = False
+        self, works: Sequence[Life], cut: int, ranks: RankCount, *, threads: bool = False
     ) -> list[ResumedRun]:
         """The runs of all ``ranks`` from the newest step on, one after another.
 
         Raises:
           Unchecked: if a resume is refused, or a process fails.
         """
-        lives = [replace(work, rank=n, ranks=ranks.count) for n, work in enumerate(works)]
-        return [result_of(self.run(life, cut, life.rank, ranks, threads=threads)) for life in lives]
+        lives = [partial(work, rank=rank, ranks=ranks.count) for rank, work in enumerate(works)]
+        outcomes = (
+            self.run(life, cut, rank, ranks, threads=threads) for rank, life in enumerate(lives)
+        )
+        return list(map(result_of, outcomes))
 
     def run(
         self,
@@ -109,9 +116,9 @@ class RankRuns:
             fields = rank_fields(deal, rank, ranks.count, ranks.uneven)
             tuning[number] = {**tuning.get(number, {}), **fields}
         conditions = Conditions(hash_seed=HASH_SEEDS[compared])
-        return self.workers.run(ProcessTask(work, cut, tuning, conditions))
+        return self.workers.run(work, cut, tuning, conditions)
 
 
 def items_of(every: Iterable[Digests]) -> Counter[bytes]:
-    """How often each item comes in all, by its digest."""
+    """How often each item comes in all, by digest."""
     return Counter(chain.from_iterable(every))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ..core.graph import walk
 from ..core.saved_state import saved_state
@@ -27,10 +27,10 @@ class Finding:
       evidence: the observations, in sentences.
       hint: how to cure the cause.
       position: the item after which the run was resumed; None if plain runs differ.
-      item: the number of the first item that differs, counted after the stage.
+      item: the number of the first differing item, counted after the stage.
       expected: the item in the reference run, as text.
       got: the actual item or error, as text; None if nothing came.
-      unchecked: experiments that failed: the failure and the conditions of each.
+      unchecked: the failure and the conditions of each failed experiment.
     """
 
     reason: str
@@ -45,8 +45,10 @@ class Finding:
     unchecked: tuple[str, ...] = ()
 
 
-class StageCost(NamedTuple):
-    """A stage, the promised size of its state, and the bytes it took in the largest state."""
+@final
+@dataclass(frozen=True)
+class StageCost:
+    """A stage, the promised size of the stage's state, and the bytes in the largest state."""
 
     stage: str
     path: str
@@ -64,11 +66,11 @@ class Report:
       items: of the reference run.
       complete: whether the reference run came to the pipeline's end.
       planned: the number of planned resumes.
-      positions: the number of resumes made: a run that differs is not resumed again.
+      positions: the number of resumes made: a differing run is not resumed again.
       differences: how many resumes did not continue the reference run.
       processes: how many fresh processes were started.
       resumed: the ways of resuming: unchanged, with other workers, depths and ranks.
-      reread: the most source items that a resume read again; None if not measured.
+      reread: the most source items read again by a resume; None if not measured.
       state_bytes: the largest serialised state.
       get_state_seconds: median time to take a state.
       resume_seconds: median time from opening a checkpoint to the first item.
@@ -99,33 +101,24 @@ class Report:
 
     @property
     def exact(self) -> bool:
-        """Whether there is no finding."""
+        """Whether nothing was found."""
         return self.finding is None
 
     def as_json(self) -> dict[str, Any]:
         """The fields by their names, in terms of JSON."""
-        found = asdict(self)
-        found["stages"] = [stage._asdict() for stage in self.stages]
-        return {"exact": self.exact, **found}
+        return {"exact": self.exact, **asdict(self)}
 
 
 def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ...]:
-    """Each stage with the promised size of its state, and the bytes of its part of ``largest``."""
+    """Each stage with the promised size of state, and the bytes of the stage's part of ``largest``."""
     sizes: dict[str, int] = {}
     if largest is not None:
         for (path, _, name), value in positions(stage_tree(largest)).items():
-            saved = list(value.values.values()) if isinstance(value, Column) else value
+            saved = list(value.values()) if isinstance(value, Column) else value
             sizes[path] = sizes.get(path, 0) + len(dumps({name: saved})) - len(dumps({}))
-    return tuple(
-        StageCost(
-            str(found),
-            path,
-            saved_state(found).text,
-            None
-            if largest is None
-            else 0
-            if isinstance(found, PassThrough)
-            else sizes.get(path, 0),
-        )
-        for found, path in walk(stage)
-    )
+    costs = []
+    for found, path in walk(stage):
+        size = 0 if isinstance(found, PassThrough) else sizes.get(path, 0)
+        known = None if largest is None else size
+        costs.append(StageCost(str(found), path, saved_state(found).text, known))
+    return tuple(costs)

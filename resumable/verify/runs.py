@@ -73,7 +73,7 @@ class Digests:
     first: int = 0
 
     def after(self, count: int) -> Digests:
-        """The digests after the first ``count`` of these."""
+        """The digests after the first ``count`` digests."""
         return Digests(self.path, self.first + count)
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
 """Check that the same or another number of ranks resume, and a rank from another rank's state."""
 
 # Two ranks save, whatever number the pipeline names: two ranks show every failure of many. Both are
-# killed at different items, and started again. Then three ranks, or only one if there are too few
-# partitions, resume from such a checkpoint. Each life is a separate process.
+# killed at different items, and started again. Then three ranks, or a single rank with too few
+# partitions, resume from the ranks' checkpoint. Each life is a separate process.
 #
 # With the same number of ranks, each rank must deliver the items of an uninterrupted run. Another
 # number of ranks deals the remaining items out again: all ranks together must deliver each
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, final
 
 from ..core.derived import derived
@@ -25,11 +26,11 @@ from . import reasons
 from .deals import deals, partitions
 from .experiments import Experiment, Seen, Unchecked, seen_in
 from .processes import TaskProcesses
-from .rank_runs import RankCount, RankRuns, Reference, items_of
+from .rank_runs import Life, RankCount, RankRuns, Reference, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
-from .work import Resumed, ResumedRun
+from .work import ResumedRun, resumed
 
 SAVING: Final = 2
 """How many ranks save together."""
@@ -43,8 +44,8 @@ class Verdict(NamedTuple):
 
     Attributes:
       finding: the error found; None if all ranks resume exactly.
-      resumed: the ways of resuming that were tried.
-      notes: refused resumes, and experiments that could not be made.
+      resumed: the tried ways of resuming.
+      notes: refused resumes, and failed experiments.
     """
 
     finding: Finding | None
@@ -102,7 +103,7 @@ def _why_not(stage: Stage[Any]) -> str | None:
 @final
 @dataclass
 class _Several:
-    """The experiments with one pipeline."""
+    """The experiments with a pipeline."""
 
     stage: Stage[Any]
     runs: RankRuns
@@ -114,16 +115,16 @@ class _Several:
         every = _every(whole)
         life = self._life(every)
         # A rank saves a step when asked for the next item. So at the kill both ranks have saved
-        # `every`, and rank 0 has saved one step more.
+        # `every`, and rank 0 has saved a further step.
         lives = [
-            replace(life, expected=digests, until=until, is_killed=True)
+            partial(life, expected=digests, until=until, is_killed=True)
             for (_, digests), until in zip(whole, (2 * every + 1, every + 1), strict=True)
         ]
         killed = self.runs.lives(lives, cut, ranks, threads=True)
-        lives = [replace(life, expected=digests) for _, digests in whole]
+        lives = [partial(life, expected=digests) for _, digests in whole]
         for saved, runs in ((0, killed), (every, self.runs.lives(lives, cut, ranks))):
-            for rank, resumed in enumerate(runs):
-                if (wrong := _of_life(resumed, saved, rank, whole[rank].run)) is not None:
+            for rank, life_of_rank in enumerate(runs):
+                if (wrong := _of_life(life_of_rank, saved, rank, whole[rank].run)) is not None:
                     return wrong
         return None
 
@@ -132,8 +133,9 @@ class _Several:
         ranks = RankCount(SAVING)
         (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
         position, folder = _every([Reference(run, own)]), self.runs.workers.new_folder()
-        saving = Resumed(folder, theirs, position, (position,))
-        resuming = Resumed(folder, own, self.runs.limit)
+        run_in = partial(resumed, folder=folder)
+        saving = partial(run_in, expected=theirs, until=position, saves=(position,))
+        resuming = partial(run_in, expected=own, until=self.runs.limit)
         outcomes = [
             self.runs.run(work, cut, rank, ranks) for rank, work in enumerate((saving, resuming))
         ]
@@ -151,28 +153,29 @@ class _Several:
         every = _every(saving)
         life = self._life(every)
         lives = [
-            replace(life, expected=digests, until=every + 1 + rank, is_killed=True)
+            partial(life, expected=digests, until=every + 1 + rank, is_killed=True)
             for rank, (_, digests) in enumerate(saving)
         ]
         self.runs.lives(lives, cut, ranks)
         rest = [Digests(self.runs.workers.new_file()) for _ in range(self._others.count)]
-        lives = [replace(life, keep=kept.path) for kept in rest]
-        for resumed in self.runs.lives(lives, cut, self._others):
-            if resumed.first != every:
-                return _lost(every, resumed.first)
-            if resumed.run.error is not None:
-                details = f"It ended with {resumed.run.error}."
+        lives = [partial(life, keep=kept.path) for kept in rest]
+        for life_of_rank in self.runs.lives(lives, cut, self._others):
+            if life_of_rank.first != every:
+                return _lost(every, life_of_rank.first)
+            if life_of_rank.run.error is not None:
+                details = f"It ended with {life_of_rank.run.error}."
                 return Seen(position=every, details=details, reason=reasons.RANKS_DIFFER)
         left = items_of(digests.after(every) for _, digests in saving)
         return self._of_rest(left, items_of(rest), every)
 
-    def _life(self, every: int) -> Resumed:
-        """A rank that runs to the end, and saves in a new folder every ``every`` items."""
-        return Resumed(self.runs.workers.new_folder(), None, self.runs.limit, every=every)
+    def _life(self, every: int) -> Life:
+        """A rank running to the end, with a save in a new folder every ``every`` items."""
+        folder = self.runs.workers.new_folder()
+        return partial(resumed, folder=folder, expected=None, until=self.runs.limit, every=every)
 
     @property
     def of_others(self) -> str:
-        """How other numbers of ranks were tried."""
+        """How another number of ranks was tried."""
         way = f"as {self._others.count} instead of {SAVING} ranks"
         try:
             cut = self._comparable
@@ -193,7 +196,7 @@ class _Several:
 
     @derived
     def _comparable(self) -> int:
-        """The longest pipeline that delivers the same items in all with both numbers of ranks."""
+        """The longest pipeline with the same items in all for both numbers of ranks."""
         found = [n for n, _ in enumerate(walk(self.stage)) if deals(cut_after(self.stage, n))]
         return next(filter(self._is_comparable, found), 0)
 
@@ -230,19 +233,19 @@ class _Several:
 
 
 def _every(whole: list[Reference]) -> int:
-    """The number of items from save to save; odd, so that saves come within rounds and groups."""
+    """The number of items from save to save; odd, for saves within rounds and groups."""
     shortest = min(run.items for run, _ in whole)
     if shortest < SAVING:
         raise Unchecked("a rank has too few items")
     return max(shortest // SAVES - 1, 0) | 1
 
 
-def _of_life(resumed: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
-    """The difference in a life that had to begin after the ``saved`` items of all ranks."""
-    # A later start is right: at a step whose missing part was saved by a rank started earlier.
-    if resumed.first < saved:
-        return _lost(saved, resumed.first)
-    return _different(reasons.RANK_GOES_ASTRAY, resumed.run, whole, saved, f"It was rank {rank}.")
+def _of_life(life: ResumedRun, saved: int, rank: int, whole: PipelineRun) -> Seen | None:
+    """The difference in a life; the life had to begin after the ``saved`` items of all ranks."""
+    # A later start is right: a rank started earlier may have saved the missing part of a step.
+    if life.first < saved:
+        return _lost(saved, life.first)
+    return _different(reasons.RANK_GOES_ASTRAY, life.run, whole, saved, f"It was rank {rank}.")
 
 
 def _lost(saved: int, first: int) -> Seen:

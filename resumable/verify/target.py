@@ -1,4 +1,4 @@
-"""Find the pipeline that a command line names."""
+"""Find the pipeline named by a command line."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _of_ranks(function: Callable[..., Any], ranks: int | None) -> dict[str, Any]
 
 
 def _place_of(error: BaseException) -> str:
-    """The last line of the user's code that ``error`` came through."""
+    """The last line of the user's code in the traceback of ``error``."""
     places = [
         f" ({frame.filename}, line {frame.lineno})"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -167,7 +167,7 @@ def _pipelines_in(module: object) -> list[str]:
 
 
 def _instead(name: str, place: object, shown: str) -> str:
-    """Suggest names for a ``name`` that is not in a module or object."""
+    """Suggest names for a ``name`` missing in a module or object."""
     if near := get_close_matches(name, dir(place), 1):
         return f"; did you mean {near[0]}?"
     pipelines = _pipelines_in(place) if isinstance(place, ModuleType) else []

@@ -1,8 +1,8 @@
 """Verify a pipeline: run, stop anywhere, resume elsewhere, compare."""
 
 # Every run is made by a fresh process that loads the pipeline, as a restarted training job does.
-# Processes that only resume are forks of a process that has imported only the library; the
-# reference comes from other processes. A chain of generations starts with a checkpoint of an
+# Resuming processes are forks of a process with only the library imported; the reference comes
+# from separate processes. A chain of generations starts with a checkpoint of an
 # uninterrupted run. Each process of the chain resumes from the file of the previous process, and
 # the last process runs to the end.
 #
@@ -32,20 +32,20 @@ from ..errors import ResumableError
 from ..sources.iterable import reads_again
 from ..stages.shard import Shard
 from .chains import FIRST_HASH_SEED, Chains, Link, plan_chains, plan_everywhere
-from .conditions import Conditions
-from .deals import check_deal, deals, rank_counts, ranks_may_change, why_ranks_are_fixed
+from .conditions import SAME, Conditions
+from .deals import check_deal, deals, joined_state, rank_counts, ranks_may_change
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
 from .experiments import Unchecked
-from .flow import FlowCounts, Flows, left_out, suspicions
-from .processes import ProcessTask, TaskOutcome, TaskProcesses
+from .flow import FlowCounts, count_flows, left_out, suspicions
+from .processes import TaskOutcome, TaskProcesses
 from .pulls import check_pulls
 from .rank_runs import HASH_SEEDS
 from .report import Finding, Report, stage_costs
 from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
-from .work import Costs, Everywhere, Measure, Resumed, WholeRuns, Work
+from .work import Costs, Work, costs, first_difference, resumed, whole_runs
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -114,7 +114,7 @@ def verify(
     check_int("processes", processes, minimum=1)
     with (
         tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder,
-        # Before loading the user's code: it may change the environment that processes inherit.
+        # Before loading the user's code: the code may change the environment inherited by processes.
         TaskProcesses(target, Path(folder), processes) as workers,
     ):
         with redirect_stdout(sys.stderr):
@@ -133,7 +133,7 @@ def _is_endless(stage: Stage[Any]) -> bool:
 
 
 def _may_be_endless(stage: Stage[Any]) -> bool:
-    """Whether the end depends on code of the user, such as a generator."""
+    """Whether the end depends on the user's code, for example on a generator."""
     sources = (found for found, _ in walk(stage) if not found.inputs)
     of_files = f"{__package__.partition('.')[0]}.formats."
     return stage.length is None and any(
@@ -208,17 +208,19 @@ class _Verification:
         return len(self._digests)
 
     def _reference(self) -> PipelineRun:
-        """Two runs in one process, the first for reference; returns the second."""
+        """Two runs in a process, the first for reference; returns the second."""
         known = self.stage.length
         ends = [int(end) for end in (known, self.limit) if end is not None and end != math.inf]
         patience = PATIENCE if _may_be_endless(self.stage) else None
-        work = WholeRuns(self.limit, self._digests.path, count=2, seconds=patience)
+        work = partial(
+            whole_runs, limit=self.limit, keep=self._digests.path, count=2, seconds=patience
+        )
         text = "a run for reference, twice"
         if self.is_beginning:
             text += f", over its first {self.limit:,} items, since it has no end"
         with self.bar(text, 2 * min(ends) if ends else None) as update:
             began = monotonic()
-            outcome = self.workers.run(ProcessTask(work), _following(update))
+            outcome = self.workers.run(work, watch=_following(update))
             seconds = monotonic() - began
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
@@ -247,7 +249,7 @@ class _Verification:
         return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
-        # The processes start while the run that saves uses only one processor.
+        # The processes start during the saving run, a time with an idle processor.
         seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
         if self.workers.fork_with(seeds):
             self._pace = replace(self._pace, restart=self._loading)
@@ -261,7 +263,7 @@ class _Verification:
         self.tell(estimate)
 
     def _find_ways(self) -> None:
-        """Tune the pipeline in other ways, as far as its stages can be exchanged."""
+        """Find the tunings of the pipeline, as far as stages can be exchanged."""
         for way in variations(self.stage):
             try:
                 tuned(self.stage, way.tuning)
@@ -273,13 +275,13 @@ class _Verification:
     def _saved_run(self, stops: tuple[int, ...]) -> tuple[TaskOutcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
         folder = self.workers.new_folder()
-        work = Resumed(folder, self._digests, self._end, stops)
-        task = ProcessTask(work, conditions=Conditions(hash_seed=1))
+        work = partial(resumed, folder=folder, expected=self._digests, until=self._end, saves=stops)
         with self.bar("a run that saves", self._items) as update:
-            return self.workers.run(task, _following(update)), folder
+            watch, other_hashes = _following(update), Conditions(hash_seed=1)
+            return self.workers.run(work, conditions=other_hashes, watch=watch), folder
 
     def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
-        """The finding if the run that saves differs from the reference run."""
+        """The finding if the saving run differs from the reference run."""
         if outcome.died:
             raise CannotRun(
                 f"the pipeline was run once, and could not be in another process: {outcome.error}"
@@ -302,14 +304,14 @@ class _Verification:
             self._links = [*chain.from_iterable(self.workers.run_all(jobs))]
 
     def _of_second_pass(self, second: PipelineRun) -> Finding | None:
-        """The finding if the second run in one process differs from the first."""
+        """The finding if the second run in the same process differs from the first."""
         if not second.differs:
             return None
         with self._diagnosis(()) as diagnosis:
             return diagnosis.of_second_pass()
 
     def _of_resumes(self) -> Finding | None:
-        """The finding if a resumed run differs, from the shortest chain that does."""
+        """The finding if a resumed run differs, from the shortest such chain."""
         wrong = [link for link in self._links if link.differs]
         if not wrong:
             return None
@@ -330,7 +332,7 @@ class _Verification:
     def _of_everywhere(self) -> Finding | None:
         """The finding if a resume differs at a position without a stop of a chain."""
         positions = plan_everywhere(self._items, self.stage.random_access)
-        work = Everywhere(self._digests, positions)
+        work = partial(first_difference, expected=self._digests, positions=positions)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # allows a fork
         position = self._done(
             "resumes in one process", work, "not resumed in one process", conditions
@@ -340,18 +342,16 @@ class _Verification:
         with self._diagnosis((position,)) as diagnosis:
             return diagnosis.of_resumes(self._ways[:1])
 
-    def _done(
-        self, text: str, work: Work, failure: str, conditions: Conditions | None = None
-    ) -> Any:
+    def _done(self, text: str, work: Work, failure: str, conditions: Conditions = SAME) -> Any:
         """The result of ``work``; if the work fails, note ``failure`` and return None."""
         with self.bar(text, None):
-            outcome = self.workers.run(ProcessTask(work, conditions=conditions or Conditions()))
+            outcome = self.workers.run(work, conditions=conditions)
         if outcome.error is not None:
             self._notes.append(f"{failure}: {outcome.error}")
         return outcome.result
 
     def _tell_of_untried(self, finding: Finding | None) -> None:
-        """Note the resumes that could not be tried; without a finding, raise `CannotRun`."""
+        """Note the untried resumes; without a finding, raise `CannotRun`."""
         untried = [link for link in self._links if link.outcome.died]
         if not untried:
             return
@@ -371,9 +371,10 @@ class _Verification:
             if not others or (is_shard and not self._may_change(number, deal)):
                 continue
             with self.bar(shown, None):
-                if not is_shard and (fixed := why_ranks_are_fixed(saving, self.workers)):
+                joined = None if is_shard else self.workers.run(partial(joined_state, ranks=saving))
+                if joined is not None and joined.error is not None:
                     self._ranks_are_fixed = True
-                    self._notes.append(f"the ranks of {deal} must stay the same: {fixed}")
+                    self._notes.append(f"the ranks of {deal} must stay the same: {joined.error}")
                 try:
                     seen = check_deal(self.stage, number, self.workers, self.limit)
                 except Unchecked as failure:
@@ -396,7 +397,7 @@ class _Verification:
         return False
 
     def _of_several(self) -> Finding | None:
-        """The finding if ranks that save together, or take another rank's state, resume inexactly."""
+        """The finding if ranks with a common checkpoint, or with another rank's state, resume inexactly."""
         if not deals(self.stage):
             return None
         self.workers.fork_with(HASH_SEEDS)
@@ -410,11 +411,10 @@ class _Verification:
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
-        work = Measure(tuple(sorted(chosen)))
+        work: Work = partial(costs, positions=tuple(sorted(chosen)))
         self._costs = self._done("costs", work, "costs could not be measured")
-        flows = self._done(
-            "items in and out", Flows(self._end), "items in and out were not counted"
-        )
+        work = partial(count_flows, limit=self._end)
+        flows = self._done("items in and out", work, "items in and out were not counted")
         self._flows = flows or {}
 
     @property
@@ -435,7 +435,7 @@ class _Verification:
             for link in self._links
             if link.result is not None and link.result.seconds is not None
         ]
-        costs = self._costs
+        known = self._costs
         return Report(
             target=self.target,
             items=self._items,
@@ -445,11 +445,11 @@ class _Verification:
             differences=sum(link.differs for link in self._links),
             processes=self.workers.started,
             resumed=tuple(self._resumed),
-            reread=costs and costs.reread,
-            state_bytes=costs and costs.state_bytes,
-            get_state_seconds=costs and costs.get_state_seconds,
+            reread=known and known.reread,
+            state_bytes=known and known.state_bytes,
+            get_state_seconds=known and known.get_state_seconds,
             resume_seconds=median(seconds) if seconds else None,
-            stages=stage_costs(self.stage, costs and costs.largest),
+            stages=stage_costs(self.stage, known and known.largest),
             finding=finding,
             left_out=tuple(left_out(self.stage, self._flows)),
             suspicions=tuple(suspicions(self.stage, self._flows)),

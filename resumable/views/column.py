@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, final
 
+from ..core.merging import equal_values
 from ..errors import StateMismatch, shorten
 from ..state.columns import as_rows
 from ..state.partitions import MOST_PARTITIONS, OF_PARTITIONS, PARTITIONS
@@ -14,11 +14,8 @@ SHOWN: Final = 4
 
 
 @final
-@dataclass(frozen=True)
-class Column:
+class Column(dict[int, Any]):
     """The values saved by a stage under one name, by the number of the partition."""
-
-    values: Mapping[int, Any]
 
     def show(self, show: Callable[[Any], str]) -> str:
         """The column in a few words, by ``show``: a common value, or the range of numbers.
@@ -28,7 +25,7 @@ class Column:
         >>> Column({0: True, 4: False, 8: True}).show(repr)
         '2 of 3'
         """
-        values = list(self.values.values())
+        values = list(self.values())
         kinds = set(map(type, values))
         if kinds == {int} and min(values) < max(values):
             return f"{show(min(values))}..{show(max(values))}"
@@ -37,14 +34,11 @@ class Column:
         texts = set(map(show, values))
         return texts.pop() if len(texts) == 1 else f"{len(texts)} different values"
 
-    def differing(self, other: Column, equal: Callable[[Any, Any], bool]) -> list[int]:
-        """The partitions with values that are not ``equal``, or in one column only."""
-        ours, theirs = self.values, other.values
-        return sorted(
-            number
-            for number in ours.keys() | theirs.keys()
-            if number not in ours or number not in theirs or not equal(ours[number], theirs[number])
-        )
+    def differing(self, other: Column) -> list[int]:
+        """The partitions with unequal values, or in only one of the columns."""
+        common = self.keys() & other.keys()
+        unequal = {number for number in common if not equal_values(self[number], other[number])}
+        return sorted((self.keys() ^ other.keys()) | unequal)
 
 
 @final

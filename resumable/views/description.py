@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from ..core.lookup import looks_up
 from ..core.saved_state import saved_state
 from ..core.stage import Stage
-from .drawing import draw_tree
-from .table import table_lines
+from .table import draw_tree, table_lines
 
 HEADINGS = ("stage", "items", "access", "its part of the state")
 
@@ -66,7 +65,10 @@ class ShownStage(NamedTuple):
     @property
     def items(self) -> str:
         """The number of items."""
-        return _length(self.stage)
+        length = self.stage.length
+        if length is None:
+            return "?"
+        return "endless" if length == math.inf else f"{length:,}"
 
     @property
     def access(self) -> str:
@@ -85,12 +87,6 @@ def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
         lambda shown: shown.inputs,
         lambda shown: (str(shown.stage), shown.items, shown.access, shown.saved),
     )
-
-
-def _length(stage: Stage[Any]) -> str:
-    if stage.length is None:
-        return "?"
-    return "endless" if stage.length == math.inf else f"{stage.length:,}"
 
 
 def _html_row(tag: str, cells: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The help of the method that builds a stage, and its answer to unknown arguments."""
+"""The help of the methods that build stages, and their answer to unknown arguments."""
 
 # The arguments of a stage are explained once, next to the code of the stage. Users call `help()` on
 # the builder. A builder has its own sentence, and the examples follow directly, because most users

@@ -1,6 +1,6 @@
 """Places for the boxes of a graph: in rows from the sources down, the first input straight above."""
 
-# A pipeline is a tree, since every stage is read by one other stage. Each leaf gets a column, and a
+# A pipeline is a tree, since every stage has a single reader. Each leaf gets a column, and a
 # stage is placed in the column of its first input. So the first chain runs straight down on the
 # left, where a narrow screen begins, and further inputs join from the right. All lines to a stage
 # run in the gap right above its row or in separate columns, so no line crosses a box.
@@ -166,7 +166,7 @@ def lay_out(root: GraphNode, box_width: float, height: Callable[[GraphNode], flo
 
 
 def _in_rows(node: GraphNode, row: int, last_row: int | None = None) -> _Cell:
-    """The cells of ``node`` and all inputs; boxes that end a frame are in its ``last_row``."""
+    """The cells of ``node`` and all inputs; boxes at the end of a frame are in the ``last_row``."""
     if node.ends_frame and last_row is not None:
         row, last_row = last_row, None
     if node.frame is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from .graph_layout import Box, Frame, GraphLayout, GraphNode, Line, columns_of, lay_out
+from .graph_layout import Box, Frame, GraphNode, Line, columns_of, lay_out
 from .markup import Markup, element, join
 from .text_width import cut, wrap
 
@@ -21,6 +22,10 @@ MOST_LINES: Final = 3
 SHRINKS: Final = 0.7
 """Smallest legible share of the size; the graph shrinks to this share, then scrolls."""
 CURVE: Final = 8.0
+ARROW_HEAD: Final = Markup(
+    '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+    'orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z" class="head"></path></marker></defs>'
+)
 
 
 def graph_svg(root: GraphNode, title: str, description: str) -> Markup:
@@ -33,13 +38,16 @@ def graph_svg(root: GraphNode, title: str, description: str) -> Markup:
     """
     wide = ONE_COLUMN if columns_of(root) == 1 else SEVERAL_COLUMNS
     layout = lay_out(_fitted(root, wide), wide, _height)
-    size = f"width:100%;min-width:{_px(SHRINKS * layout.width)};max-width:{_px(layout.width)}"
+    least, most = _number(SHRINKS * layout.width), _number(layout.width)
+    size = f"width:100%;min-width:{least}px;max-width:{most}px"
     return element(
         "svg",
         element("title", title, id="graph-title"),
         element("desc", description, id="graph-description"),
-        _arrow_head(),
-        *_drawn(layout),
+        ARROW_HEAD,
+        *map(_frame, layout.frames),
+        *map(_line, layout.lines),
+        *map(_box, layout.boxes),
         viewBox=f"0 0 {_number(layout.width)} {_number(layout.height)}",
         role="img",
         aria_labelledby="graph-title graph-description",
@@ -57,28 +65,19 @@ def _fitted(node: GraphNode, wide: float) -> GraphNode:
         lines = wrap(f"{word} {text}", int(room / TEXT), MOST_LINES)
         facts.append((word, lines[0][len(word) :].lstrip()))
         facts += [("", line) for line in lines[1:]]
-    return GraphNode(
-        cut(node.title, int(room / LETTER) - len(node.number) - len(node.mark) - 3),
-        node.tooltip,
-        node.number,
-        node.mark,
-        tuple(line for text in node.code for line in wrap(text, int(room / LETTER), MOST_LINES)),
-        tuple(facts),
-        node.accent,
-        node.dashed,
-        tuple(_fitted(one, wide) for one in node.inputs),
-        tuple(cut(label, int(room / LETTER / 2) - 1) for label in node.labels),
-        node.frame,
-        node.ends_frame,
+    letters = int(room / LETTER)
+    return replace(
+        node,
+        title=cut(node.title, letters - len(node.number) - len(node.mark) - 3),
+        code=tuple(line for text in node.code for line in wrap(text, letters, MOST_LINES)),
+        facts=tuple(facts),
+        inputs=tuple(_fitted(one, wide) for one in node.inputs),
+        labels=tuple(cut(label, int(room / LETTER / 2) - 1) for label in node.labels),
     )
 
 
 def _height(node: GraphNode) -> float:
     return 2 * PADDING + LINE * (1 + len(node.code) + len(node.facts)) - 4
-
-
-def _drawn(layout: GraphLayout) -> list[Markup]:
-    return [*map(_frame, layout.frames), *map(_line, layout.lines), *map(_box, layout.boxes)]
 
 
 def _frame(frame: Frame) -> Markup:
@@ -134,28 +133,5 @@ def _box(box: Box) -> Markup:
     return element("g", *parts)
 
 
-def _arrow_head() -> Markup:
-    head = element("path", d="M0 0L8 4L0 8z", class_="head")
-    return element(
-        "defs",
-        element(
-            "marker",
-            head,
-            id="arrow",
-            viewBox="0 0 8 8",
-            refX=7,
-            refY=4,
-            markerWidth=8,
-            markerHeight=8,
-            orient="auto",
-            markerUnits="userSpaceOnUse",
-        ),
-    )
-
-
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _px(value: float) -> str:
-    return f"{_number(value)}px"

@@ -21,8 +21,7 @@ from ..state.partitions import OF_EVEN_STEPS, is_of_partitions
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below
 from ..state.value import State
 from .column import Column, PartitionStates, as_columns, parts_of
-from .drawing import draw_tree
-from .table import table_lines
+from .table import draw_tree, table_lines
 
 LONGEST_FIELD: Final = 60
 LONGEST_INTEGER: Final = 10_000
@@ -174,8 +173,6 @@ def as_json(value: Any, levels: int = MOST_LEVELS) -> Any:
     if not levels:  # a fingerprint from elsewhere
         return {"nested": shorten(value)}
     inner = partial(as_json, levels=levels - 1)
-    if isinstance(value, Column):
-        return inner(dict(value.values))
     if isinstance(value, dict):
         return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,11 @@
-"""Columns of text."""
+"""Columns of text, and trees with columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+N = TypeVar("N")
 
 
 def table_lines(rows: Sequence[Sequence[str]], alignment: str, indent: str = "") -> list[str]:
@@ -22,3 +25,24 @@ def table_lines(rows: Sequence[Sequence[str]], alignment: str, indent: str = "")
         ]
         lines.append((indent + "  ".join([*cells, *row[len(alignment) :]])).rstrip())
     return lines
+
+
+def draw_tree(
+    root: N, inner: Callable[[N], Sequence[N]], row: Callable[[N], tuple[str, ...]]
+) -> list[tuple[str, ...]]:
+    """A row for each node, with the first cell drawn as a branch of the tree.
+
+    Args:
+      root: the node on top.
+      inner: the nodes below a node.
+      row: the cells of a node, the label first.
+    """
+    label, *cells = row(root)
+    rows = [(label, *cells)]
+    below = inner(root)
+    for number, node in enumerate(below, start=1):
+        first, rest = ("└─ ", "   ") if number == len(below) else ("├─ ", "│  ")
+        for line in draw_tree(node, inner, row):
+            rows.append((first + line[0], *line[1:]))
+            first = rest
+    return rows

@@ -268,7 +268,7 @@ def test_bars_are_left_out_only_where_there_are_many_and_only_the_smallest() -> 
     assert len(texts([*page.iter("svg")][1], "text", "code")) == MOST_BARS + 1
     longer = stage.map(abs).stage
     bench = measured(longer)
-    largest = bench.stages[-2]._replace(share=0.9)  # that of the first source
+    largest = replace(bench.stages[-2], share=0.9)  # that of the first source
     bench = replace(bench, stages=(*bench.stages[:-2], largest, bench.stages[-1]))
     page = ET.fromstring(of(longer, bench))
     bars = texts([*page.iter("svg")][1], "text", "code")

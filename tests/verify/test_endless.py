@@ -17,7 +17,7 @@ from resumable.cli import progress
 from resumable.verify import verifier, verify
 from resumable.verify.estimate import Estimate
 from resumable.verify.runs import FEWEST, Digests
-from resumable.verify.work import WholeRuns
+from resumable.verify.work import whole_runs
 
 MINE = """
 import itertools
@@ -32,7 +32,9 @@ repeated = rs.range(7).shuffle(0).repeat()
 def test_a_run_that_does_not_end_is_stopped_and_the_next_is_as_long(tmp_path: Path) -> None:
     keep = str(tmp_path / "digests")
     stage = rs.from_iterable(itertools.count).stage
-    first, second = WholeRuns(None, keep, count=2, seconds=0.0).do(stage, lambda count: None)
+    first, second = whole_runs(
+        stage, lambda count: None, limit=None, keep=keep, count=2, seconds=0.0
+    )
     assert (first.items, first.ended, first.error) == (FEWEST, False, None)
     assert (second.items, second.difference) == (FEWEST, None)
     assert len(Digests(keep)) == FEWEST
@@ -40,8 +42,8 @@ def test_a_run_that_does_not_end_is_stopped_and_the_next_is_as_long(tmp_path: Pa
 
 def test_a_run_that_ends_is_not_stopped(tmp_path: Path) -> None:
     stage = rs.from_iterable(lambda: iter(range(FEWEST - 1))).stage
-    work = WholeRuns(None, str(tmp_path / "digests"), count=2, seconds=0.0)
-    for run in work.do(stage, lambda count: None):
+    keep = str(tmp_path / "digests")
+    for run in whole_runs(stage, lambda count: None, limit=None, keep=keep, count=2, seconds=0.0):
         assert (run.items, run.ended) == (FEWEST - 1, True)
 
 

@@ -15,7 +15,8 @@ from support.tiers import thinned
 import resumable as rs
 from resumable.core.graph import cut_after, rebuilt, tuned
 from resumable.errors import ResumableError
-from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
+from resumable.verify import work as work_module
+from resumable.verify.processes import TaskOutcome, TaskProcesses
 from resumable.verify.several import check_several
 from resumable.verify.target import Target
 
@@ -32,12 +33,14 @@ class Here(TaskProcesses):
         super().__init__(Target("none"), folder, 1)
         self._make = make
 
-    def run(self, task: ProcessTask, watch: Any = None) -> TaskOutcome:
-        stage = cut_after(self._make().stage, task.cut)
+    def run(self, work: Any, cut: int = 0, tuning: Any = None, *_: Any, **__: Any) -> TaskOutcome:
+        stage = cut_after(self._make().stage, cut)
         try:
-            result = task.work.do(tuned(stage, task.tuning or {}), lambda count: None)
+            result = work(tuned(stage, tuning or {}), lambda count: None)
         except ResumableError as error:
             return TaskOutcome("", None, str(error), type(error).__name__)
+        finally:
+            work_module._left_open.clear()  # as the end of the killed process does
         return TaskOutcome("", result)
 
 

@@ -17,12 +17,12 @@ from support.forks import verify_by_forks
 import resumable as rs
 from resumable.core import block_items, freeze
 from resumable.testing import pipelines
-from resumable.verify.flow import Flows, left_out, suspicions
+from resumable.verify.flow import count_flows, left_out, suspicions
 
 
 def told(pipeline: rs.Pipeline[Any], limit: int | None = None) -> tuple[list[str], list[str]]:
     """What is said to be left out, and what is suspected."""
-    flows = Flows(limit).do(pipeline.stage, lambda count: None)
+    flows = count_flows(pipeline.stage, lambda count: None, limit=limit)
     return [*left_out(pipeline.stage, flows)], [*suspicions(pipeline.stage, flows)]
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from support.command import ROOT, call_command
 from support.waiting import wait_until
 
 from resumable.verify.conditions import Conditions
-from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
+from resumable.verify.processes import TaskOutcome, TaskProcesses
 from resumable.verify.target import Target
-from resumable.verify.work import WholeRuns
+from resumable.verify.work import whole_runs
 from resumable.workers.fork_server import CAN_FORK
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nothing is forked on this system")
@@ -82,7 +83,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ran(workers: TaskProcesses, hash_seed: int) -> TaskOutcome:
-    return workers.run(ProcessTask(WholeRuns(None), conditions=Conditions(hash_seed=hash_seed)))
+    work = partial(whole_runs, limit=None)
+    return workers.run(work, conditions=Conditions(hash_seed=hash_seed))
 
 
 def noted(folder: Path) -> list[dict[str, Any]]:

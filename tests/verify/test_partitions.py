@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 
 import resumable as rs
 from resumable.testing.digest import DIGEST_BYTES
-from resumable.verify.deals import Alone, Continued, SavedByRanks, rank_counts
+from resumable.verify.deals import joined_state, keep_sequences, rank_counts, unlike_sequences
 from resumable.verify.runs import Digests
 from resumable.verify.verifier import verify
+
+
+def ignore(count: int) -> None:
+    """Watch nothing."""
 
 
 def told(
@@ -21,11 +26,11 @@ def told(
     """What is wrong with two ranks that ``ranks`` continue, all in this process."""
     stage: Any = pipeline.stage
     known = [Digests(str(folder / str(number))) for number in range(stage.count)]
-    Alone(known, None).do(stage, lambda count: None)
+    keep_sequences(stage, ignore, known=known, limit=None)
     if damage is not None:
         os.truncate(known[damage].path, (len(known[damage]) - 1) * DIGEST_BYTES)
-    state = SavedByRanks(2, 11).do(stage, lambda count: None)
-    seen = Continued(state, ranks, known, None).do(stage, lambda count: None)
+    state = joined_state(stage, ignore, ranks=2, steps=11)
+    seen = unlike_sequences(stage, ignore, state=state, ranks=ranks, known=known, position=None)
     return seen and seen.details
 
 
@@ -89,15 +94,14 @@ def test_the_items_of_ranks_are_compared_with_the_global_order(
 ) -> None:
     stage: Any = rs.range(41).shuffle(0).shard(1, 3, uneven=uneven).stage
     order = Digests(str(tmp_path / "order"))
-    Alone([order], None).do(stage, lambda count: None)
-    work = Continued(
-        SavedByRanks(None, 6).do(stage, lambda count: None), ranks, [order], position=18
-    )
-    assert work.do(stage, lambda count: None) is None
+    keep_sequences(stage, ignore, known=[order], limit=None)
+    state = joined_state(stage, ignore, ranks=None, steps=6)
+    work = partial(unlike_sequences, state=state, ranks=ranks, known=[order], position=18)
+    assert work(stage, ignore) is None
     digests = bytearray(order.read())
     for number in (wrong, 0, 40):  # the first was delivered before
         digests[number * DIGEST_BYTES] ^= 1
     Path(order.path).write_bytes(digests)
-    seen = work.do(stage, lambda count: None)
+    seen = work(stage, ignore)
     assert seen is not None
     assert (seen.position, seen.item) == (18, wrong)

@@ -9,7 +9,7 @@ import numpy as np
 
 import resumable as rs
 from resumable.core import Block, block_items
-from resumable.verify.pulls import Pulled
+from resumable.verify.pulls import pulled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class RemadeIterator(rs.TransformIterator[Any]):
 
 def unlike(make: Any, numbers: rs.Pipeline[Any] | None = None) -> Any:
     pipeline = (numbers or rs.range(30)).apply(lambda stage: Remade(stage, make)).batch(4)
-    found = Pulled((1,), 20).do(pipeline.stage, lambda count: None)
+    found = pulled(pipeline.stage, lambda count: None, numbers=(1,), most=20)
     assert found is None or found[0] == 1
     return found and found[1]
 

@@ -15,6 +15,7 @@ import pytest
 from support.forks import verify_by_forks
 
 import resumable as rs
+from resumable.verify import work
 from resumable.verify.processes import TaskProcesses
 from resumable.verify.runs import Digests, PipelineRun, draw
 from resumable.verify.several import (
@@ -25,7 +26,7 @@ from resumable.verify.several import (
     check_several,
 )
 from resumable.verify.target import Target
-from resumable.verify.work import Resumed, ResumedRun
+from resumable.verify.work import ResumedRun
 
 Check = Callable[[str], Verdict]
 
@@ -155,16 +156,24 @@ def test_a_rank_is_killed_while_its_checkpoints_are_open(
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
     monkeypatch.setattr(os, "_exit", lambda status: None)
+    monkeypatch.setattr(work, "_left_open", [])
     for is_killed in (False, True):
         folder = str(tmp_path / f"{is_killed}")
-        life = Resumed(folder, None, 4, every=3, is_killed=is_killed)
-        done = life.do(rs.range(9).stage, lambda count: None)
+        done = work.resumed(
+            rs.range(9).stage,
+            lambda count: None,
+            folder=folder,
+            expected=None,
+            until=4,
+            every=3,
+            is_killed=is_killed,
+        )
         assert (done.first, done.run.items) == (0, 4)
         assert rs.Checkpointer(folder, rs.AtEnd()).steps() == [3]
         resuming = pytest.raises(rs.NameInUse) if is_killed else nullcontext()
         with resuming, rs.Checkpointer(folder, rs.AtEnd()) as other:
             other.resume(rs.range(9))
-        life.end()
+        work.be_killed()
     assert killed == [(os.getpid(), signal.SIGKILL)]
 
 

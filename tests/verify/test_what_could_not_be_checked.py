@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from verify.pairs import PAIRS
 
 import resumable as rs
 from resumable.verify import verify
-from resumable.verify.deals import Continued, check_deal
+from resumable.verify.deals import check_deal, unlike_sequences
 from resumable.verify.experiments import Unchecked
-from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
+from resumable.verify.processes import TaskOutcome, TaskProcesses
 from resumable.verify.target import Target
 
 MINE = (
@@ -168,10 +169,10 @@ def test_a_state_that_cannot_be_saved_was_not_resumed_from(
 class Killed(TaskProcesses):
     """Of what resumes with other ranks, every process dies."""
 
-    def run(self, task: ProcessTask, watch: Any = None) -> TaskOutcome:
-        if isinstance(task.work, Continued):
+    def run(self, work: Any, *arguments: Any, **options: Any) -> TaskOutcome:
+        if isinstance(work, partial) and work.func is unlike_sequences:
             return TaskOutcome(None, None, "the process was ended by SIGKILL", "ProcessEnded")
-        return super().run(task, watch)
+        return super().run(work, *arguments, **options)
 
 
 def test_ranks_whose_processes_died_are_not_said_to_differ(

@@ -24,7 +24,7 @@ from .core.function_state import (
 )
 from .core.graph import rebuilt, walk, without_threads
 from .core.iterator import PipelineIterator
-from .core.runnable import relied_on_by
+from .core.runnable import dependence_of_resume
 from .core.stage import Stage
 from .errors import ExternalStateError, StateMismatch
 from .pipeline import Pipeline
@@ -256,7 +256,7 @@ class ConsumedStates(Generic[T]):
     def _with_ahead(self, state: State, step: int) -> State:
         """``state`` and the number of items since, for a source that cannot be read again."""
         ahead = state["ahead"] + step - state["step"]
-        whole = self.pipeline._runnable.fingerprint(relied_on_by(ahead, state["epoch"]))
+        whole = self.pipeline._runnable.fingerprint(dependence_of_resume(ahead, state["epoch"]))
         return {**state, "fingerprint": whole, "step": step, "ahead": ahead}
 
     def __getstate__(self) -> dict[str, Any]:

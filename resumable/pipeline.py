@@ -11,7 +11,7 @@ import numpy as np
 
 from .core.arguments import check_callable, check_choice, check_int
 from .core.block import Block, Indices, block_items
-from .core.derived import derived
+from .core.computed_once import computed_once
 from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
@@ -46,7 +46,7 @@ from .stages.map_batches import MapBatches
 from .stages.mix import Mix
 from .stages.pack import BestFitPack, ConcatenatePack
 from .stages.packs import WINDOW
-from .stages.partition import Partition, dealt
+from .stages.partition import Partition, share_of
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
@@ -138,11 +138,11 @@ class Pipeline(Generic[T]):
         """
         return PipelineIterator(self._runnable, state=state)
 
-    @derived
+    @computed_once
     def _runnable(self) -> RunnablePipeline[T]:
         return RunnablePipeline(self.stage)
 
-    @derived
+    @computed_once
     def _by_index(self) -> Indexed[T]:
         """The items of epoch 0, for callers who read one item after another."""
         return by_index(self.stage)
@@ -676,7 +676,7 @@ class Pipeline(Generic[T]):
         After a `partition` the part is the partitions of the rank, as explained in `partition`.
         Then ``uneven`` is ``"keep"`` by default, and otherwise ``"drop"``.
         """
-        partitions = dealt(self.stage, index, count, uneven)
+        partitions = share_of(self.stage, index, count, uneven)
         chosen = "drop" if uneven is None else uneven
         return Pipeline(partitions or Shard(self.stage, index, count, uneven=chosen))
 

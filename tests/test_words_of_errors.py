@@ -14,10 +14,10 @@ from support.facts import merged
 from support.graphs import catalogue, write_data
 
 import resumable as rs
+from resumable.core.dependence import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.evidence import Evidence
 from resumable.core.fingerprint import fingerprint
 from resumable.core.graph import walk
-from resumable.core.reliance import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.resuming import explain_mismatch
 from resumable.core.stage import Stage
 from resumable.errors import shorten
@@ -68,12 +68,12 @@ def test_a_mismatch_names_the_argument_that_the_user_wrote(tmp_path: Path) -> No
         for field in stage.identity:
             if isinstance(getattr(stage, field), Evidence):
                 continue  # which no argument sets
-            relied_on = ITEMS | EPOCHS | RANK | PARTS
-            saved = json.loads(fingerprint(stage, relied_on))
+            dependence = ITEMS | EPOCHS | RANK | PARTS
+            saved = json.loads(fingerprint(stage, dependence))
             if len(saved) == 1 or not isinstance(saved[1], dict):
                 saved.insert(1, {})
             saved[1][field] = "another"
-            told = explain_mismatch(json.dumps(saved), stage, relied_on) or ""
+            told = explain_mismatch(json.dumps(saved), stage, dependence) or ""
             found = re.search(r"saved (.+)=another, this pipeline has (.+?)=", told)
             assert found, told
             assert found[1] == found[2]

@@ -109,7 +109,7 @@ class DevicePrefetch(Iterator[Any]):
         self, iterator: rs.PipelineIterator[Any], size: int, place: Callable[[Tree], Tree]
     ) -> None:
         self._size = size
-        self._place = place
+        self._device_place = place
         self._closed = False
         self._here = _Ahead(iterator, size)
 
@@ -119,7 +119,7 @@ class DevicePrefetch(Iterator[Any]):
     def __next__(self) -> Tree:
         self._check_open()
         here = self._here
-        here.fill(self._size, self._place)
+        here.fill(self._size, self._device_place)
         taken = here.taken
         if here.ready:
             # A loop of one round: no signal handler runs between the batch and the batch's step.

@@ -22,7 +22,7 @@ from resumable.checkpoint.opening import check_pipeline
 from resumable.checkpoint.saveable_input import Input, as_saveable
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.own_partitions import has_more
-from resumable.stages.global_order import deal_of
+from resumable.stages.global_order import rank_share_of
 
 from .checkpoint_folder import folder_of, read_state, remove_unfinished, write_file
 
@@ -173,7 +173,7 @@ def resume(
     stage = check_pipeline(pipeline).stage
     context = ray.train.get_context()
     rank, workers = context.get_world_rank(), context.get_world_size()
-    ranks = deal_of(stage).ranks
+    ranks = rank_share_of(stage).ranks
     if ranks > workers:
         raise rs.InvalidArgument(
             f"pipeline must be dealt out to as many ranks as there are workers, {workers}, got {ranks} ranks: "

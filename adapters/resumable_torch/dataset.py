@@ -44,7 +44,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     If the pipeline has partitions, each worker reads only its own partitions. Own partitions need a
     `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may
     follow the partitions: `map`, `filter`, `prefetch`, `random_map`, and your own stages that are
-    `alone`, with `relation` `Same` and `relies_on` `NOTHING` (but no `random_map` after such a
+    `alone`, with `relation` `Same` and `depends_on` `NOTHING` (but no `random_map` after such a
     stage). After any other stage, each worker reads everything, as for any stream; also after a map
     with ``on_error="skip"``, or with a function that carries state.
 

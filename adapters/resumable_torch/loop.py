@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 import resumable as rs
 from resumable.core.ended import warn_of_ended_run
-from resumable.stages.global_order import deal_of
+from resumable.stages.global_order import rank_share_of
 from resumable.stages.partition import has_partitions
 
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
@@ -205,7 +205,7 @@ class ReceivedBatches(Iterator[T]):
         if (
             cursor.place.is_led_by_state
             and not self.progress.consumed
-            and deal_of(cursor.pipeline.stage).ranks == 1
+            and rank_share_of(cursor.pipeline.stage).ranks == 1
         ):
             warn_of_ended_run(
                 cursor.states.origin["step"],

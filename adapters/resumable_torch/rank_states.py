@@ -80,7 +80,7 @@ class PartitionedState:
         """
         state = rs.loads(_whole_state(self._loader)[KEY])
         keyed, stage = named(state), self._stage
-        if KEY in keyed and stage is not None and stage._deal.ranks > 1:
+        if KEY in keyed and stage is not None and stage._rank_share.ranks > 1:
             return named_by(stage, state)
         return keyed
 

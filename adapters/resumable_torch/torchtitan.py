@@ -21,7 +21,7 @@ from torchtitan.components.dataloader import BaseDataLoader
 import resumable as rs
 from resumable.core.named_state import named_by, state_for
 from resumable.errors import shorten
-from resumable.stages.global_order import deal_of
+from resumable.stages.global_order import rank_share_of
 from resumable.state.encoding import dumps_frozen
 
 from .cursor import KEY
@@ -173,9 +173,9 @@ class PipelineDataLoader(BaseDataLoader):
 def _check_dealt(pipeline: rs.Pipeline[Any], rank: int, ranks: int) -> None:
     if not isinstance(pipeline, rs.Pipeline):
         raise rs.InvalidType(f"build_pipeline must return a pipeline, got {shorten(pipeline)}")
-    deal = deal_of(pipeline.stage)
-    if deal != (rank, ranks):
+    share = rank_share_of(pipeline.stage)
+    if share != (rank, ranks):
         raise rs.InvalidArgument(
             f"the pipeline must be dealt to rank {rank} of {ranks} data-parallel ranks, by "
-            f"shard(dp_rank, dp_world_size), got one of rank {deal.rank} of {deal.ranks}"
+            f"shard(dp_rank, dp_world_size), got one of rank {share.rank} of {share.ranks}"
         )

@@ -19,7 +19,7 @@ from resumable.core.merging import merge_owner_states
 from resumable.core.relation import one_for_each
 from resumable.core.stage import Stage
 from resumable.stages.filter import Filter
-from resumable.stages.partition import Partition, dealt
+from resumable.stages.partition import Partition, share_of
 from resumable.stages.random_map import RandomMap
 from resumable.state.partitions import PARTITIONS
 from resumable.state.value import State
@@ -45,7 +45,7 @@ def worker_share(
         return None
     check_workers(pipeline, workers)
     first = _first_in_turn(partition, start_state["pipeline"]) % workers
-    share = dealt(pipeline.stage, (first + number) % workers, workers, "keep")
+    share = share_of(pipeline.stage, (first + number) % workers, workers, "keep")
     assert share is not None
     return rs.Pipeline(share)
 
@@ -82,7 +82,7 @@ def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
     """
     while not isinstance(stage, Partition):
         has_places = isinstance(stage, RandomMap) and stage.over_partitions
-        counts = not has_places and (stage.relies_on or not one_for_each(stage))
+        counts = not has_places and (stage.depends_on or not one_for_each(stage))
         carries_state = isinstance(stage, CallsFunction) and stage.carries_state
         if carries_state or (counts and not isinstance(stage, Filter)):
             return None

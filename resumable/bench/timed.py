@@ -20,7 +20,7 @@ from ..core.indexed import Indexed
 from ..core.prepared_items import PreparedItems
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 from ..state.value import State
 from .ledger import Ledger
 
@@ -77,7 +77,7 @@ class Timed(PassThrough[T]):
       ledger: called when the stage is entered and left.
     """
 
-    blind = True
+    ignores_items = True
 
     number: int
     ledger: Ledger
@@ -130,7 +130,7 @@ class _TimedPreparedItems(PreparedItems[T]):
         return _TimedItems(items, self.number, self.ledger)
 
 
-class _TimedIterator(MovesInBlocks[T], PassThroughIterator[T]):
+class _TimedIterator(MovesInBlocks[T], StateForwardingIterator[T]):
     _stage: Timed[T]
 
     def __next__(self) -> T:

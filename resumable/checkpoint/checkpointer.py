@@ -19,7 +19,7 @@ from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
 from ..errors.foreign_words import with_our_words
 from ..pipeline import Pipeline
-from ..stages.global_order import deal_of
+from ..stages.global_order import rank_share_of
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
 from .clock import SteadyClock
@@ -280,7 +280,7 @@ class Checkpointer:
         stage = check_pipeline(pipeline).stage
         if rank is None:
             # One checkpointer may save for all ranks, without knowing its rank.
-            rank = self.rank if self.ranks > 1 else deal_of(stage).rank
+            rank = self.rank if self.ranks > 1 else rank_share_of(stage).rank
         found = traced_step(self.store, lambda _: stage, step, rank)
         if not found:
             raise InvalidArgument(f"step must be one of the run, which ends before, got {step}")

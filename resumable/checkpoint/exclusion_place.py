@@ -50,7 +50,7 @@ def exclusion_place(store: Store, stage: Stage[Any]) -> ExclusionPlace | None:
         place
         for kinds in ((Deals, Partition), (Partition,))
         for number in islice(_behind_which_it_may_stand(stage, kinds), 1)
-        if (place := _place(store, stage, number, *found[number])) is not None
+        if (place := _place_after(store, stage, number, *found[number])) is not None
     )
     first = next(places, None)
     return next(places, first) if first is not None and first.value.is_fixed else first
@@ -76,7 +76,7 @@ def _behind_which_it_may_stand(
                 yield number
 
 
-def _place(
+def _place_after(
     store: Store, stage: Stage[Any], number: int, behind: Stage[Any], path: str
 ) -> ExclusionPlace | None:
     with suppress(ResumableError):

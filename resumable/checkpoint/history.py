@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.changed import ChangedArgument, changed_arguments, changes_between
+from ..core.dependence import LATER_EPOCHS, Dependence
 from ..core.fingerprint import fingerprint
-from ..core.reliance import LATER_EPOCHS, Reliance
-from ..core.runnable import relied_on_by
+from ..core.runnable import dependence_of_resume
 from ..core.stage import Stage
 from ..errors import ResumableError
 from .envelope import Checkpoint
@@ -57,8 +57,8 @@ class ChangeNote:
         self._noted = True
 
         def lines() -> bytes:
-            saved, relied_on = _saved(self._checkpoint)
-            found = changed_arguments(saved, self._stage, relied_on)
+            saved, dependence = _saved(self._checkpoint)
+            found = changed_arguments(saved, self._stage, dependence)
             return _lines(self._checkpoint.step, time, found)
 
         failed = _append(self._store, lines)
@@ -77,8 +77,8 @@ def note_of_changes(
     if checkpoint is None or part.rank:
         return None
     complaint = _append(store, lambda: _lost_lines(store, checkpoint, stage))
-    saved, relied_on = _saved(checkpoint)
-    if saved == fingerprint(stage, relied_on) and complaint is None:
+    saved, dependence = _saved(checkpoint)
+    if saved == fingerprint(stage, dependence) and complaint is None:
         return None
     return ChangeNote(store, checkpoint, stage, complaint).write
 
@@ -93,8 +93,8 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
     before = None if content is None else _checkpoint_before(store, checkpoint.step)
     if before is None:
         return b""
-    (saved, relied_on), (present, relies_on) = _saved(before), _saved(checkpoint)
-    if (relied_on ^ relies_on) - LATER_EPOCHS:  # their changeable fields differ
+    (saved, dependence), (present, depends_on) = _saved(before), _saved(checkpoint)
+    if (dependence ^ depends_on) - LATER_EPOCHS:  # their changeable fields differ
         return b""
     found = changes_between(saved, present, stage)
     if found and failure is not None:
@@ -149,10 +149,10 @@ def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
     return call_both
 
 
-def _saved(checkpoint: Checkpoint) -> tuple[Any, Reliance]:
+def _saved(checkpoint: Checkpoint) -> tuple[Any, Dependence]:
     """The fingerprint in ``checkpoint``, and the properties that its state relies on."""
     state = checkpoint.state
-    return state["fingerprint"], relied_on_by(state["ahead"], state["epoch"])
+    return state["fingerprint"], dependence_of_resume(state["ahead"], state["epoch"])
 
 
 class HistoryLines(NamedTuple):

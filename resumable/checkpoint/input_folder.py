@@ -32,7 +32,7 @@ from ..core.resuming import compare
 from ..core.runnable import saved_position
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
-from ..stages.global_order import deal_of, differs_by_rank
+from ..stages.global_order import differs_by_rank, rank_share_of
 from ..state.encoding import dumps_frozen
 from ..state.value import State
 from .envelope import Checkpoint, decode, encode
@@ -85,11 +85,11 @@ class SavedInput(NamedTuple):
 
 def part_for(stage: Stage[Any], process: int, processes: int) -> RankPart:
     """The part saved by ``process`` of ``processes``, for the pipeline ending in ``stage``."""
-    deal = deal_of(stage)
-    if deal.ranks == 1:
+    share = rank_share_of(stage)
+    if share.ranks == 1:
         return WHOLE if processes == 1 else RankPart(process, processes, NOT_DEALT)
     if differs_by_rank(stage):
-        return part_of(deal.rank, deal.ranks, stage, None, "")
+        return part_of(share.rank, share.ranks, stage, None, "")
     return WHOLE
 
 

@@ -16,7 +16,7 @@ from ..core.resuming import RunPosition, run_position
 from ..core.runnable import saved_position
 from ..core.stage import Stage
 from ..errors import StateMismatch
-from ..stages.global_order import deal_of, for_rank, is_dealt
+from ..stages.global_order import for_rank, is_dealt, rank_share_of
 from .envelope import Checkpoint
 from .opening import say_what_does_not_fit, state_for
 from .ranks.parts import WholeSteps
@@ -110,7 +110,7 @@ def _ranks(
     if len(checkpoints) > 1:
         counts = {ranks}
     else:
-        counts = {deal_of(stage).ranks, ranks if is_dealt(stage) else 1}
+        counts = {rank_share_of(stage).ranks, ranks if is_dealt(stage) else 1}
     for count in sorted(counts):
         for rank in range(count):
             one = for_rank(stage, rank, count)

@@ -24,7 +24,7 @@ from ..core.stage import Stage, known_length
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch
 from ..pipeline import Pipeline, origins
 from ..shadows.by_index import ItemSpan, Sought, end_of_epoch, follows_from_relations, items_with
-from ..stages.global_order import deal_of, for_rank, is_dealt
+from ..stages.global_order import for_rank, is_dealt, rank_share_of
 from ..state.encoding import dumps
 from ..state.value import State
 from .envelope import Checkpoint
@@ -350,7 +350,7 @@ def _spans(steps: WholeSteps, stage_of: StageOfRanks, ranks: int | None) -> list
     stage = stage_of(None)
     saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
     # If no step was saved by several ranks, one rank may have saved for all ranks of the deal.
-    one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
+    one_for_all = rank_share_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
     spans, before, count = list[_StepRange](), 0, ranks or one_for_all
     for step, of_step in saved.items():
         count = ranks or max(of_step, one_for_all)

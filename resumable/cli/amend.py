@@ -109,11 +109,11 @@ def _described(found: RunStanding, excluding: ExclusionPlace | None, run: str) -
         "ranks": found.ranks,
         "joined": found.joined,
         "arguments": list(map(_argument, found.arguments)),
-        "exclude": None if excluding is None else _place(excluding),
+        "exclude": None if excluding is None else _described_place(excluding),
     }
 
 
-def _place(one: ExclusionPlace) -> dict[str, Any]:
+def _described_place(one: ExclusionPlace) -> dict[str, Any]:
     found = one.value
     may_change = None if found.is_fixed else int(found.reached)
     return {"behind": one.behind, "path": one.path, "may_change_from": may_change}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
+from .dependence import SO_FAR, Dependence
 from .epochs import ByEpoch
 from .evidence import Evidence
 from .fingerprint import SHARED, fingerprint
 from .pipelines_by_epoch import PIPELINES, follows_from_repeats, holds_by_epoch
-from .reliance import SO_FAR, Reliance
 from .stage import Stage
 from .transform import PassThrough
 
@@ -34,7 +34,9 @@ class ChangedArgument(NamedTuple):
     new: Any
 
 
-def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> list[ChangedArgument]:
+def changed_arguments(
+    saved: str, stage: Stage[Any], dependence: Dependence
+) -> list[ChangedArgument]:
     """Differences of the fingerprints ``saved`` and of ``stage``, the last stage first.
 
     Left out are evidence of the content of data, and fields that identify the rank.
@@ -42,9 +44,9 @@ def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> lis
     Args:
       saved: fingerprint of a state that fits.
       stage: the last stage.
-      relied_on: reliance of the state on all stages, as in `fingerprint`.
+      dependence: dependence of the state on all stages, as in `fingerprint`.
     """
-    return changes_between(saved, fingerprint(stage, relied_on), stage)
+    return changes_between(saved, fingerprint(stage, dependence), stage)
 
 
 def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[ChangedArgument]:

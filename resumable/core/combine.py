@@ -14,14 +14,14 @@ import numpy as np
 from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
-from .derived import derived
+from .computed_once import computed_once
+from .dependence import ALWAYS
 from .identity import IdentityField
 from .layout import LISTS
 from .lookup import IndexedIterator
 from .orders import MOST_ITEMS, Length
 from .prepared_items import grouped
 from .records import Records
-from .reliance import ALWAYS
 from .saved_state import SavedState
 from .stage import Stage, as_stage
 from .stage_iterator import Items, StageIterator, in_blocks, pulled_blocks
@@ -84,7 +84,7 @@ class Combine(Stage[T]):
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
         return replace(self, upstreams=inputs)
 
-    @derived
+    @computed_once
     def lengths(self) -> tuple[Length, ...]:
         """The length of each upstream."""
         return tuple(upstream.length for upstream in self.upstreams)

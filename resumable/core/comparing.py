@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, final
 
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
+from .dependence import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR, Dependence
 from .differences import (
     ArgumentDifference,
     Difference,
@@ -23,14 +24,13 @@ from .fingerprint import StageIdentity
 from .identity import IdentityField
 from .library_stages import changes_of
 from .mismatch import Mismatch, Rule
-from .reliance import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR, Reliance
 from .stage import Stage, own_partitions
 from .timeline import UNBOUNDED, Timeline
 
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
 OF_RANK: Final = RANK | PARTS | ENDS
-"""Reliances on the division of items among ranks and partitions."""
+"""Dependences on the division of items among ranks and partitions."""
 
 
 def differences(saved: SavedPipeline, present: StageIdentity, is_own: IsOwn) -> list[Difference]:
@@ -155,7 +155,7 @@ class _Comparison:
             return True
         return isinstance(saved, list) and list((names or ())[: len(saved)]) == saved
 
-    def _when(self, field: str) -> Reliance:
+    def _when(self, field: str) -> Dependence:
         """When the field must be equal."""
         described = self.ours.described
         return described[field].when if field in described else NOTHING
@@ -256,7 +256,7 @@ class _Comparison:
         divides: Stage[Any] | None = self.divides
         if own_partitions(stage):
             divides = stage
-        elif any(one._deal != stage._deal for one in stage.inputs):
+        elif any(one._rank_share != stage._rank_share for one in stage.inputs):
             divides = None  # the dealt-out items come before the partitions
         counting = EpochCount(stage, self.path, divides)
         for number, pair in enumerate(zip(saved.inputs, ours.upstreams, strict=False)):

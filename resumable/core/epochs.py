@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
-from .derived import derived
+from .computed_once import computed_once
+from .dependence import ALWAYS, NOTHING, Dependence
 from .epoch_runs import EpochRuns
 from .exclusion import check_records
 from .function_state import calling_with_state
@@ -24,7 +25,6 @@ from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
 from .records import Records
 from .relation import InputItems, Relation, Same
-from .reliance import ALWAYS, NOTHING, Reliance
 from .saved_state import SavedState
 from .stage import Stage, as_stage
 from .stage_iterator import StageIterator
@@ -59,7 +59,7 @@ class ByEpoch(Stage[T]):
     identity: ClassVar[IdentityFields] = {
         "starts": IdentityField(ALWAYS, shown_as="first epochs of pipelines")
     }
-    relies_on: ClassVar[Reliance] = NOTHING
+    depends_on: ClassVar[Dependence] = NOTHING
     unchanged = True
     state_cost = SavedState("nothing", levels=0)
     _in_path = False
@@ -104,7 +104,7 @@ class ByEpoch(Stage[T]):
                 return None
         return lack
 
-    @derived
+    @computed_once
     def _changes(self) -> tuple[int, ...]:
         found = set(self.starts[1:])
         for upstream, (first, stop) in zip(self.upstreams, self.spans, strict=True):

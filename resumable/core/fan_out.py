@@ -10,9 +10,9 @@ from typing import Any, ClassVar, TypeVar
 from ..errors import InvalidArgument, MalformedItem, shorten
 from .arguments import check_field, check_int
 from .block import Block
+from .dependence import ITEMS, PARTS, RANK, Dependence
 from .orders import MOST_ITEMS, Length
 from .relation import Held, Relation, Split
-from .reliance import ITEMS, PARTS, RANK, Reliance
 from .transform import Transform
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class FansOut(Transform[T]):
     A subclass has the field, and returns a function that makes the items from `_expansion`.
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
 
     size: int | None
 

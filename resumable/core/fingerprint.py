@@ -9,11 +9,7 @@ from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from ..state.saved_pipeline import SavedPipeline
-from .epochs import ByEpoch
-from .evidence import UNKNOWN, Evidence
-from .function_state import CallsFunction
-from .identity import IdentityField
-from .reliance import (
+from .dependence import (
     ALWAYS,
     ANYTHING,
     ENDS,
@@ -24,8 +20,12 @@ from .reliance import (
     OVER_EPOCHS,
     PARTS,
     RANK,
-    Reliance,
+    Dependence,
 )
+from .epochs import ByEpoch
+from .evidence import UNKNOWN, Evidence
+from .function_state import CallsFunction
+from .identity import IdentityField
 from .stage import Stage
 from .timeline import Timeline
 from .transform import PassThrough
@@ -34,7 +34,7 @@ SHARED: Final = ALWAYS | ITEMS | EPOCHS
 """Fields for one of these are equal on all ranks; `RANK` or `PARTS` alone identify the rank."""
 
 
-def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
+def fingerprint(stage: Stage[Any], dependence: Dependence = NOTHING) -> str:
     """The identity of a pipeline: its stages with the identity fields that differ from defaults.
 
     A field equal to its default is left out, so a field added later keeps old states readable. A
@@ -42,9 +42,9 @@ def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
 
     Args:
       stage: the last stage.
-      relied_on: reliance of the state on all stages, as in `Stage.relies_on`.
+      dependence: dependence of the state on all stages, as in `Stage.depends_on`.
     """
-    return identified(stage, relied_on).as_text()
+    return identified(stage, dependence).as_text()
 
 
 def shared_fingerprint(stage: Stage[Any], *, of_rank: bool = False) -> str:
@@ -62,14 +62,14 @@ def holds_items_of_rank(stage: Stage[Any]) -> bool:
     return shared_fingerprint(stage, of_rank=True) != shared_fingerprint(stage)
 
 
-def _reliance(stage: Stage[Any]) -> Reliance:
-    """The reliance of the state of ``stage``, including the state of its user function.
+def _dependence(stage: Stage[Any]) -> Dependence:
+    """The dependence of the state of ``stage``, including the state of its user function.
 
     A function with state has seen items of its rank and of the rank's partitions. `ENDS` is added
-    to any reliance: if ranks end at different steps, a state records how far its own rank was.
+    to any dependence: if ranks end at different steps, a state records how far its own rank was.
     """
     held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
-    return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
+    return stage.depends_on | held | (ENDS if stage.depends_on else NOTHING)
 
 
 class StageIdentity(NamedTuple):
@@ -82,7 +82,7 @@ class StageIdentity(NamedTuple):
       described: all of `Stage.identity`.
       upstreams: identities of the upstreams.
       stage: the identified stage.
-      relied_on: reliance of later stages.
+      dependence: dependence of later stages.
     """
 
     name: str
@@ -91,7 +91,7 @@ class StageIdentity(NamedTuple):
     described: Mapping[str, IdentityField]
     upstreams: list[StageIdentity]
     stage: Stage[Any]
-    relied_on: Reliance
+    dependence: Dependence
 
     @property
     def fields_set(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class StageIdentity(NamedTuple):
     @property
     def of_rank(self) -> list[str]:
         """The names of the fields that must be equal only because the rank must be the same."""
-        considered = self.relied_on & (SHARED | LATER_EPOCHS | OVER_EPOCHS)
+        considered = self.dependence & (SHARED | LATER_EPOCHS | OVER_EPOCHS)
         return [name for name in self.fields if not self.described[name].when & considered]
 
     @property
@@ -139,22 +139,22 @@ class StageIdentity(NamedTuple):
 
 
 def identified(
-    stage: Stage[Any], relied_on: Reliance, considered: Reliance = ANYTHING
+    stage: Stage[Any], dependence: Dependence, considered: Dependence = ANYTHING
 ) -> StageIdentity:
-    """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``.
+    """The identity of the graph up to ``stage``, where later stages have ``dependence``.
 
-    A `PassThrough` has no identity. Fields with no reliance in ``considered`` are left out.
+    A `PassThrough` has no identity. Fields with no dependence in ``considered`` are left out.
     """
     if isinstance(stage, PassThrough):
-        return identified(stage.upstream, relied_on, considered)
-    if relied_on >= ITEMS:
-        relied_on -= OVER_EPOCHS  # implied by `ITEMS`
+        return identified(stage.upstream, dependence, considered)
+    if dependence >= ITEMS:
+        dependence -= OVER_EPOCHS  # implied by `ITEMS`
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     described = stage._identity_fields
     # Sorted, because fingerprints are first compared as text.
     names = [
         name
-        for what in sorted((relied_on | ALWAYS) & considered)
+        for what in sorted((dependence | ALWAYS) & considered)
         for name, field in described.items()
         if what in field.when
     ]
@@ -164,10 +164,10 @@ def identified(
         for name, value in values.items()
     }
     inputs = stage.inputs
-    own = relied_on | _reliance(stage) if inputs else relied_on
+    own = dependence | _dependence(stage) if inputs else dependence
     upstreams = [identified(upstream, own, considered) for upstream in inputs]
     name, version = type(stage).__name__, stage.version
-    return StageIdentity(name, version, fields, described, upstreams, stage, relied_on | ALWAYS)
+    return StageIdentity(name, version, fields, described, upstreams, stage, dependence | ALWAYS)
 
 
 def _without_evidence(identity: StageIdentity) -> StageIdentity:

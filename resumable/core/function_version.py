@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidType, shorten
+from .dependence import ALWAYS
 from .identity import IdentityField, IdentityFields
-from .reliance import ALWAYS
 from .transform import Transform
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from .reliance import ALWAYS, ANYTHING, Reliance
+from .dependence import ALWAYS, ANYTHING, Dependence
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class IdentityField:
       whole_run: whether the field is fixed for all epochs of a run.
     """
 
-    when: Reliance
+    when: Dependence
     shown_as: str | None = None
     hint: str = "was the pipeline changed since the save?"
     names_rank: bool = False
@@ -33,12 +33,12 @@ class IdentityField:
         return isinstance(self.when, frozenset) and frozenset() < self.when <= ANYTHING
 
     @classmethod
-    def of(cls, entry: Reliance | IdentityField) -> IdentityField:
+    def of(cls, entry: Dependence | IdentityField) -> IdentityField:
         """``entry`` of an `identity`, which may be just the reliances that require equality."""
         return entry if isinstance(entry, IdentityField) else cls(entry)
 
 
-IdentityFields: TypeAlias = Mapping[str, Reliance | IdentityField]
+IdentityFields: TypeAlias = Mapping[str, Dependence | IdentityField]
 
 SEED: Final = IdentityField(
     ALWAYS, hint="is the seed taken from the clock, the rank or a changed setting?"

@@ -80,7 +80,7 @@ def _by_motion(
     for number, upstream in enumerate(iterator.inputs[: len(stage.inputs)]):
         place = iterator._first_input + number
         further = reached[place] if reached else UNBOUNDED if ahead else 0
-        same = of_rank and stage.inputs[place]._deal.ranks == stage._deal.ranks
+        same = of_rank and stage.inputs[place]._rank_share.ranks == stage._rank_share.ranks
         yield from _by_motion(upstream, again + further, prefix + _part(stage, place), same)
 
 
@@ -96,7 +96,7 @@ def _by_index(stage: Stage[Any], items: float, epoch: int, prefix: str, of_rank:
     if joins_inputs(stage):
         yield from _named(stage, [count for _, count in given], prefix, of_rank)
     for place, ((upstream, its_epoch), count) in enumerate(given):
-        same = of_rank and upstream._deal.ranks == stage._deal.ranks
+        same = of_rank and upstream._rank_share.ranks == stage._rank_share.ranks
         yield from _by_index(upstream, count, its_epoch, prefix + _part(stage, place), same)
 
 

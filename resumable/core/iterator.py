@@ -48,7 +48,7 @@ from .process_counts import process_counts
 from .resuming import compare
 from .run_counters import TOKENS, RunCounters
 from .run_stats import counts_since, described
-from .runnable import RunnablePipeline, relied_on_by, saved_position
+from .runnable import RunnablePipeline, dependence_of_resume, saved_position
 from .savers import GuardedStateDict
 from .skipped import iterators, skipped_items
 from .stage import Stage
@@ -604,7 +604,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _fingerprint_with(self, ahead: int) -> str:
         """Fingerprint of a state before ``ahead`` items drawn again, so groups must be equal."""
-        return self._pipeline.fingerprint(relied_on_by(ahead, self._running.epoch))
+        return self._pipeline.fingerprint(dependence_of_resume(ahead, self._running.epoch))
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
@@ -722,7 +722,7 @@ class PipelineIterator(StageIterator[T]):
         root = self._stage.start(epoch)
         known_epoch = (0, root.epoch) if self._resumes_before else None
         running = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
-        return self._pipeline.fingerprint(relied_on_by(0, epoch)), running, 0, UNPREPARED
+        return self._pipeline.fingerprint(dependence_of_resume(0, epoch)), running, 0, UNPREPARED
 
     def _at_state(self, state: State) -> _Beginning[T]:
         """The position of ``state``.
@@ -732,7 +732,7 @@ class PipelineIterator(StageIterator[T]):
         """
         saved = saved_position(self._stage, state)
         _, epoch, step, ahead, positions, reached = saved
-        present = self._pipeline.fingerprint(relied_on_by(ahead, epoch))
+        present = self._pipeline.fingerprint(dependence_of_resume(ahead, epoch))
         same = isinstance(saved.fingerprint, str) and saved.fingerprint == present
         if not same and (found := compare(self._stage, saved)):
             raise StateMismatch(f"the state belongs to another pipeline: {found[0]}", self._stage)
@@ -742,7 +742,7 @@ class PipelineIterator(StageIterator[T]):
         known_epoch = None if reached is None else (step, reached)
         running = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)
         # A state of a later epoch relies on more fields.
-        identified = self._pipeline.fingerprint(relied_on_by(0, epoch))
+        identified = self._pipeline.fingerprint(dependence_of_resume(0, epoch))
         return identified, running, step, BROKEN if ahead else UNPREPARED
 
     def _started(self, epoch: int, positions: Any) -> StageIterator[T]:

@@ -21,6 +21,7 @@ import numpy as np
 from ..errors import InvalidArgument, InvalidType
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
+from .dependence import ITEMS, PARTS, Dependence
 from .foreseen import PartUses, foreseeing
 from .indexed import FIRST_BLOCK, LARGEST_BLOCK
 from .made_of import epoch_at, first_epoch, record_at
@@ -28,7 +29,6 @@ from .orders import MOST_ITEMS
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
 from .relation import one_by_one
-from .reliance import ITEMS, PARTS, Reliance
 from .source_item import SourceItem
 from .stage import Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
@@ -51,7 +51,7 @@ class LookedUp(Stage[T]):
     `start`.
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     """The state is a place among the items, which is the same on all ranks."""
 
     def __post_init__(self) -> None:
@@ -338,7 +338,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         indices = self._indices(self._end, count)
         if self._prepared is not None:
             first = self._end - self._block_start
-            return self._prepared.turns(range(first, first + count))
+            return self._prepared.iterators_for(range(first, first + count))
         if base.arithmetic_range is not None:
             return block_items(base.gather(indices))
         run: list[int] = indices.tolist()

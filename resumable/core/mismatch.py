@@ -76,7 +76,7 @@ class Mismatch:
         )
 
     def __str__(self) -> str:
-        text = f"{self._place}{_TEXTS[self.rule](self)}"
+        text = f"{self._where}{_TEXTS[self.rule](self)}"
         if self.try_before is None or self.rule in (Rule.ARGUMENT, Rule.EPOCHS):
             return text
         written = PIPELINES.written(((0, AS_SAVED), (1, AS_HERE)))
@@ -86,7 +86,7 @@ class Mismatch:
         )
 
     @property
-    def _place(self) -> str:
+    def _where(self) -> str:
         if self.rule in (Rule.READABLE, Rule.EPOCHS):
             return ""
         return f"{self.stage} at {self.path}: " if self.stage else f"{self.path}: "

@@ -56,4 +56,4 @@ def state_for(stage: Stage[Any] | None, state_dict: Any) -> State:
 
 def _key_of_rank(stage: Stage[Any]) -> str | None:
     """The key of this rank; None if its state is not of this rank alone."""
-    return rank_key(*stage._deal) if holds_items_of_rank(stage) else None
+    return rank_key(*stage._rank_share) if holds_items_of_rank(stage) else None

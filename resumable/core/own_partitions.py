@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import StateMismatch
 from ..state.partitions import PARTITIONS
 from ..state.value import State
+from .dependence import ITEMS, PARTS, RANK
 from .graph import walk, with_inputs, without_threads
-from .reliance import ITEMS, PARTS, RANK
 from .resuming import compare
 from .runnable import saved_position
 from .stage import OwnsPartitions, Stage, own_partitions
@@ -66,7 +66,7 @@ def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
 
 def _holds_nothing(stage: Stage[Any]) -> bool:
     """Whether ``stage``, such as `batch`, keeps nothing of partitions between two items."""
-    return not stage.relies_on & (ITEMS | PARTS | RANK)
+    return not stage.depends_on & (ITEMS | PARTS | RANK)
 
 
 def has_more(stage: Stage[Any], state: State) -> bool:

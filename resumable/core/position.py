@@ -61,12 +61,12 @@ class Position:
 class CountsItems:
     """Motion with a `Position` that counts the items before the next item."""
 
-    _place: Position
+    _item_position: Position
 
     @property
     def _position(self) -> int:
-        return self._place.number
+        return self._item_position.number
 
     @_position.setter
     def _position(self, number: int) -> None:
-        self._place.move_to(number)
+        self._item_position.move_to(number)

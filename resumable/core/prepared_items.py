@@ -41,7 +41,7 @@ class PreparedItems(ABC, Generic[T]):
     def items(self, places: range) -> Iterator[T]:
         """The items at ``places`` one by one, each computed when taken."""
 
-    def turns(self, places: range) -> Iterator[Iterator[T]]:
+    def iterators_for(self, places: range) -> Iterator[Iterator[T]]:
         """For each of ``places`` an iterator positioned at its item, with a ``length_hint``."""
         return repeat(self.items(places), len(places))
 
@@ -135,9 +135,9 @@ class ChosenItems(PreparedItems[T]):
         return ungroup([prepared.gather(its_places) for _, prepared, its_places in parts], order)
 
     def items(self, places: range) -> Iterator[T]:
-        return map(next, self.turns(places))
+        return map(next, self.iterators_for(places))
 
-    def turns(self, places: range) -> Iterator[Iterator[T]]:
+    def iterators_for(self, places: range) -> Iterator[Iterator[T]]:
         _, parts = self._parts(places)
         iterators = {number: prepared.items(its_places) for number, prepared, its_places in parts}
         numbers = self.numbers[places.start : places.stop].tolist()

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from .dependence import LATER_EPOCHS, OVER_EPOCHS
 from .relation import Repeated
-from .reliance import LATER_EPOCHS, OVER_EPOCHS
 from .timeline import UNBOUNDED
 
 OF_LENGTHS: Final = (LATER_EPOCHS, OVER_EPOCHS)

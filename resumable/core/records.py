@@ -103,7 +103,7 @@ class Records:
             name: replace(self.named.get(name, self.NONE), may_lack=self.may_lack) for name in known
         }
 
-    def dealt(self, starts: Sequence[int]) -> list[Records]:
+    def by_source(self, starts: Sequence[int]) -> list[Records]:
         """The records of each of several sources, numbered consecutively across sources.
 
         Args:

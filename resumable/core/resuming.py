@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from ..errors import StateMismatch
 from ..state.saved_pipeline import SavedPipeline, UnreadableFingerprint
 from .comparing import IsOwn, differences
+from .dependence import NOTHING, Dependence
 from .differences import FoundArgument
 from .fingerprint import fingerprint, identified
 from .mismatch import Mismatch, Rule
-from .reliance import NOTHING, Reliance
-from .runnable import SavedPosition, relied_on_by
+from .runnable import SavedPosition, dependence_of_resume
 from .saved_run import SavedRun
 from .stage import Stage
 
@@ -32,10 +32,10 @@ class RunPosition(NamedTuple):
 
 def compare(stage: Stage[Any], position: SavedPosition) -> list[Mismatch]:
     """Mismatches of ``stage`` with a run at ``position``; empty if ``stage`` can resume the run."""
-    saved, relied_on = position.fingerprint, relied_on_by(position.ahead, position.epoch)
-    if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
+    saved, dependence = position.fingerprint, dependence_of_resume(position.ahead, position.epoch)
+    if isinstance(saved, str) and saved == fingerprint(stage, dependence):
         return []
-    found = _compared(stage, position, relied_on, lists_arguments=False)[1]
+    found = _compared(stage, position, dependence, lists_arguments=False)[1]
     return [one for one in found if isinstance(one, Mismatch)]
 
 
@@ -45,8 +45,8 @@ def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
     Raises:
       StateMismatch: if the pipeline has any other difference, and so cannot resume the run.
     """
-    relied_on = relied_on_by(position.ahead, position.epoch)
-    run, found = _compared(stage, position, relied_on, lists_arguments=True)
+    dependence = dependence_of_resume(position.ahead, position.epoch)
+    run, found = _compared(stage, position, dependence, lists_arguments=True)
     for mismatch in (one for one in found if isinstance(one, Mismatch)):
         # `compare` knows more of unchanged stages, so its mismatch may say from which epoch on a
         # change is allowed.
@@ -62,7 +62,7 @@ def run_position(stage: Stage[Any], position: SavedPosition) -> RunPosition:
 def explain_mismatch(
     saved: Any,
     stage: Stage[Any],
-    relied_on: Reliance = NOTHING,
+    dependence: Dependence = NOTHING,
     is_own: IsOwn = lambda stage: False,
 ) -> str | None:
     """Why ``stage`` lacks the fingerprint ``saved``, at any position of a run; None if it fits.
@@ -70,16 +70,16 @@ def explain_mismatch(
     Args:
       saved: the fingerprint of a state.
       stage: the last stage.
-      relied_on: as in `fingerprint`.
+      dependence: as in `fingerprint`.
       is_own: whether a state without a rank is of the rank of a stage.
     """
-    if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
+    if isinstance(saved, str) and saved == fingerprint(stage, dependence):
         return None
     try:
         tree = SavedPipeline.read(saved)
     except UnreadableFingerprint as error:
         return str(error)
-    found = differences(tree, identified(stage, relied_on), is_own)
+    found = differences(tree, identified(stage, dependence), is_own)
     return next((str(mismatch) for one in found for mismatch in one.mismatches), None)
 
 
@@ -90,7 +90,7 @@ def with_rank(saved: Any, stage: Stage[Any]) -> Any:
 
 
 def _compared(
-    stage: Stage[Any], position: SavedPosition, relied_on: Reliance, *, lists_arguments: bool
+    stage: Stage[Any], position: SavedPosition, dependence: Dependence, *, lists_arguments: bool
 ) -> tuple[SavedRun | None, list[Mismatch | FoundArgument]]:
     """The run, and the mismatches of ``stage``, with all arguments by position if listed."""
     try:
@@ -98,7 +98,7 @@ def _compared(
     except UnreadableFingerprint as error:
         return None, [Mismatch(Rule.READABLE, "pipeline", reason=str(error), whole_run=True)]
     differing = differences(
-        tree, identified(stage, relied_on), partial(_is_own, position.positions)
+        tree, identified(stage, dependence), partial(_is_own, position.positions)
     )
     run = SavedRun(stage, position, lists_arguments)
     if fixed := [mismatch for one in differing if (mismatch := one.fixed(run))]:

@@ -56,7 +56,7 @@ class RunChanges:
         return None
 
     def saved_argument(self, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
-        """The argument whose fields, with reliance `SO_FAR`, must agree only for items read.
+        """The argument whose fields, with dependence `SO_FAR`, must agree only for items read.
 
         Args:
           fields: of `identity`; fields of a saved stage may lack values equal to defaults.

@@ -7,11 +7,11 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, final
 from ..errors import InvalidArgument, StateMismatch, UnencodableState
 from ..state.partitions import EPOCH_REACHED
 from ..state.value import LARGEST_COUNT, MAX_DEPTH, State, freeze, unpack, unpack_count
+from .dependence import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Dependence
 from .fingerprint import fingerprint
 from .foreign_source import inexact_sources
 from .graph import walk
 from .lookup import looks_up
-from .reliance import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Reliance
 from .saved_state import saved_state
 from .stage import Stage
 
@@ -23,7 +23,7 @@ MOST_LEVELS: Final = MAX_DEPTH - 50
 
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
-"""Reliance of a resume that draws items again."""
+"""Dependence of a resume that draws items again."""
 
 
 class SavedPosition(NamedTuple):
@@ -68,8 +68,8 @@ def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
     return SavedPosition(saved, epoch, step, ahead, positions, reached)
 
 
-def relied_on_by(ahead: int, epoch: int) -> Reliance:
-    """Reliance, on all stages, of a state of ``epoch`` before ``ahead`` items drawn again."""
+def dependence_of_resume(ahead: int, epoch: int) -> Dependence:
+    """Dependence, on all stages, of a state of ``epoch`` before ``ahead`` items drawn again."""
     return (EVERYTHING if ahead else NOTHING) | (LATER_EPOCHS if epoch else NOTHING)
 
 
@@ -100,13 +100,13 @@ class RunnablePipeline(Generic[T]):
         self.stage = stage
         self.inexact = list(inexact_sources(stage))
         self.resumes_before = any(saved_state(found).resumes_before for found, _ in walk(stage))
-        self._fingerprints: dict[Reliance, str] = {}
+        self._fingerprints: dict[Dependence, str] = {}
 
-    def fingerprint(self, relied_on: Reliance) -> str:
-        """The `fingerprint` of a state that relies on ``relied_on`` in all stages."""
-        if relied_on not in self._fingerprints:
-            self._fingerprints[relied_on] = fingerprint(self.stage, relied_on)
-        return self._fingerprints[relied_on]
+    def fingerprint(self, dependence: Dependence) -> str:
+        """The `fingerprint` of a state that relies on ``dependence`` in all stages."""
+        if dependence not in self._fingerprints:
+            self._fingerprints[dependence] = fingerprint(self.stage, dependence)
+        return self._fingerprints[dependence]
 
 
 def state_levels(stage: Stage[Any]) -> int:

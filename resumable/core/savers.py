@@ -65,7 +65,7 @@ def refuse_items_of_rank(saver: str, stage: Stage[Any]) -> None:
     Raises:
       ExternalStateError: if the states of ranks differ and cannot be joined.
     """
-    if stage._deal.ranks > 1 and holds_items_of_rank(stage):
+    if stage._rank_share.ranks > 1 and holds_items_of_rank(stage):
         raise ExternalStateError(
             f"{saver} keeps the state of rank 0 alone, and after shard this pipeline takes more items on "
             "one rank than on another: put shard behind that, or save the state of each rank in a file of "
@@ -77,7 +77,7 @@ def _refuse(one: HasStage, saver: ForeignSaver) -> None:
     stage = one._stage
     if saver.for_partitions and stage is not None:
         refuse_items_of_rank(saver.name, stage)
-        if stage._deal.ranks > 1 and all_own_partitions(stage):
+        if stage._rank_share.ranks > 1 and all_own_partitions(stage):
             raise ExternalStateError(
                 f"{saver.name} keeps the state of rank 0 alone, and each rank owns other partitions: "
                 f"{saver.for_partitions}"

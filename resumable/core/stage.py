@@ -18,16 +18,16 @@ from .access import indexed_by
 from .arguments import check_int
 from .block import block_items
 from .callables import callables_in
-from .deal import Deal
-from .derived import derived
+from .computed_once import computed_once
+from .dependence import ITEMS, PARTS, RANK, Dependence
 from .flow import read_flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .orders import MOST_ITEMS, Length
+from .rank_share import RankShare
 from .records import Records
 from .relation import Held, Moved, Relation, Repeated, Routed
-from .reliance import ITEMS, PARTS, RANK, Reliance
 from .run_changes import NO_CHANGES, RunChanges
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
@@ -73,12 +73,12 @@ class Stage(ABC, Generic[T]):
 
     identity: ClassVar[IdentityFields] = {}
     """Fields of the fingerprint, and when each must be equal at save and resume: `ALWAYS`, or if a
-    later stage `relies_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`. An `IdentityField`
+    later stage `depends_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`. An `IdentityField`
     also gives the name of the field in errors, and the likely cause."""
 
     _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
     """What the state takes for granted about earlier stages, at save and resume:
 
     - `ITEMS`: the same item under each number. ``take`` saves how many items were taken.
@@ -132,12 +132,12 @@ class Stage(ABC, Generic[T]):
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
 
     @property
-    def _deal(self) -> Deal:
+    def _rank_share(self) -> RankShare:
         """How items were dealt out to ranks; with several inputs, the deal to most ranks."""
-        deals = [upstream._deal for upstream in self.inputs]
-        return max(deals, key=lambda deal: deal.ranks, default=Deal())
+        shares = [upstream._rank_share for upstream in self.inputs]
+        return max(shares, key=lambda share: share.ranks, default=RankShare())
 
-    @derived
+    @computed_once
     def _changes(self) -> tuple[int, ...]:
         """The epochs, ascending, where the pipeline differs from the epoch before."""
         found = [epoch for upstream in self.inputs for epoch in upstream._changes]
@@ -187,7 +187,7 @@ class Stage(ABC, Generic[T]):
         """Whether items are items of the inputs; by default, if the relation only moves items."""
         return isinstance(self.relation(0), (Moved, Routed, Repeated))
 
-    @derived
+    @computed_once
     def length(self) -> Length:
         """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.
 
@@ -213,7 +213,7 @@ class Stage(ABC, Generic[T]):
             return None
         return indexed_by(relation, Stage.indexed)
 
-    @derived
+    @computed_once
     def random_access(self) -> bool:
         """Whether any item can be computed from its index."""
         relation, is_own = self.relation(0), type(self).indexed is not Stage.indexed
@@ -223,7 +223,7 @@ class Stage(ABC, Generic[T]):
         follows = all(one.random_access for one in self.inputs)
         return follows and (not is_own or self.indexed(0) is not None)
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         """The form of a block of items passed to a function, and of a batch of items.
 
@@ -360,7 +360,7 @@ def _configuration(stage: Stage[Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(stage).items()
-        if not isinstance(getattr(kind, name, None), derived)
+        if not isinstance(getattr(kind, name, None), computed_once)
     }
 
 

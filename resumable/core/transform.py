@@ -9,10 +9,10 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .block import Block
+from .dependence import NOTHING, Dependence
 from .orders import Length
 from .position import CountsItems, Position
 from .relation import Relation, Same
-from .reliance import NOTHING, Reliance
 from .saved_state import SavedState
 from .source_item import SourceItem
 from .stage import Stage, as_stage
@@ -79,9 +79,9 @@ class PassThrough(Transform[T]):
 
     unchanged = True
     alone = True
-    relies_on: ClassVar[Reliance] = NOTHING
+    depends_on: ClassVar[Dependence] = NOTHING
     state_cost = SavedState("nothing", levels=0)
-    blind: ClassVar[bool] = False
+    ignores_items: ClassVar[bool] = False
     """Whether the motion never looks at an item, so that items may be replaced by other values."""
     _in_path = False
 
@@ -130,7 +130,7 @@ class TransformIterator(StageIterator[T]):
         self._upstream.set_state(upstream)
 
 
-class SteadyIterator(DefersState[T], TransformIterator[T]):
+class OwnStateIterator(DefersState[T], TransformIterator[T]):
     """Motion of a stage that always reads one upstream; its state adds only values at hand.
 
     A subclass whose `get_state` adds values returns the same values from `own_state`.
@@ -154,10 +154,10 @@ def _state_over(own: State, upstream: DeferredState) -> State:
     return {**own, "upstream": upstream()}
 
 
-class PassThroughIterator(DefersState[T], TransformIterator[T]):
+class StateForwardingIterator(DefersState[T], TransformIterator[T]):
     """Motion of a stage with the state of upstream."""
 
-    # Found at the first call, as in `SteadyIterator`.
+    # Found at the first call, as in `OwnStateIterator`.
     _note_upstream: Callable[[], DeferredState] | None = None
 
     def get_state(self) -> State:
@@ -172,7 +172,7 @@ class PassThroughIterator(DefersState[T], TransformIterator[T]):
         self._upstream.set_state(state)
 
 
-class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
+class ForwardingIterator(MovesInBlocks[T], StateForwardingIterator[T]):
     """Motion of upstream for a stage with the same items."""
 
     def pull(self, count: int) -> Block:
@@ -195,21 +195,21 @@ class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
         return self._upstream.origin(back)
 
 
-class CountingIterator(CountsItems, SteadyIterator[T]):
+class CountingIterator(CountsItems, OwnStateIterator[T]):
     """Motion of a stage that makes one item of each upstream item, and counts the items."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._place = Position()
+        self._item_position = Position()
 
     def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
     def get_state(self) -> State:
-        return {"position": self._place.number, "upstream": self._upstream.get_state()}
+        return {"position": self._item_position.number, "upstream": self._upstream.get_state()}
 
     def own_state(self) -> State:
-        return {"position": self._place.number}
+        return {"position": self._item_position.number}
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")

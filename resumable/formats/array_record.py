@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.identity import IdentityFields
-from ..core.reliance import ALWAYS
 from .array_record_file import ArrayRecordFile
 from .contents import FILES
 from .data_files import AnyFile, found_data_files
@@ -107,7 +107,7 @@ class ArrayRecord(ItemsInParts[bytes]):
                 stacklevel=2,
             )
 
-    @derived
+    @computed_once
     def _data_files(self) -> Sequence[AnyFile]:
         return [file.file for file in self._files]
 
@@ -115,7 +115,7 @@ class ArrayRecord(ItemsInParts[bytes]):
     def _counts(self) -> Sequence[int]:
         return [file.records for file in self._files]
 
-    @derived
+    @computed_once
     def _is_cached(self) -> bool:
         return False  # no parts: the package reads whole copies
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
-from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument
 from .contents import FILES
 from .data_files import AnyFile, found_data_files, location
@@ -54,7 +54,7 @@ class WholeFiles(FoundInFiles[T]):
     def _counts(self) -> Sequence[int]:
         return [1] * len(self._files)
 
-    @derived
+    @computed_once
     def files(self) -> str:
         """The files in a few words: equal for the same names below a folder and the same sizes."""
         names = [without_query(path) for path in self._paths]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple, final
 
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.identity import IdentityFields
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .contents import FILES
@@ -90,7 +90,7 @@ class ImageFolder(WholeFiles[Any]):
         files = tuple(located("folder", path) for path in state["_files"])
         self.__dict__.update(state, _files=files)
 
-    @derived
+    @computed_once
     def files(self) -> str:
         """The files in a few words: equal for the same names in ``folder`` and the same sizes."""
         return described(self._files, str(self.folder))

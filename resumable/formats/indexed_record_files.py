@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 from ..core.block import Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.process_counts import process_counts
 from ..errors import InvalidType, shorten
 from .data_files import AnyFile, found_data_files
@@ -42,7 +42,7 @@ class IndexedRecordFiles(RecordFiles[Any]):
     def _kind(self) -> str:
         return self.format.record
 
-    @derived
+    @computed_once
     def _passes_over(self) -> bool:
         return True
 

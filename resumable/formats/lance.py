@@ -11,11 +11,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, shorten
 from .data_files import AnyFile
 from .io.held_ranges import HeldRanges
@@ -122,7 +122,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
     def _data_files(self) -> Sequence[AnyFile]:
         return ()  # Lance finds and reads them
 
-    @derived
+    @computed_once
     def _paths(self) -> list[str]:
         return [self._found.uri]
 
@@ -130,7 +130,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
     def _counts(self) -> Sequence[int]:
         return [sum(self._found.rows)]
 
-    @derived
+    @computed_once
     def _part_ends(self) -> Indices:
         return np.cumsum(self._found.rows, dtype=np.int64)
 
@@ -140,14 +140,14 @@ class Lance(ItemsInParts[dict[str, Any]]):
         name = self._found.uri.rstrip("/").rpartition("/")[2]
         return f"{shorten(name, 40)}, version {self._found.number}, {self.length} rows"
 
-    @derived
+    @computed_once
     def contents(self) -> Evidence:
         """Evidence by the fragments: the names of their files, which Lance chooses at random."""
         described = self._found.fragments
         digests = [hashlib.blake2b(one.encode(), digest_size=16).digest() for one in described]
         return Evidence("fragments", digests, described) if digests else Evidence()
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return STACKED if frozenset(self.names) <= self._found.stackable else LISTS
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.identity import IdentityFields
-from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .indexed_record_files import IndexedRecordFiles
 from .line_file import LineFile, RemoteLines, stripped
@@ -87,7 +87,7 @@ class _LineFiles(IndexedRecordFiles):
         check_bool("skip_blank", self.skip_blank)
         super().__post_init__()
 
-    @derived
+    @computed_once
     def _passes_over(self) -> bool:
         return self.skip_blank
 
@@ -171,7 +171,7 @@ class Lines(_LineFiles):
                     return found
         return super()._gather_range(start, stop)
 
-    @derived
+    @computed_once
     def _decodes_together(self) -> bool:
         """Whether lines joined by newlines decode to the same text as each line alone."""
         assert self.encoding is not None

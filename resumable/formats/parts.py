@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..core.block import NO_INDICES, Block, Indices, block_items, ungroup
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.evidence import Evidence
 from ..core.foreseen import PartUses
 from ..core.indexed import Indexed
@@ -79,27 +79,27 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
     def length(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    @derived
+    @computed_once
     def files(self) -> str:
         """The files in a few words: equal for equal names, sizes and numbers of records."""
         return files_in_words(self._data_files, f"{self.length} {self._kind}s")
 
-    @derived
+    @computed_once
     def contents(self) -> Evidence:
         """Evidence of the contents of the files."""
         return evidence_of(self._data_files)
 
-    @derived
+    @computed_once
     def _paths(self) -> list[str]:
         """The paths of the files, or their public URLs."""
         return [file.path for file in self._data_files]
 
-    @derived
+    @computed_once
     def _ends(self) -> Indices:
         """Item numbers at which each file ends: shape (files,)."""
         return np.cumsum(self._counts, dtype=np.int64)
 
-    @derived
+    @computed_once
     def _begins(self) -> Indices:
         """Item numbers at which each file begins."""
         return begins_of(self._ends)
@@ -109,12 +109,12 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         places: Indices = np.searchsorted(self._ends, indices, side="right")
         return places
 
-    @derived
+    @computed_once
     def _is_remote(self) -> bool:
         """Whether any file is read over a network."""
         return any(isinstance(file, RemoteFile) for file in self._data_files)
 
-    @derived
+    @computed_once
     def _is_cached(self) -> bool:
         """Whether a cache keeps parts of any file."""
         return any(map(has_cached_parts, self._data_files))
@@ -140,7 +140,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
             needs=partial(self._needs, held) if self._is_cached else None,
         )
 
-    @derived
+    @computed_once
     def _layout(self) -> FileLayout:
         """Where the items are in the files."""
         return FileLayout.of(self._data_files, self._ends, self._begins)
@@ -212,12 +212,12 @@ class ItemsInParts(FoundInFiles[T]):
     most_ahead: ClassVar[int]
     ahead_bytes: ClassVar[int]
 
-    @derived
+    @computed_once
     def _part_ends(self) -> Indices:
         """Item numbers at which each part ends: shape (parts,)."""
         return self._ends
 
-    @derived
+    @computed_once
     def _part_begins(self) -> Indices:
         """Item numbers at which each part begins."""
         return begins_of(self._part_ends)
@@ -262,7 +262,7 @@ class ItemsInParts(FoundInFiles[T]):
             needs=partial(self._needs, NOTHING_HELD) if self._is_cached else None,
         )
 
-    @derived
+    @computed_once
     def _at_once(self) -> int:
         """How many items are read at once, estimated from the sizes of the parts."""
         return self._fitting(self.most_ahead, self.ahead_bytes)

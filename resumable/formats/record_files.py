@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.evidence import Evidence
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
-from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile
@@ -56,7 +56,7 @@ class RecordFiles(FoundInFiles[T]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_files", self._opened())
 
-    @derived
+    @computed_once
     def _data_files(self) -> Sequence[AnyFile]:
         return [file.file for file in self._files]
 
@@ -71,7 +71,7 @@ class RecordFiles(FoundInFiles[T]):
     def _opened(self) -> tuple[AnyRecords, ...]:
         """The files for `paths`, at least one, with their indexes."""
 
-    @derived
+    @computed_once
     def _passes_over(self) -> bool:
         """Whether records passed over by the format are no items."""
         return False
@@ -84,7 +84,7 @@ class RecordFiles(FoundInFiles[T]):
     def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[T]:
         """The items of the records ``found``, with the numbers of their files and of the records."""
 
-    @derived
+    @computed_once
     def contents(self) -> Evidence:
         """Evidence of the contents of the files, from their indexes."""
         return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
@@ -174,7 +174,7 @@ class RecordFiles(FoundInFiles[T]):
         assert isinstance(file, RemoteRecords)
         return np.arange(len(numbers)), *file.ranges(self._among_all(place, numbers))
 
-    @derived
+    @computed_once
     def _stops(self) -> list[int]:
         """`_ends` as a list, which is faster for a single item."""
         stops: list[int] = self._ends.tolist()

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple
 
 from ..core.block import Block
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.origin import Origin
@@ -17,7 +18,6 @@ from ..core.position import Position
 from ..core.reach import Reach
 from ..core.record_source import RecordSource
 from ..core.records import Records
-from ..core.reliance import ALWAYS
 from ..core.stage_iterator import Items, SourceIterator
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument, StateMismatch, shorten
@@ -98,7 +98,7 @@ class RecordStream(RecordSource[LocatedRecord]):
         """The files in a few words: equal for the same names and sizes."""
         return files_in_words(self.found)
 
-    @derived
+    @computed_once
     def contents(self) -> Evidence:
         """Evidence of the contents of the files."""
         return evidence_of(self.found)

@@ -81,13 +81,13 @@ class Blocks:
         self._reader = reader
         self._buffer = buffer
         self._base = offset
-        self._place = 0
+        self._offset = 0
         self._far = False
 
     @property
     def offset(self) -> int:
         """The offset of the next byte."""
-        return self._base + self._place
+        return self._base + self._offset
 
     @property
     def seen(self) -> int:
@@ -96,32 +96,32 @@ class Blocks:
 
     def take(self, size: int) -> bytes:
         """The next ``size`` bytes; fewer only at the end."""
-        stop = self._place + size
+        stop = self._offset + size
         if stop > len(self._buffer):
             self._read(size)
             stop = min(size, len(self._buffer))
-        taken = self._buffer[self._place : stop]
-        self._place = stop
+        taken = self._buffer[self._offset : stop]
+        self._offset = stop
         return taken
 
     def _read(self, size: int) -> None:
-        rest = self._buffer[self._place :]
-        self._base += self._place
+        rest = self._buffer[self._offset :]
+        self._base += self._offset
         if self._reader is not None:
             rest += self._reader.read(max(size - len(rest), NEAR // 4 if self._far else 4 * NEAR))
-        self._buffer, self._place = rest, 0
+        self._buffer, self._offset = rest, 0
 
     def pass_over(self, size: int) -> bool:
         """Pass over ``size`` bytes; False if the archive ends before."""
-        place = self._place + size
+        place = self._offset + size
         beyond = place - len(self._buffer)
         if beyond <= 0:
-            self._place = place
+            self._offset = place
             return True
         self._far = beyond > NEAR
         passed = 0 if self._reader is None else self._reader.skip(beyond)
         self._base += len(self._buffer) + passed
-        self._buffer, self._place = b"", 0
+        self._buffer, self._offset = b"", 0
         return passed == beyond
 
 

@@ -109,7 +109,7 @@ class _Filler:
                 self._begins.append(begin)
                 self._lengths.append(taken)
                 self._rows.append(self._row)
-                self._place(taken)
+                self._add_document(taken)
             if taken == left:
                 break
             self.end_row()
@@ -122,7 +122,7 @@ class _Filler:
     def _is_full(self) -> bool:
         return all(places >= most for most, places in zip(self._most, self._places, strict=True))
 
-    def _place(self, taken: list[int]) -> None:
+    def _add_document(self, taken: list[int]) -> None:
         self._documents += 1
         self._places = [
             -(-(places + count + added) // align) * align if count else places

@@ -17,7 +17,7 @@ from ..core.relation import Grouped, Relation
 from ..core.replay_point import ReplayPoint, check_offset
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import PassThroughIterator, Transform
+from ..core.transform import StateForwardingIterator, Transform
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Groups(Transform[Block]):
         return _GroupsIterator(self, epoch)
 
 
-class _GroupsIterator(PassThroughIterator[Block]):
+class _GroupsIterator(StateForwardingIterator[Block]):
     _stage: Groups
 
     def pull(self, count: int) -> Block:

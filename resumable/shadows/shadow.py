@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, ClassVar, final
 
 from ..core.combine import joins_inputs
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import RANK
 from ..core.graph import with_inputs, without_threads
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
@@ -22,11 +23,10 @@ from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
 from ..core.reach import Reach
 from ..core.relation import Aligned, Grouped, Held, Same
-from ..core.reliance import RANK
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.timeline import UNBOUNDED
-from ..core.transform import PassThrough, ThroughIterator
+from ..core.transform import ForwardingIterator, PassThrough
 from ..state.value import State
 from .by_index import follows_from_relations, origins_by_index
 from .source import SourceShadow
@@ -63,7 +63,7 @@ class Origins(PassThrough[ItemOrigin]):
 
     block_layout: ClassVar[Layout] = LISTS
 
-    @derived
+    @computed_once
     def shadow(self) -> Stage[ItemOrigin]:
         """The stages that deliver origins."""
         return shadow_of(without_threads(self.upstream), paired=False)
@@ -81,7 +81,7 @@ class Origins(PassThrough[ItemOrigin]):
         return self.shadow.indexed(epoch)
 
 
-class _OriginsIterator(ThroughIterator[ItemOrigin]):
+class _OriginsIterator(ForwardingIterator[ItemOrigin]):
     """Motion of the shadow."""
 
     def __init__(self, stage: Origins, shadow: StageIterator[ItemOrigin], epoch: int) -> None:
@@ -131,9 +131,9 @@ def _is_blind(stage: Stage[Any]) -> bool:
     Origins may then replace items.
     """
     if isinstance(stage, PassThrough):
-        return stage.blind
+        return stage.ignores_items
     relation = stage.relation(0)
-    if isinstance(relation, Held) and stage.relies_on & RANK:
+    if isinstance(relation, Held) and stage.depends_on & RANK:
         return False
     looks = isinstance(relation, Same) and relation.in_order  # a user's stage may look
     return stage.unchanged and not looks and not stage.user_functions

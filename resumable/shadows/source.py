@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices, block_items, block_length
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.foreign_source import ExternalSource
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
@@ -42,7 +42,7 @@ class SourceShadow(RecordSource[Any]):
     source: Stage[Any]
     paired: bool
 
-    @derived
+    @computed_once
     def length(self) -> Length:
         return self.source.length
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, ClassVar, Final, final
 
 from ..core.block import Block, block_items, block_length
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
@@ -18,7 +18,7 @@ from ..core.origin import BatchOrigin, ItemOrigin, UnknownOrigin, ZipOrigin
 from ..core.relation import Grouped, InputItems, Kept, Relation, Same, Sliced, kind_of, one_for_each
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThroughIterator
+from ..core.transform import StateForwardingIterator
 from ..state.value import State
 from .traced import Traced, carried, names_of_inputs
 
@@ -58,7 +58,7 @@ class Tapped(Stage[Traced[Any]]):
     def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
         return Tapped(self.of, inputs)
 
-    @derived
+    @computed_once
     def length(self) -> Length:
         return self.of.length
 
@@ -108,11 +108,11 @@ class _Tap(Stage[Any]):
     def inputs(self) -> tuple[Stage[Any], ...]:
         return (self.pairs,)
 
-    @derived
+    @computed_once
     def length(self) -> Length:
         return self.plain.length
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return self.plain.block_layout
 
@@ -137,7 +137,7 @@ class _Tap(Stage[Any]):
         return [one.item for one in pairs]
 
 
-class _TapIterator(PassThroughIterator[Any]):
+class _TapIterator(StateForwardingIterator[Any]):
     _stage: Any
 
     def __init__(self, stage: _Tap, epoch: int) -> None:

@@ -26,7 +26,7 @@ from ..core.origin import (
 from ..core.relation import Joined, Relation, Same
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 
 T = TypeVar("T")
 S = TypeVar("S", bound=CallsFunction[Any])
@@ -80,7 +80,7 @@ class Each(PassThrough[Any]):
         return _EachIterator(self, epoch)
 
 
-class _EachIterator(MovesInBlocks[Any], PassThroughIterator[Any]):
+class _EachIterator(MovesInBlocks[Any], StateForwardingIterator[Any]):
     _stage: Each
 
     def pull(self, count: int) -> Block:

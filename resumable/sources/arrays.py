@@ -16,7 +16,7 @@ from ..core.block import (
     is_masked,
     take_rows,
 )
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import ColumnsLike, Layout
@@ -79,7 +79,7 @@ class FromArrays(LookedUp[Any]):
     def length(self) -> int:
         return block_length(self.arrays)
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return ColumnsLike(self.arrays)
 

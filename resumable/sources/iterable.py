@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
@@ -31,7 +32,6 @@ from ..core.left_out import AtPlaces
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.records import Records
-from ..core.reliance import ALWAYS
 from ..core.stage import Stage
 from ..core.stage_iterator import (
     DeferredState,
@@ -241,7 +241,7 @@ class FromIterable(ExternalSource[T]):
         name = "__iter__" if hasattr(target, "__iter__") else "__getitem__"
         return {f"iterable.{name}": getattr(target, name)}
 
-    @derived
+    @computed_once
     def takes_epoch(self) -> bool:
         """Whether the function gets the epoch."""
         return takes_epoch(self.iterable)

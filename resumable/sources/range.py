@@ -10,13 +10,13 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
+from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
 from ..core.lookup import LookedUp
 from ..core.orders import MOST_ITEMS
-from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .identity import LENGTH
 

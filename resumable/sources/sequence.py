@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Protocol, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, Indices
-from ..core.derived import derived
+from ..core.computed_once import computed_once
+from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, ColumnsLike, Layout
 from ..core.lookup import LookedUp
 from ..core.orders import MOST_ITEMS
-from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between
 from .identity import DATA_IDENTITY, LENGTH, check_identity, evidence_of
@@ -130,7 +130,7 @@ class FromSequence(LookedUp[T]):
     def length(self) -> int:
         return self._length
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         is_array = isinstance(self.sequence, np.ndarray)
         return ColumnsLike(np.asarray(self.sequence)) if is_array else LISTS

@@ -13,7 +13,7 @@ from ..core.reach import Reach
 from ..core.relation import Kept, Relation
 from ..core.source_item import SourceItem
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 from ..order.remaining import Remaining
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class WithoutItems(PassThrough[T]):
         return _WithoutItemsIterator(self, epoch)
 
 
-class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
+class _WithoutItemsIterator(ItemByItem[T], StateForwardingIterator[T]):
     _stage: WithoutItems[T]
 
     def __init__(self, stage: WithoutItems[T], epoch: int) -> None:

@@ -12,20 +12,20 @@ from ..core import (
     NOTHING,
     Block,
     CallsFunction,
+    Dependence,
     Grouped,
     IdentityField,
     IdentityFields,
     Items,
+    OwnStateIterator,
     Relation,
-    Reliance,
     Stage,
     StageIterator,
-    SteadyIterator,
     block_items,
     block_length,
     blocks_of,
     check_int,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_bool, check_field
 from ..core.identity import BATCH_SIZE_HINT
@@ -65,7 +65,7 @@ class Batch(CallsFunction[Any]):
         "batch_size": IdentityField(ITEMS, hint=BATCH_SIZE_HINT),
         "drop_last": ITEMS,
     }
-    relies_on: ClassVar[Reliance] = NOTHING
+    depends_on: ClassVar[Dependence] = NOTHING
     calls: ClassVar[str] = "collate"
 
     _: KW_ONLY
@@ -78,7 +78,7 @@ class Batch(CallsFunction[Any]):
         check_field(self, "batch_size", check_int, minimum=1)
         check_bool("drop_last", self.drop_last)
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return stacked_layout(self.upstream.block_layout) if self.collate is None else LISTS
 
@@ -103,7 +103,7 @@ class Batch(CallsFunction[Any]):
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)
 
-    @derived
+    @computed_once
     def collated(self) -> Callable[[Block], Any]:
         """Makes a batch of the items of a block."""
         collate = self.collate
@@ -112,7 +112,7 @@ class Batch(CallsFunction[Any]):
         return lambda block: collate(list(block_items(block)))
 
 
-class _BatchIterator(SteadyIterator[Any]):
+class _BatchIterator(OwnStateIterator[Any]):
     _stage: Batch
 
     def pull(self, count: int) -> Block:

@@ -17,6 +17,7 @@ from ..core import (
     RANK,
     SEED,
     Block,
+    Dependence,
     Grouped,
     Held,
     IdentityField,
@@ -24,14 +25,13 @@ from ..core import (
     Indices,
     Items,
     Relation,
-    Reliance,
     SavedState,
     Stage,
     StageIterator,
     block_items,
     check_int,
     check_seed,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_bool, check_callable, check_field, is_several
 from ..core.function_state import check_stateless
@@ -103,7 +103,7 @@ class Bucket(FunctionVersion[Any]):
         **dict.fromkeys(("boundaries", "multiple_of", "drop_last"), ALWAYS),
         **FunctionVersion.identity,
     }
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
     state_cost = SavedState(
         "a group and an offset; a resume reads the group it is inside again", resumes_before=True
     )
@@ -173,11 +173,11 @@ class Bucket(FunctionVersion[Any]):
         """The batch made of ``items``."""
         return self._collate(items)
 
-    @derived
+    @computed_once
     def _collate(self) -> Callable[[list[Any]], Any]:
         return self.collate or padded(multiple_of=self.multiple_of)
 
-    @derived
+    @computed_once
     def _rule(self) -> Buckets:
         most = self.max_tokens
         return Buckets(

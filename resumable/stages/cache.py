@@ -26,6 +26,7 @@ from ..core import (
     RANK,
     Block,
     DefersState,
+    Dependence,
     Indexed,
     IndexedIterator,
     Indices,
@@ -33,12 +34,11 @@ from ..core import (
     Items,
     PreparedItems,
     Relation,
-    Reliance,
     Same,
     StageIterator,
     Transform,
     block_items,
-    derived,
+    computed_once,
 )
 from ..core.graph import walk
 from ..core.position import CountsItems, Position
@@ -135,7 +135,7 @@ class Cache(Transform[T]):
     """
 
     unchanged = True
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
 
     kept: CachedItems = field(init=False, repr=False, default_factory=CachedItems)
 
@@ -158,7 +158,7 @@ class Cache(Transform[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _CacheIterator(self, epoch) if self._in_order else IndexedIterator(self, epoch)
 
-    @derived
+    @computed_once
     def _in_order(self) -> bool:
         """Whether upstream is iterated: it has no random access, or a stage of it runs ahead."""
         return not self.random_access or any(runs_ahead(one) for one, _ in walk(self.upstream))
@@ -232,7 +232,7 @@ class _PreparedCachedItems(PreparedItems[T]):
                 items[number] = guarded(next(self._of_upstream.items(range(place, place + 1))))
             yield items[number]
 
-    @derived
+    @computed_once
     def _of_upstream(self) -> PreparedItems[T]:
         return self.upstream.prepared(self.indices)
 
@@ -245,7 +245,7 @@ class _CacheIterator(CountsItems, DefersState[T]):
     def __init__(self, stage: Cache[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch
-        self._place = Position()
+        self._item_position = Position()
         self._upstream = stage.upstream.start(0)
         self._read = 0  # number of items read or skipped in upstream
 
@@ -273,7 +273,7 @@ class _CacheIterator(CountsItems, DefersState[T]):
         if kept is None:
             yield self._walk()
         else:
-            yield self._place.counting(map(self._stage.kept.items.__getitem__, kept))
+            yield self._item_position.counting(map(self._stage.kept.items.__getitem__, kept))
 
     def _left_of_whole(self) -> range | None:
         """The numbers of the remaining items if all items are kept."""
@@ -285,18 +285,18 @@ class _CacheIterator(CountsItems, DefersState[T]):
     def _walk(self) -> Iterator[T]:
         kept = self._stage.kept
         items = kept.items
-        self._place.stop_counting()
+        self._item_position.stop_counting()
         while True:
             for number in takewhile(items.__contains__, itertools.count(self._position)):
-                self._place.end = number + 1
+                self._item_position.end = number + 1
                 yield items[number]
-            if self._place.end == kept.length:
+            if self._item_position.end == kept.length:
                 break
             for item in self._missing():
-                items[self._place.end] = item
-                self._place.end += 1
+                items[self._item_position.end] = item
+                self._item_position.end += 1
                 yield item
-                if self._place.end in items:
+                if self._item_position.end in items:
                     break
 
     def _missing(self) -> Iterator[T]:

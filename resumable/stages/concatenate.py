@@ -17,19 +17,19 @@ from ..core import (
     PARTS,
     Block,
     Combine,
+    Dependence,
     IdentityFields,
     Indices,
     Items,
     Length,
     MovesInBlocks,
     Relation,
-    Reliance,
     Routed,
     SavedState,
     StageIterator,
     block_length,
     blocks_of,
-    derived,
+    computed_once,
 )
 from ..core.block import concatenate
 from ..core.combine import NAMES
@@ -85,7 +85,9 @@ class Concatenate(Combine[T]):
 
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     _run_changes = INPUTS_MAY_FOLLOW
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
+    depends_on: ClassVar[Dependence] = (
+        ITEMS | PARTS
+    )  # ranks are at the same position in their items
     state_cost = SavedState("which input it is in")
 
     def __post_init__(self) -> None:
@@ -108,14 +110,16 @@ class Concatenate(Combine[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
 
-    @derived
+    @computed_once
     def _sections(self) -> _Sections:
         return _Sections(self.lengths)
 
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         if not len(records.numbers):
             return super()._records_of_inputs(records)
-        return records.dealt(self._sections.starts.tolist())  # numbers continue from input to input
+        return records.by_source(
+            self._sections.starts.tolist()
+        )  # numbers continue from input to input
 
 
 class _Sections:

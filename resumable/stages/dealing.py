@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..core import LookedUp, Transform
-from ..core.deal import Deal
+from ..core.rank_share import RankShare
 
 T = TypeVar("T")
 
@@ -24,6 +24,6 @@ class Deals(LookedUp[T], Transform[T]):
     count: int
 
     @property
-    def _deal(self) -> Deal:
-        before = self.upstream._deal
-        return Deal(self.index * before.ranks + before.rank, self.count * before.ranks)
+    def _rank_share(self) -> RankShare:
+        before = self.upstream._rank_share
+        return RankShare(self.index * before.ranks + before.rank, self.count * before.ranks)

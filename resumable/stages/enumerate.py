@@ -14,18 +14,18 @@ from ..core import (
     PARTS,
     Block,
     CountingIterator,
+    Dependence,
     Indices,
     Items,
     Joined,
     MovesInBlocks,
     Relation,
-    Reliance,
     Same,
     StageIterator,
     Transform,
     block_length,
     blocks_of,
-    derived,
+    computed_once,
 )
 from ..core.indexed import OWN_INDICES
 from ..core.layout import INTEGERS, Layout, joined_layout
@@ -42,14 +42,14 @@ class Enumerate(Transform[tuple[int, Any]]):
     [(0, 'a'), (1, 'b')]
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = "the position"
 
     def relation(self, epoch: int) -> Relation:
         numbered = Joined(_numbered, builtins.zip, OWN_INDICES, is_row=True)
         return Same(self, epoch, make=numbered, numbered=True)
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return joined_layout([INTEGERS, self.upstream.block_layout])
 
@@ -59,21 +59,21 @@ class Enumerate(Transform[tuple[int, Any]]):
 
 class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
-        self._place.stop_counting()
+        self._item_position.stop_counting()
         return self._numbered(self._upstream.pull(count))
 
     def _numbered(self, block: Block) -> Block:
         """``block``, which upstream has just handed out, with its numbers."""
-        first = self._place.end
-        self._place.end = end = first + block_length(block)
+        first = self._item_position.end
+        self._item_position.end = end = first + block_length(block)
         return _numbered(np.arange(first, end, dtype=np.int64), block)
 
     def items(self) -> Items[tuple[int, Any]]:
         pairs = builtins.enumerate(self._upstream.items(), self._position)
-        return Items(self._place.counting(pairs))
+        return Items(self._item_position.counting(pairs))
 
     def blocks(self, size: int) -> Iterator[Block]:
-        self._place.stop_counting()
+        self._item_position.stop_counting()
         for block in blocks_of(self._upstream, size):
             yield self._numbered(block)
 

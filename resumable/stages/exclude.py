@@ -15,20 +15,21 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
 from ..core import (
     ALWAYS,
     NOTHING,
+    Dependence,
     IdentityField,
     IdentityFields,
     IndexedIterator,
     Kept,
     LookedUp,
     Relation,
-    Reliance,
     Repeated,
     Stage,
     StageIterator,
     Transform,
     check_int,
-    derived,
+    computed_once,
 )
+from ..core.dependence import OVER_EPOCHS, SO_FAR
 from ..core.epochs import in_epoch
 from ..core.exclusion import left_out_of, stream_without
 from ..core.graph import walk
@@ -44,11 +45,10 @@ from ..core.records import (
     shown_records,
 )
 from ..core.relation import kind_of
-from ..core.reliance import OVER_EPOCHS, SO_FAR
 from ..core.run_changes import RunChanges
 from ..core.stage import known_length
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
-from ..core.transform import ThroughIterator
+from ..core.transform import ForwardingIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..order.remaining import Remaining
 from ..state.value import State, unpack_position
@@ -173,7 +173,7 @@ class Exclude(LookedUp[T], Transform[T]):
                 )
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         """After a repeat the position counts over all epochs, so it depends on their lengths."""
         if not self.changes or not self.upstream.random_access:
             return NOTHING
@@ -205,7 +205,7 @@ class Exclude(LookedUp[T], Transform[T]):
             )
         return None
 
-    @derived
+    @computed_once
     def _at_first(self) -> Sequence[LeftOut]:
         """The left-out items in the first epoch, one entry for each key of `by_item`."""
         return self._left_out_in(0)
@@ -218,7 +218,7 @@ class Exclude(LookedUp[T], Transform[T]):
         # stage.
         return self._streams(min(epoch, len(self.by_item) - 1, 1))
 
-    @derived
+    @computed_once
     def _streams(self) -> Callable[[int], Stage[T]]:
         return lru_cache(KEPT_EPOCHS)(self._stream_without)
 
@@ -253,7 +253,7 @@ class Exclude(LookedUp[T], Transform[T]):
         kind = _ExcludeIterator if self.upstream.random_access else _StreamIterator
         return kind(self, epoch)
 
-    @derived
+    @computed_once
     def remaining_in(self) -> Callable[[int], Remaining]:
         """Upstream's remaining items in an epoch; cached for the last epochs."""
         return lru_cache(KEPT_EPOCHS)(self._computed_in)
@@ -344,7 +344,7 @@ def _is_all(left_out: LeftOut, stage: Stage[Any]) -> bool:
     return 0 < known_length(stage) < math.inf and left_out.total == known_length(stage)
 
 
-class _NothingLeftOut(ThroughIterator[T]):
+class _NothingLeftOut(ForwardingIterator[T]):
     """Motion of upstream; a run begun without this stage may leave out records later."""
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
@@ -382,7 +382,7 @@ class _ExcludeIterator(IndexedIterator[T]):
         super().set_state(state)
 
 
-class _StreamIterator(ThroughIterator[T]):
+class _StreamIterator(ForwardingIterator[T]):
     """Motion of a stream whose source leaves the records out."""
 
     _stage: Exclude[T]

@@ -16,12 +16,12 @@ from ..core import (
     Block,
     CallsFunction,
     CallsOneByOne,
+    Dependence,
     Items,
-    Reliance,
+    OwnStateIterator,
     SourceItem,
     Stage,
     StageIterator,
-    SteadyIterator,
     block_items,
     map_items,
 )
@@ -73,7 +73,7 @@ class Filter(ByPredicate[T]):
 
     unchanged = True
     alone = True
-    relies_on: ClassVar[Reliance] = RANK
+    depends_on: ClassVar[Dependence] = RANK
     _run_changes = RunChanges(
         if_added="exclude, unlike filter, can leave records out of a run that has begun"
     )
@@ -82,7 +82,7 @@ class Filter(ByPredicate[T]):
         return _FilterIterator(self, epoch)
 
 
-class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
+class _FilterIterator(CallsOneByOne[T], OwnStateIterator[T]):
     _stage: Filter[T]
 
     # Items dropped before the first passed item; below 0 afterwards, and after the warning.

@@ -26,12 +26,12 @@ from ..core import (
     Transform,
     block_items,
     block_length,
-    derived,
+    computed_once,
 )
-from ..core.deal import Deal
 from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
 from ..core.indexed import OWN_INDICES
+from ..core.rank_share import RankShare
 from ..core.relation import one_for_each
 from ..order.random_bits import derive
 from ..state.value import LARGEST_COUNT, State
@@ -42,9 +42,9 @@ Placed: TypeAlias = tuple[int, int, Any]
 """The key of an epoch, a place in it, and the item at that place."""
 
 
-def deal_of(stage: Stage[Any]) -> Deal:
+def rank_share_of(stage: Stage[Any]) -> RankShare:
     """How the items of ``stage`` were dealt out; of several inputs, the deal to most ranks."""
-    return stage._deal
+    return stage._rank_share
 
 
 def differs_by_rank(stage: Stage[Any]) -> bool:
@@ -65,7 +65,7 @@ def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:
     if not is_dealt(stage):
         return stage
     if isinstance(stage, Deals):
-        before = deal_of(stage.upstream).ranks
+        before = rank_share_of(stage.upstream).ranks
         if before == 1:
             return replace(stage, index=rank, count=ranks)
         if before * stage.count != ranks:
@@ -81,7 +81,7 @@ def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
     """The order that was dealt out, if ``stage`` delivers a rank's items one for one; else None."""
     while one_for_each(stage):
         (stage,) = stage.inputs
-    dealt = isinstance(stage, Deals) and deal_of(stage.upstream).ranks == 1
+    dealt = isinstance(stage, Deals) and rank_share_of(stage.upstream).ranks == 1
     return stage.upstream if dealt else None  # type: ignore[attr-defined]
 
 
@@ -111,7 +111,7 @@ class Places(Transform[Placed]):
     seed: int
 
     def relation(self, epoch: int) -> Relation:
-        key, (rank, ranks) = derive(self.seed, epoch), self.deal
+        key, (rank, ranks) = derive(self.seed, epoch), self.rank_share
         places = Indexed.reordered(OWN_INDICES, lambda indices: indices * ranks + rank)
         placed = Joined(
             lambda places, block: _placed(key, places.tolist(), block),
@@ -120,15 +120,15 @@ class Places(Transform[Placed]):
         )
         return Same(self, epoch, make=placed)
 
-    @derived
-    def deal(self) -> Deal:
-        return deal_of(self.upstream)
+    @computed_once
+    def rank_share(self) -> RankShare:
+        return rank_share_of(self.upstream)
 
-    @derived
+    @computed_once
     def total(self) -> int | None:
         """The place after the last item; None if the end is unknown, or upstream is endless."""
         order = dealt_order(self.upstream)
-        length, ranks = (self.length, self.deal.ranks) if order is None else (order.length, 1)
+        length, ranks = (self.length, self.rank_share.ranks) if order is None else (order.length, 1)
         return None if length is None or length == math.inf else int(length) * ranks
 
     def start(self, epoch: int = 0) -> StageIterator[Placed]:
@@ -152,7 +152,7 @@ class _PlacesIterator(CountingIterator[Placed]):
 
     def pull(self, count: int) -> Block:
         block = self._upstream.pull(count)
-        (rank, ranks), length = self._stage.deal, block_length(block)
+        (rank, ranks), length = self._stage.rank_share, block_length(block)
         first = self._position + rank
         places = range(first, first + length * ranks, ranks)
         placed = _placed(self._key, places, block)
@@ -160,9 +160,9 @@ class _PlacesIterator(CountingIterator[Placed]):
         return placed
 
     def items(self) -> Items[Placed]:
-        (rank, ranks), items = self._stage.deal, self._upstream.items()
+        (rank, ranks), items = self._stage.rank_share, self._upstream.items()
         placed = zip(repeat(self._key), count(self._position + rank, ranks), items, strict=False)
-        return Items(chain(self._place.counting(placed, ranks), self._end()))
+        return Items(chain(self._item_position.counting(placed, ranks), self._end()))
 
     def _end(self) -> Iterator[Placed]:
         self._ended = True
@@ -177,7 +177,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         found = self._upstream.state_at(offset)
         if found is None:
             return None
-        position = self._position + found[1] * self._stage.deal.ranks
+        position = self._position + found[1] * self._stage.rank_share.ranks
         return {"position": self._within(position), "upstream": found[0]}, found[1]
 
     def get_state(self) -> State:
@@ -186,7 +186,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         return {"position": position, "upstream": self._upstream.get_state()}
 
     def _advance_over(self, passed: int, asked: int) -> None:
-        self._position += passed * self._stage.deal.ranks
+        self._position += passed * self._stage.rank_share.ranks
         self._ended = passed < asked
 
     def _within(self, position: int) -> int:

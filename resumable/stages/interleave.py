@@ -14,13 +14,13 @@ from ..core import (
     PARTS,
     Block,
     Combine,
+    Dependence,
     Held,
     IdentityFields,
     IndexedIterator,
     Indices,
     MovesInBlocks,
     Relation,
-    Reliance,
     SavedState,
     StageIterator,
     block_length,
@@ -60,7 +60,9 @@ class Interleave(Combine[T]):
 
     unchanged = True
     identity: ClassVar[IdentityFields] = {"names": NAMES, "block_length": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
+    depends_on: ClassVar[Dependence] = (
+        ITEMS | PARTS
+    )  # ranks are at the same position in their items
     state_cost = SavedState("whose turn it is", levels=2)
 
     _: KW_ONLY
@@ -134,13 +136,13 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
 
     def _stop(self) -> None:
         if self._handed_out:  # by `blocks`; the upstreams have not moved past these items yet
-            self._turn, self._within, passed = self._place()
+            self._turn, self._within, passed = self._turn_position()
             for upstream, count in zip(self._upstreams, passed, strict=True):
                 upstream.skip(count)
             self._handed_out = 0
         super()._stop()
 
-    def _place(self) -> tuple[int, int, list[int]]:
+    def _turn_position(self) -> tuple[int, int, list[int]]:
         """The turn, the place within it, and how many items of each upstream were handed out."""
         last, (numbers, within) = self._handed_out - 1, self._ahead
         passed = np.bincount(numbers[: last + 1], minlength=len(self._upstreams))
@@ -209,7 +211,7 @@ class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
         states: list[State] | None = None
         if self._handed_out:
             # Nothing is moved here: an interrupt would leave some of the upstreams unmoved.
-            turn, within, passed = self._place()
+            turn, within, passed = self._turn_position()
             states = [
                 found[0]
                 for upstream, count in zip(self._upstreams, passed, strict=True)

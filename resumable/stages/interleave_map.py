@@ -14,10 +14,10 @@ from ..core import (
     ITEMS,
     PARTS,
     RANK,
+    Dependence,
     IdentityFields,
     ItemByItem,
     Items,
-    Reliance,
     SavedState,
     Stage,
     StageIterator,
@@ -89,7 +89,7 @@ class InterleaveMap(FunctionVersion[T]):
         "cycle_length": ALWAYS,
         "block_length": ALWAYS,
     }
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
     version: ClassVar[int] = 2  # in the first, the shape of the state varied along the run
 
     fn: Callable[[Any], Iterable[T]]

@@ -16,19 +16,19 @@ from ..core import (
     Block,
     CallsFunction,
     CallsOneByOne,
+    Dependence,
     Held,
     IdentityFields,
     InputItems,
     Items,
     MovesInBlocks,
+    OwnStateIterator,
     Relation,
-    Reliance,
     Same,
     SavedState,
     SourceItem,
     Stage,
     StageIterator,
-    SteadyIterator,
     TransformIterator,
     block_items,
     blocks_of,
@@ -111,7 +111,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
         return 2 if self.drops else 1
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         """Ranks stay in step unless items may be dropped: the state counts dropped items too."""
         return PARTS | RANK if self.drops else NOTHING
 
@@ -230,7 +230,7 @@ class Map(CallsPerItem[T]):
     """
 
 
-class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
+class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], OwnStateIterator[T]):
     _stage: CallsInWorkers[T]
     _items_held = 0  # also where it maps the groups of a stage that holds items
 

@@ -14,16 +14,16 @@ from ..core import (
     PARTS,
     RANK,
     Block,
+    Dependence,
     Held,
     IdentityFields,
     Relation,
-    Reliance,
     SavedState,
     Stage,
     StageIterator,
     block_items,
     check_int,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_field
 from ..core.callables import StandIn
@@ -90,7 +90,7 @@ class MapBatches(CallsInWorkers[Any]):
         super().__post_init__()
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         return ITEMS | PARTS | RANK
 
     @property
@@ -99,11 +99,11 @@ class MapBatches(CallsInWorkers[Any]):
         text = "a group and an offset" + ("" if own == "nothing" else f", {own}")
         return SavedState(text, levels=2, resumes_before=True)
 
-    @derived
+    @computed_once
     def read(self) -> Stage[Block]:
         return Groups(self.upstream, size=self.batch_size)
 
-    @derived
+    @computed_once
     def called(self) -> Callable[[Block], Block]:
         return _Expanded(self.fn)
 

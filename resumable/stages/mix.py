@@ -18,6 +18,7 @@ from ..core import (
     PARTS,
     SEED,
     Combine,
+    Dependence,
     IdentityField,
     IdentityFields,
     Indices,
@@ -25,7 +26,6 @@ from ..core import (
     Length,
     LookedUp,
     Relation,
-    Reliance,
     Routed,
     SavedState,
     StageIterator,
@@ -33,8 +33,8 @@ from ..core import (
     check_seed,
 )
 from ..core.arguments import check_bool, check_choice, check_field
+from ..core.dependence import SO_FAR
 from ..core.orders import MOST_ITEMS, countable
-from ..core.reliance import SO_FAR
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
@@ -240,7 +240,7 @@ class Mix(LookedUp[T], Combine[T]):
         return SavedState(own, levels=2)
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         """Ranks are at the same turn; epochs are numbered as in a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
 

@@ -14,18 +14,18 @@ from ..core import (
     RANK,
     STACKED,
     Block,
+    Dependence,
     Grouped,
     Held,
     IdentityField,
     Indices,
     Relation,
-    Reliance,
     Stage,
     StageIterator,
     Transform,
     block_items,
     check_int,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_bool, check_choice, check_field
 from ..core.layout import Layout
@@ -50,7 +50,7 @@ ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "pa
 class Packs(Transform[Columns]):
     """A stage that packs documents; `BestFitPack` describes the arguments."""
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
 
     row_length: RowLength
@@ -89,7 +89,7 @@ class Packs(Transform[Columns]):
                 f"key must be None where length names the fields, got key={self.key!r}"
             )
 
-    @derived
+    @computed_once
     def form(self) -> RowFormat:
         """The format of a row."""
         return row_format(
@@ -103,7 +103,7 @@ class Packs(Transform[Columns]):
             parts=self.parts,
         )
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
 

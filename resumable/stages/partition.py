@@ -27,12 +27,12 @@ from ..core import (
     Stage,
     StageIterator,
     Transform,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_below, check_choice
-from ..core.deal import Deal
 from ..core.epochs import ByEpoch
 from ..core.graph import rebuilt, walk, with_inputs
+from ..core.rank_share import RankShare
 from ..core.relation import kind_of
 from ..core.stage import InputShadows, OwnsPartitions, RunsAhead
 from ..errors import InvalidArgument
@@ -205,12 +205,12 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         return with_inputs(self, inputs.alike)
 
-    @derived
+    @computed_once
     def count(self) -> int:
         """Number of partitions of all ranks."""
         return self.parts[0].count
 
-    @derived
+    @computed_once
     def parts(self) -> tuple[Part[Any], ...]:
         """The parts in the pipeline of partition 0."""
         return tuple(found for found in down_to_parts(self.upstream) if isinstance(found, Part))
@@ -221,22 +221,22 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         return range(self.index, self.count, self.ranks)
 
     @property
-    def _deal(self) -> Deal:
-        return Deal(self.index, self.ranks)
+    def _rank_share(self) -> RankShare:
+        return RankShare(self.index, self.ranks)
 
     @property
     def own_partitions(self) -> range:
         return self.numbers
 
     def over_partition(self, number: int) -> Partition[T]:
-        return self.dealt(self.numbers.index(number), len(self.numbers), "keep")
+        return self.share_of(self.numbers.index(number), len(self.numbers), "keep")
 
     def is_own(self, state: Any) -> bool:
         """Whether ``state``, of the pipeline or a part of it, has just the rank's partitions."""
         found = [one[PARTITIONS] for one in states_of_partitions(state)]
         return bool(found) and all(numbers == list(self.numbers) for numbers in found)
 
-    @derived
+    @computed_once
     def pipelines(self) -> tuple[Stage[T], ...]:
         """The pipelines of the partitions of this rank."""
         return tuple(map(self.pipeline, self.numbers))
@@ -245,7 +245,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         """The pipeline of partition ``number``."""
         return _for_partition(self.upstream, number)
 
-    @derived
+    @computed_once
     def length(self) -> Length:
         # If the first length is unknown, no other pipeline has to be made.
         if self.upstream.length is None:
@@ -279,7 +279,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
                 total += own * int(length or 0)
         return total
 
-    @derived
+    @computed_once
     def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
         # The first partitions get one item more of a source than later partitions. Left-out records
@@ -307,7 +307,7 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         kind = PlacedPartitionIterator if self.placing else PartitionIterator
         return kind(self, epoch, config)
 
-    def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
+    def share_of(self, index: int, count: int, uneven: str) -> Partition[T]:
         """The stage with only those partitions of this rank that go to ``index`` of ``count``."""
         index, count = check_below("index", index, "count", count)
         return dataclasses.replace(
@@ -325,16 +325,16 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         )
 
 
-def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:
+def share_of(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:
     """``stage`` for rank ``index`` of ``count``, if its items come from partitions.
 
     Raises:
       InvalidArgument: if a stage after the partition does not keep the partitions apart.
     """
     if isinstance(stage, Partition):
-        return stage.dealt(index, count, uneven or stage.uneven)
+        return stage.share_of(index, count, uneven or stage.uneven)
     if isinstance(stage, ByEpoch) and has_partitions(stage):
-        pairs = [(one, dealt(one, index, count, uneven)) for one in stage.upstreams]
+        pairs = [(one, share_of(one, index, count, uneven)) for one in stage.upstreams]
         if not all(shared for _, shared in pairs):
             raise InvalidArgument(
                 "shard deals out either partitions or items, but some pipelines of a by_epoch have partitions "
@@ -343,7 +343,7 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
         return with_inputs(stage, tuple(shared for _, shared in pairs if shared))
     if stage.alone:
         (upstream,) = stage.inputs
-        shared = dealt(upstream, index, count, uneven)
+        shared = share_of(upstream, index, count, uneven)
         return shared and with_inputs(stage, (shared,))
     if has_partitions(stage):
         raise InvalidArgument(

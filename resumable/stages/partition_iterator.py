@@ -18,7 +18,7 @@ from ..state.columns import as_columns, as_rows
 from ..state.partitions import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
-from ..workers.partition_pool import PartitionPool, PartitionWorkersConfig, WorkerPartition
+from ..workers.partition_pool import PartitionPool, PartitionProxy, PartitionWorkersConfig
 from .map_pools import MapPools, maps_with_processes
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
 
     def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
         for pipeline, upstream in zip(self._stage.pipelines, self._upstreams, strict=True):
-            if isinstance(upstream, WorkerPartition):
+            if isinstance(upstream, PartitionProxy):
                 yield upstream.skipped_in(pipeline, path)
             else:
                 yield skipped_items(pipeline, upstream, path)
@@ -216,7 +216,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
             upstream.set_state(inner)
         self._ended = [over for _, over, _ in found]
         for upstream, over in zip(self._upstreams, self._ended, strict=True):
-            if over and isinstance(upstream, WorkerPartition):
+            if over and isinstance(upstream, PartitionProxy):
                 upstream.mark_ended()
         self._counted = self._fresh_progress([position for position, _, _ in found])
 

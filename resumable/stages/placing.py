@@ -46,7 +46,7 @@ def keeps_places(stage: Stage[Any]) -> bool:
 def makes_one_of_one(stage: Stage[Any]) -> bool:
     """Whether ``stage`` makes an item of one item, or of none, and holds nothing of its rank."""
     if isinstance(stage, PassThrough):
-        return stage.blind
+        return stage.ignores_items
     if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
         return False
     carries_state = isinstance(stage, CallsFunction) and stage.carries_state

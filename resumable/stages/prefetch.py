@@ -37,7 +37,7 @@ class Prefetch(RunsAhead[T], PassThrough[T]):
     [0, 1, 2, 3, 4]
     """
 
-    blind = True
+    ignores_items = True
 
     buffer_size: int
 

@@ -15,20 +15,20 @@ from ..core import (
     NOTHING,
     PARTS,
     SEED,
+    Dependence,
     IdentityField,
     IdentityFields,
-    Reliance,
     SavedState,
     Stage,
     StageIterator,
     check_seed,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_field
 from ..core.callables import StandIn
 from ..core.reach import Reach
 from ..core.skipped import MovesCopies, skipped_items
-from ..core.transform import ThroughIterator
+from ..core.transform import ForwardingIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
@@ -124,12 +124,12 @@ class RandomMap(CallsPerItem[T]):
         object.__setattr__(self, "over_partitions", over_partitions)
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         """Items with the same places in the shared order may have other numbers here.
 
         If the items of a rank are counted, the rank must keep its partitions.
         """
-        own = super().relies_on
+        own = super().depends_on
         if dealt_order(self.upstream) is not None:
             return own
         counts_parts = has_partitions(self.upstream) and not self.over_partitions
@@ -151,7 +151,7 @@ class RandomMap(CallsPerItem[T]):
     def _needs_pairs(self) -> bool:
         return self.over_partitions
 
-    @derived
+    @computed_once
     def read(self) -> Stage[Any]:
         if self.over_partitions:
             return with_places(self.upstream)
@@ -170,7 +170,7 @@ class RandomMap(CallsPerItem[T]):
         return _RandomMapIterator(self, mapped)
 
 
-class _MappedIterator(ThroughIterator[T]):
+class _MappedIterator(ForwardingIterator[T]):
     """Moves as a map over `RandomMap.read`."""
 
     _stage: RandomMap[T]

@@ -13,6 +13,7 @@ from ..core import (
     EPOCHS,
     ITEMS,
     Block,
+    Dependence,
     IdentityField,
     IdentityFields,
     IndexedIterator,
@@ -20,7 +21,6 @@ from ..core import (
     Items,
     MovesInBlocks,
     Relation,
-    Reliance,
     Repeated,
     SourceItem,
     Stage,
@@ -30,10 +30,11 @@ from ..core import (
     block_length,
     by_index,
     check_int,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_field
 from ..core.block import concatenate
+from ..core.dependence import LATER_EPOCHS
 from ..core.epoch_runs import ENDLESS, EpochRuns
 from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch, runs_of
 from ..core.function_state import restore_functions
@@ -41,7 +42,6 @@ from ..core.graph import walk, why_first_epoch_only, with_inputs
 from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
-from ..core.reliance import LATER_EPOCHS
 from ..core.run_changes import RunChanges
 from ..core.stage import runs_ahead
 from ..core.stage_iterator import pulled_blocks
@@ -101,7 +101,7 @@ class Repeat(Transform[T]):
         "epochs": IdentityField(ITEMS | EPOCHS, hint=FIXED_EPOCHS),
         "epochs_each": IdentityField(LATER_EPOCHS, shown_as="epochs", hint=FIXED_IN_LATER_EPOCHS),
     }
-    relies_on: ClassVar[Reliance] = EPOCHS
+    depends_on: ClassVar[Dependence] = EPOCHS
     state_cost = "the epoch"
     _run_changes = RunChanges(counts_epochs=True)
 
@@ -118,7 +118,7 @@ class Repeat(Transform[T]):
                 f"epochs must make at most 2**62 items, got {self.epochs} of {lengths}"
             )
 
-    @derived
+    @computed_once
     def split(self) -> Stage[T]:
         """Upstream, as a `ByEpoch` if upstream changes with the epoch."""
         return by_epoch(self.upstream)
@@ -137,7 +137,7 @@ class Repeat(Transform[T]):
             in_order=not runs.known,  # only a finite length decides which epoch an index is in
         )
 
-    @derived
+    @computed_once
     def _changes(self) -> tuple[int, ...]:
         if self.epochs == 0 or not self.split._changes:
             return ()
@@ -195,12 +195,12 @@ class Repeat(Transform[T]):
         """``epoch``, or the first epoch of this stage that this copy covers, if later."""
         return max(epoch, self._first_epoch // max(self._epochs_counted, 1))
 
-    @derived
+    @computed_once
     def alike(self) -> bool:
         """Whether all epochs have the same items, and every item is looked up by its index."""
         return self._has_one_order and not any(runs_ahead(stage) for stage, _ in walk(self.split))
 
-    @derived
+    @computed_once
     def _has_one_order(self) -> bool:
         """Whether the items by index are the same in all epochs, whatever threads run ahead."""
         upstream = self.split
@@ -301,7 +301,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
 
     def origin(self, back: int) -> SourceItem | None:
         indexed = self._stage.indexed(self._start_epoch)
-        place = None if indexed is None or self._whole is not None else self._place()
+        place = None if indexed is None or self._whole is not None else self._upstream_position()
         if indexed is None or place is None:
             return (self._whole or self._upstream).origin(back)
         position = int(self._epoch_runs.items_before(self._finished)) + place
@@ -389,14 +389,14 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
     def _looked_up(self) -> IndexedIterator[T] | None:
         """All epochs from here on as a single looked-up sequence; None if epochs may differ."""
         if self._whole is None and self._stage.alike and self._within():
-            place = self._place()
+            place = self._upstream_position()
             if place is not None:
                 self._whole = IndexedIterator(self._stage, self._start_epoch)
                 self._whole.skip(self._finished * len(self._stage.upstream) + place)
                 self._upstream.close()  # it reads nothing; its state stays readable
         return self._whole
 
-    def _place(self) -> int | None:
+    def _upstream_position(self) -> int | None:
         """How many items upstream has handed out in its epoch, if upstream looks items up."""
         length = self._epoch_runs.length_of(self._finished)
         rest = self._upstream.state_at(length)
@@ -406,7 +406,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         """Move upstream to the position of `_whole`."""
         if self._whole is None:
             return
-        place, position = self._place(), self._whole.position
+        place, position = self._upstream_position(), self._whole.position
         assert place is not None
         length = len(self._stage.upstream)
         if position != self._finished * length + place:

@@ -20,22 +20,22 @@ from ..core import (
     IndexedIterator,
     Items,
     MovesInBlocks,
+    OwnStateIterator,
     Relation,
     Sliced,
     SourceItem,
     Stage,
     StageIterator,
-    SteadyIterator,
     block_length,
     blocks_of,
 )
 from ..core.arguments import check_below, check_choice
 from ..core.block import concatenate, take_rows
+from ..core.dependence import ENDS
 from ..core.identity import COUNT_HINT
 from ..core.made_of import epoch_at
 from ..core.orders import countable
 from ..core.reach import Reach, reached_by_index
-from ..core.reliance import ENDS
 from ..core.stage import known_length
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
@@ -229,7 +229,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         self._rest: IndexedIterator[T] = IndexedIterator(dealt, self._start_epoch)
 
 
-class _StreamShardIterator(SteadyIterator[T]):
+class _StreamShardIterator(OwnStateIterator[T]):
     """Over a stream: whole rounds are read, and upstream's state is the state before the round."""
 
     _stage: Shard[T]

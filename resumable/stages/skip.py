@@ -10,14 +10,14 @@ from ..core import (
     ITEMS,
     PARTS,
     Block,
+    Dependence,
     IdentityFields,
     Items,
     LookedUp,
+    OwnStateIterator,
     Relation,
-    Reliance,
     Sliced,
     StageIterator,
-    SteadyIterator,
     Transform,
     check_int,
 )
@@ -49,7 +49,7 @@ class Skip(LookedUp[T], Transform[T]):
     """
 
     identity: ClassVar[IdentityFields] = {"count": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
 
     count: int
 
@@ -68,7 +68,7 @@ class Skip(LookedUp[T], Transform[T]):
         return super().start(epoch) if self.random_access else _SkipIterator(self, epoch)
 
 
-class _SkipIterator(SteadyIterator[T]):
+class _SkipIterator(OwnStateIterator[T]):
     _stage: Skip[T]
 
     def __init__(self, stage: Skip[T], epoch: int) -> None:

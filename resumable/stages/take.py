@@ -12,13 +12,13 @@ from ..core import (
     PARTS,
     Block,
     CountingIterator,
+    Dependence,
     IdentityField,
     IdentityFields,
     Items,
     Length,
     MovesInBlocks,
     Relation,
-    Reliance,
     Sliced,
     StageIterator,
     Transform,
@@ -27,8 +27,8 @@ from ..core import (
     check_int,
 )
 from ..core.arguments import check_field
+from ..core.dependence import OVER_EPOCHS
 from ..core.identity import COUNT_HINT
-from ..core.reliance import OVER_EPOCHS
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Take(Transform[T]):
         "count": IdentityField(ITEMS, hint=COUNT_HINT),
         "count_each": IdentityField(OVER_EPOCHS, shown_as="count", hint=COUNT_EACH_HINT),
     }
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = "the position"
 
     count: int
@@ -105,10 +105,10 @@ class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
     def items(self) -> Items[T]:
         # Upstream is not asked for anything after the last item.
         left = max(self._stage.count - self._position, 0)
-        return Items(self._place.counting(islice(self._upstream.items(), left)))
+        return Items(self._item_position.counting(islice(self._upstream.items(), left)))
 
     def blocks(self, size: int) -> Iterator[Block]:
-        last, place = self._stage.count, self._place
+        last, place = self._stage.count, self._item_position
         place.stop_counting()
         whole, rest = divmod(last - place.end, size)
         # As in `items`, the range comes first, so no block is asked for after the last.

@@ -9,12 +9,12 @@ from typing import ClassVar, TypeVar, final
 from ..core import (
     PARTS,
     RANK,
+    Dependence,
     ItemByItem,
     Items,
-    Reliance,
+    OwnStateIterator,
     SavedState,
     StageIterator,
-    SteadyIterator,
 )
 from ..state.value import State, unpack, unpack_flag
 from .filter import ByPredicate
@@ -46,7 +46,7 @@ class TakeWhile(ByPredicate[T]):
     """
 
     unchanged = True
-    relies_on: ClassVar[Reliance] = PARTS | RANK
+    depends_on: ClassVar[Dependence] = PARTS | RANK
 
     @property
     def state_cost(self) -> SavedState:
@@ -57,7 +57,7 @@ class TakeWhile(ByPredicate[T]):
         return _TakeWhileIterator(self, epoch)
 
 
-class _TakeWhileIterator(ItemByItem[T], SteadyIterator[T]):
+class _TakeWhileIterator(ItemByItem[T], OwnStateIterator[T]):
     _stage: TakeWhile[T]
     _ended = False
 

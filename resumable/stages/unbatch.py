@@ -18,7 +18,7 @@ from ..core import (
     StageIterator,
     block_items,
     block_length,
-    derived,
+    computed_once,
 )
 from ..core.block import USUAL, concatenate, copy_block, slice_block
 from ..core.expansion import OUTPUTS, ExpandingIterator
@@ -73,7 +73,7 @@ class Unbatch(FansOut[Any]):
     _: KW_ONLY
     size: int | None = None
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return rows_layout(self.upstream.block_layout)
 

@@ -13,11 +13,11 @@ from ..core import (
     ITEMS,
     PARTS,
     Block,
+    Dependence,
     Grouped,
     IdentityFields,
     ItemByItem,
     Items,
-    Reliance,
     SavedState,
     StageIterator,
     Transform,
@@ -25,7 +25,7 @@ from ..core import (
     block_length,
     blocks_of,
     check_int,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_bool, check_field
 from ..core.block import concatenate, slice_block, take_rows
@@ -73,7 +73,7 @@ class Window(Transform[Any]):
     """
 
     identity: ClassVar[IdentityFields] = dict.fromkeys(("size", "shift", "drop_last"), ITEMS)
-    relies_on: ClassVar[Reliance] = PARTS
+    depends_on: ClassVar[Dependence] = PARTS
 
     _: KW_ONLY
     size: int
@@ -91,7 +91,7 @@ class Window(Transform[Any]):
         """Items from the start of a window to the start of the next."""
         return self.size if self.shift is None else self.shift
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         return stacked_layout(self.upstream.block_layout)
 

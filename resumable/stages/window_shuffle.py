@@ -12,11 +12,11 @@ from ..core import (
     PARTS,
     RANK,
     SEED,
+    Dependence,
     Held,
     IdentityFields,
     Permuted,
     Relation,
-    Reliance,
     SavedState,
     StageIterator,
     Transform,
@@ -80,7 +80,7 @@ class WindowShuffle(Transform[T]):
         check_bool("carry", self.carry)
 
     @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
+    def depends_on(self) -> Dependence:  # type: ignore[override]
         """Ranks are at the same position in their items, unless the state holds items."""
         return ITEMS | PARTS | (RANK if self.carry else NOTHING)
 

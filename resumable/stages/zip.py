@@ -15,18 +15,18 @@ from ..core import (
     Block,
     Combine,
     CombineIterator,
+    Dependence,
     IdentityFields,
     Items,
     Joined,
     MovesInBlocks,
     Relation,
-    Reliance,
     SavedState,
     StageIterator,
     block_items,
     block_length,
     blocks_of,
-    derived,
+    computed_once,
 )
 from ..core.arguments import check_bool
 from ..core.block import slice_block
@@ -62,7 +62,9 @@ class Zip(Combine[Any]):
     """
 
     identity: ClassVar[IdentityFields] = {"names": NAMES}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
+    depends_on: ClassVar[Dependence] = (
+        ITEMS | PARTS
+    )  # ranks are at the same position in their items
     state_cost = SavedState("nothing", levels=2)
 
     _: KW_ONLY
@@ -83,7 +85,7 @@ class Zip(Combine[Any]):
         """The name of an upstream in errors."""
         return f"upstreams[{number}]" if self.names is None else repr(self.names[number])
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         layouts = [upstream.block_layout for upstream in self.upstreams]
         if self.names is None:

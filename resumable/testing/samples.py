@@ -8,10 +8,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_items
+from ..core.dependence import ALWAYS
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
-from ..core.reliance import ALWAYS
 from ..formats.ahead import ReadAheadItems, TurnsSeen, growing
 from ..pipeline import Pipeline, from_iterable
 

@@ -15,7 +15,7 @@ from ..core.indexed import Indexed
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 from ..pipeline import Pipeline
 from ..stages.partition import Partition
 
@@ -70,7 +70,7 @@ def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> 
 class Counted(PassThrough[T]):
     """Upstream's items, counted. State: upstream's own."""
 
-    blind = True
+    ignores_items = True
 
     number: int
     counter: Counter[int]
@@ -87,7 +87,7 @@ class Counted(PassThrough[T]):
         return upstream.gather(indices)
 
 
-class _CountedIterator(PassThroughIterator[T]):
+class _CountedIterator(StateForwardingIterator[T]):
     _stage: Counted[T]
 
     def __init__(self, stage: Counted[T], epoch: int) -> None:

@@ -37,10 +37,10 @@ FEWEST: Final = 4
 END: Final = object()
 """Stands for the item after the last one."""
 
-Deal: TypeAlias = "Shard[Any] | Partition[Any]"
+DealingStage: TypeAlias = "Shard[Any] | Partition[Any]"
 
 
-def deals(stage: Stage[Any]) -> dict[int, Deal]:
+def deals(stage: Stage[Any]) -> dict[int, DealingStage]:
     """The stages dealing items out to ranks, by stage number."""
     return {
         number: found
@@ -55,7 +55,7 @@ def partitions(stage: Stage[Any]) -> dict[int, Partition[Any]]:
     return {number: deal for number, deal in deals(stage).items() if isinstance(deal, Partition)}
 
 
-def rank_counts(deal: Deal) -> list[int]:
+def rank_counts(deal: DealingStage) -> list[int]:
     """The number of saving ranks, then the numbers of resuming ranks."""
     if isinstance(deal, Shard):
         return [deal.count, *sorted({1, deal.count + 1} - {deal.count})]
@@ -63,7 +63,9 @@ def rank_counts(deal: Deal) -> list[int]:
     return [saving, *sorted({1, min(saving + 1, deal.count)} - {saving})]
 
 
-def rank_fields(deal: Deal, index: int, ranks: int, uneven: str | None = None) -> dict[str, Any]:
+def rank_fields(
+    deal: DealingStage, index: int, ranks: int, uneven: str | None = None
+) -> dict[str, Any]:
     """The fields of ``deal`` for rank ``index``; ``uneven`` only if given."""
     fields = {"index": index, "ranks" if isinstance(deal, Partition) else "count": ranks}
     return fields if uneven is None else fields | {"uneven": uneven}

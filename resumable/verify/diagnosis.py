@@ -15,7 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, final
 
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.function_state import CallsFunction
 from ..core.graph import Tuning, Variation, cut_after, tuning_without_threads, walk
 from ..core.resuming import explain_mismatch
@@ -230,7 +230,7 @@ class Diagnosis:
     def _run(self, work: Work, number: int, conditions: Conditions) -> TaskOutcome:
         return self.workers.run(work, number, self._tuning(number), conditions)
 
-    @derived
+    @computed_once
     def _without_threads(self) -> bool:
         """Whether to leave threads out: threads disturb the search unless the threads are the cause."""
         tuning = tuning_without_threads(self.stage)
@@ -247,7 +247,7 @@ class Diagnosis:
         tuning = tuning_without_threads(cut_after(self.stage, number))
         return tuning if tuning and self._without_threads else {}
 
-    @derived
+    @computed_once
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
         result = self.workers.run(partial(consumption, stops=stops)).result

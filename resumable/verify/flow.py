@@ -20,7 +20,7 @@ from ..core.function_state import FUNCTION, CallsFunction
 from ..core.graph import rebuilt, walk, without_threads
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 from ..errors import shorten
 from ..pipeline import Pipeline
 from ..stages.batch import Batch
@@ -189,7 +189,7 @@ def is_the_users(stage: Stage[Any]) -> bool:
 class _Watched(PassThrough[T]):
     """Counts the upstream's items, except items looked up by index: then the length is known."""
 
-    blind = True
+    ignores_items = True
 
     number: int
     flows: dict[int, FlowCounts] = field(repr=False)
@@ -198,7 +198,7 @@ class _Watched(PassThrough[T]):
         return _WatchedIterator(self, epoch)
 
 
-class _WatchedIterator(PassThroughIterator[T]):
+class _WatchedIterator(StateForwardingIterator[T]):
     _stage: _Watched[T]
 
     def __init__(self, stage: _Watched[T], epoch: int) -> None:

@@ -119,5 +119,5 @@ RANK_GOES_ASTRAY: Final = Reason(
 STATE_OF_ANOTHER: Final = Reason(
     "takes the state of another rank",
     "A rank accepts the state of another one, and then does not deliver its own items.",
-    "Let relies_on of the stage have RANK, the default, if its state depends on which items came before.",
+    "Let depends_on of the stage have RANK, the default, if its state depends on which items came before.",
 )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, final
 
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.graph import cut_after, walk
 from ..core.stage import Stage
 from . import reasons
@@ -189,12 +189,12 @@ class _Several:
             "the number of ranks"
         )
 
-    @derived
+    @computed_once
     def _others(self) -> RankCount:
         counts = [found.count for found in partitions(self.stage).values()]
         return RankCount(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
 
-    @derived
+    @computed_once
     def _comparable(self) -> int:
         """The longest pipeline with the same items in all for both numbers of ranks."""
         found = [n for n, _ in enumerate(walk(self.stage)) if deals(cut_after(self.stage, n))]

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, Final, cast, final
 
 from ..core.arguments import check_int
-from ..core.derived import derived
+from ..core.computed_once import computed_once
 from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
@@ -198,12 +198,12 @@ class _Verification:
             self._measure(rng)
         return self._report(finding)
 
-    @derived
+    @computed_once
     def _digests(self) -> Digests:
         """The digests of the reference run."""
         return Digests(self.workers.new_file())
 
-    @derived
+    @computed_once
     def _items(self) -> int:
         return len(self._digests)
 

@@ -2,7 +2,7 @@
 
 # In a thread of the loop's process, a worker runs `attempt` only. Workers in other processes, our
 # own (worker_process.py) and workers of a user's executor (foreign_executor.py), work on a chunk
-# for a while and send a `Reply`.
+# for a while and send a `PickledOutcome`.
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Outcome:
 
 @final
 @dataclass
-class Reply:
+class PickledOutcome:
     """An outcome from a worker in another process.
 
     Attributes:
@@ -118,13 +118,15 @@ def attempt_in_time(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outco
     return done
 
 
-def attempt_for_reply(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Reply:
+def attempt_and_pickle(
+    fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool
+) -> PickledOutcome:
     """Attempt a chunk for another process; errors of dropped items are left out unless ``tell``."""
     began = time.perf_counter()
     outcome = attempt_in_time(fn, block, drop)
     outcome.failed = sendable_errors(outcome.failed, tell)
     parts = [np.frombuffer(part, np.uint8) for part in _pickled(outcome)]
-    return Reply(parts, [len(part) for part in parts], time.perf_counter() - began)
+    return PickledOutcome(parts, [len(part) for part in parts], time.perf_counter() - began)
 
 
 def _pickled(outcome: Outcome) -> list[memoryview]:

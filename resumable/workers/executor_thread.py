@@ -31,7 +31,7 @@ MOST_SECONDS: Final = 0.75 * LONGEST_SECONDS
 
 
 @final
-class ChunkRequest(Job[Outcome]):
+class ChunkJob(Job[Outcome]):
     """A chunk for a worker of an executor, and the outcome to come; the call sends the chunk.
 
     Attributes:
@@ -61,7 +61,7 @@ class ExecutorService(ABC):
     """The work of the thread with an executor."""
 
     @abstractmethod
-    def send(self, request: ChunkRequest) -> None:
+    def send(self, request: ChunkJob) -> None:
         """Send ``request`` to a worker, which answers; an error raised here is the answer."""
 
     @abstractmethod
@@ -86,14 +86,14 @@ class ExecutorWorkers(Workers):
     def begin_epoch(self) -> None:
         self._begins_epoch = True
 
-    def submit(self, block: Block) -> ChunkRequest:
-        request = ChunkRequest(self._service, block, self._begins_epoch)
+    def submit(self, block: Block) -> ChunkJob:
+        request = ChunkJob(self._service, block, self._begins_epoch)
         self._begins_epoch = False
         self._threads.submit(request)
         return request
 
     def outcome(self, answer: Job[Outcome], at: Callable[[], str]) -> Outcome:
-        assert isinstance(answer, ChunkRequest)
+        assert isinstance(answer, ChunkJob)
         outcome = super().outcome(answer, at)
         if outcome.tried:
             self._adapt(answer.block, answer.seconds, outcome)

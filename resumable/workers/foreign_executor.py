@@ -26,8 +26,8 @@ from ..core.arguments import check_seconds
 from ..core.block import Block
 from ..errors import InvalidType, shorten
 from .answers import Job
-from .chunk_work import Outcome, Reply, attempt_for_reply, attempt_in_time
-from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from .chunk_work import Outcome, PickledOutcome, attempt_and_pickle, attempt_in_time
+from .executor_thread import ChunkJob, ExecutorService, ExecutorWorkers
 from .sizes import approximate_bytes
 from .threads import HEARTBEAT
 from .workers import WorkerCall, WorkersLost
@@ -48,7 +48,7 @@ def this_process() -> Process:
 
 @final
 @dataclass(eq=False)
-class SentChunk:
+class ForeignChunk:
     """A chunk on its way to a worker, equal to no other.
 
     Attributes:
@@ -73,10 +73,10 @@ class SentChunk:
         return uuid.uuid4().hex
 
 
-def work_on(chunk: SentChunk) -> Outcome | Reply:
+def work_on(chunk: ForeignChunk) -> Outcome | PickledOutcome:
     """Attempt ``chunk``; called by a worker."""
     if chunk.loop != this_process():
-        return attempt_for_reply(chunk.fn, chunk.block, chunk.drop, chunk.tell)
+        return attempt_and_pickle(chunk.fn, chunk.block, chunk.drop, chunk.tell)
     outcome = attempt_in_time(chunk.fn, chunk.block, chunk.drop)
     outcome.size = approximate_bytes(outcome.results)
     return outcome
@@ -124,9 +124,9 @@ class _ForeignService(ExecutorService):
         self._executor = executor
         self._sent: set[Future[Any]] = set()
 
-    def send(self, request: ChunkRequest) -> None:
+    def send(self, request: ChunkJob) -> None:
         call = self._call
-        chunk = SentChunk(this_process(), call.fn, request.block, call.drop, call.tell)
+        chunk = ForeignChunk(this_process(), call.fn, request.block, call.drop, call.tell)
         try:
             future = self._executor.submit(work_on, chunk)
         except Exception as error:
@@ -145,10 +145,10 @@ class _ForeignService(ExecutorService):
             future.cancel()
 
 
-def _answer(request: ChunkRequest, future: Future[Any]) -> None:
+def _answer(request: ChunkJob, future: Future[Any]) -> None:
     """Answer ``request`` with the result or the error of the finished ``future``."""
     try:
-        found: Outcome | Reply = future.result()
+        found: Outcome | PickledOutcome = future.result()
         request.give(found if isinstance(found, Outcome) else found.open())
     except (CancelledError, TimeoutError) as error:
         request.give(None, WorkersLost(error))

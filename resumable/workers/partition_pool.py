@@ -35,8 +35,8 @@ from .failure import Failure
 from .foreign_executor import lane_of
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .items_ahead import ItemsAhead
-from .partition_runner import PartitionRunner, state_at
-from .running_partition import Delivery, PartitionTask
+from .partition_server import PartitionServer, state_at
+from .running_partition import PartitionOutcome, PartitionTask
 from .skips import report_skips
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
@@ -104,18 +104,18 @@ class PartitionPool:
         self.epoch = epoch
         self._source: WorkerSource = NEW_WORKERS
         self._workers: list[_Worker] = []
-        self._runners: list[PartitionRunner] = []
+        self._runners: list[PartitionServer] = []
         # Weak references, since partitions refer to this object: a cycle would keep the workers of
         # a dropped iterator running.
-        self._partitions: list[weakref.ref[WorkerPartition[Any]]] = []
+        self._partitions: list[weakref.ref[PartitionProxy[Any]]] = []
         self.process = HomeProcess()
 
-    def add(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
+    def add(self, number: int, inner: StageIterator[T]) -> PartitionProxy[T]:
         """Add partition ``number``, run by a worker from the position of ``inner``.
 
         ``inner`` is not moved.
         """
-        partition: WorkerPartition[T] = WorkerPartition(self, number, inner)
+        partition: PartitionProxy[T] = PartitionProxy(self, number, inner)
         self._partitions.append(weakref.ref(partition))
         return partition
 
@@ -157,14 +157,14 @@ class PartitionPool:
     def _acquire_worker(self, count: int) -> Workers:
         """A pool of one worker, out of ``count`` pools; kept from the last epoch if possible."""
         slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
-        runner = PartitionRunner(self.config.pipeline)
+        runner = PartitionServer(self.config.pipeline)
         call = WorkerCall(runner, False, 1, lane_of(self.config.executor))
         if not self._runners:  # the runners are alike
             check_call(call)
         self._runners.append(runner)
         return self._source.take(self.stage, call, slots)
 
-    def _live_partitions(self) -> list[WorkerPartition[Any]]:
+    def _live_partitions(self) -> list[PartitionProxy[Any]]:
         """The partitions still in use."""
         return [partition for found in self._partitions if (partition := found()) is not None]
 
@@ -206,7 +206,7 @@ class _Worker:
 
 
 @final
-class WorkerPartition(DefersState[T], ItemByItem[T]):
+class PartitionProxy(DefersState[T], ItemByItem[T]):
     """Motion through a partition run by a worker; the state is the state of the partition.
 
     Attributes:
@@ -310,7 +310,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         if outcome.failure is not None:
             self._failure = outcome.failure
             return
-        delivery: Delivery = outcome.results[0]
+        delivery: PartitionOutcome = outcome.results[0]
         self.worker.suspects.discard(self.number)
         self._deaths = NO_DEATHS
         self._ready.extend(zip(delivery.items, delivery.positions, strict=True))

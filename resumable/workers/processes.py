@@ -21,8 +21,8 @@ from ..core.weak_sets import members
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .arena import Arena, new_arena
-from .chunk_work import Reply
-from .executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from .chunk_work import PickledOutcome
+from .executor_thread import ChunkJob, ExecutorService, ExecutorWorkers
 from .fork_server import CAN_FORK
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
@@ -94,7 +94,7 @@ class _PoolService(ExecutorService):
         self._sent = b""  # the pickled function of the processes
         self._arena: Arena | None = None
 
-    def send(self, request: ChunkRequest) -> None:
+    def send(self, request: ChunkJob) -> None:
         if (
             request.begins_epoch
             and self._executor is not None
@@ -158,7 +158,7 @@ class _PoolService(ExecutorService):
             else:
                 return
 
-    def _submit(self, request: ChunkRequest) -> None:
+    def _submit(self, request: ChunkJob) -> None:
         slot = None if self._arena is None else self._arena.take()
         future = self._executor.submit(worker_process.work, request.block, slot)
         future.add_done_callback(partial(_answer, request, self._arena, slot))
@@ -168,12 +168,10 @@ class _PoolService(ExecutorService):
                 self.close()
 
 
-def _answer(
-    request: ChunkRequest, arena: Arena | None, slot: int | None, future: Future[Any]
-) -> None:
+def _answer(request: ChunkJob, arena: Arena | None, slot: int | None, future: Future[Any]) -> None:
     """Answer ``request``; called in a thread of the pool or of the executor."""
     try:
-        reply: Reply = future.result()
+        reply: PickledOutcome = future.result()
         shared = None
         if reply.parts is None:
             assert arena is not None

@@ -52,7 +52,7 @@ class PartitionTask(NamedTuple):
     log: str | None
 
 
-class Delivery(NamedTuple):
+class PartitionOutcome(NamedTuple):
     """The result of a task.
 
     Attributes:
@@ -108,7 +108,7 @@ class RunningPartition:
         self._exact = task.position  # the last position with its own state
         self._due = 0.0  # when the next exact position may be taken
 
-    def deliver(self, most: int, log: str | None) -> Delivery:
+    def deliver(self, most: int, log: str | None) -> PartitionOutcome:
         """Up to ``most`` further items, up to the first error; at least one, however long it takes.
 
         Calls are noted in the file ``log``, if given.
@@ -134,7 +134,7 @@ class RunningPartition:
             failure = Failure(error)
         skips = self._skips[:]
         del self._skips[: len(skips)]
-        return Delivery(items, positions, end, failure, skips, self._skipped())
+        return PartitionOutcome(items, positions, end, failure, skips, self._skipped())
 
     def get_state(self) -> State:
         """The state after the last item."""

@@ -25,7 +25,7 @@ from ..core.relation import one_by_one
 from ..core.skipped import iterators
 from ..core.stage import Stage
 from ..core.stage_iterator import ItemByItem, Items, StageIterator, item_in_work
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, StateForwardingIterator
 from ..errors import WorkerError
 from .tally import MayDropItems
 
@@ -171,7 +171,7 @@ class _OneByOne(PassThrough[T]):
         return _OneByOneIterator(self, epoch)
 
 
-class _OneByOneIterator(ItemByItem[T], PassThroughIterator[T]):
+class _OneByOneIterator(ItemByItem[T], StateForwardingIterator[T]):
     def items(self) -> Items[T]:
         return self._upstream.items()
 

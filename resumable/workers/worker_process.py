@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from ..core.block import Block
 from . import fork_server
 from .arena import SLOT_BYTES, Arena
-from .chunk_work import Reply, attempt_for_reply
+from .chunk_work import PickledOutcome, attempt_and_pickle
 from .failure import sendable
 
 # Below this a pipe is as fast as shared memory.
@@ -64,9 +64,9 @@ def _exit_with(parent: int) -> None:
     os._exit(1)
 
 
-def work(block: Block, slot: int | None) -> Reply:
+def work(block: Block, slot: int | None) -> PickledOutcome:
     """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if given."""
-    reply = attempt_for_reply(_loaded_function(), block, _setup.drop, _setup.tell)
+    reply = attempt_and_pickle(_loaded_function(), block, _setup.drop, _setup.tell)
     if _setup.arena is None or slot is None or reply.parts is None:
         return reply
     if WORTH_SHARING <= sum(reply.lengths) <= SLOT_BYTES:

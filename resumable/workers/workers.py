@@ -1,6 +1,6 @@
 """The interface of all workers, and workers in threads of this process."""
 
-# A map gives its workers chunks of items. For partitions, the function is a `PartitionRunner`, and
+# A map gives its workers chunks of items. For partitions, the function is a `PartitionServer`, and
 # a chunk is one task. The code in a worker (chunk_work.py) never raises an error: the worker
 # delivers the error with the results, and the map raises the error after handing out the results.
 # So an error raised instead of an outcome comes from the workers themselves.

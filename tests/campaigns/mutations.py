@@ -277,19 +277,19 @@ MUTATIONS: Final = [
     Mutation(
         "formats/read_planner.py", "order = order[order >= place]", "order = order[order >= 0]"
     ),
-    Mutation("formats/io/stored_files.py", "content[self._place - asked.start :]", "content"),
+    Mutation("formats/io/stored_files.py", "content[self._offset - asked.start :]", "content"),
     Mutation("formats/io/stored_files.py", "self._queue[0].end <= place", "False"),
     Mutation(
         "formats/io/stored_files.py", "if self._process != os.getpid():", "if not self._process:"
     ),
     Mutation("formats/io/stored_files.py", "MOST_ASKED * self._in_a_row", "1 << 40"),
-    Mutation("formats/io/stored_files.py", "if place != self._place:", "if False:"),
+    Mutation("formats/io/stored_files.py", "if place != self._offset:", "if False:"),
     Mutation("formats/io/stored_files.py", "// max(len(members(_reading)), 1)", ""),
     Mutation("formats/io/stored_files.py", "or held + size > patience.ahead", ""),
     Mutation("formats/io/stored_files.py", "len(self._queue) < patience.at_once and", ""),
     Mutation("formats/io/stored_files.py", "share if share >= SMALL_RANGE else 0", "share"),
     Mutation(
-        "formats/io/stored_files.py", "+ epoch * starts[-1] - self._place", "+ epoch * starts[-1]"
+        "formats/io/stored_files.py", "+ epoch * starts[-1] - self._offset", "+ epoch * starts[-1]"
     ),
     Mutation("formats/io/stored_files.py", "for epoch in range(2):", "for epoch in range(1):"),
     Mutation("formats/io/stored_files.py", "file_of=places[uses.file_of]", "file_of=uses.file_of"),
@@ -543,8 +543,8 @@ MUTATIONS: Final = [
     ),
     Mutation(
         FINGERPRINT,
-        "relied_on | _reliance(stage) if inputs",
-        "relied_on if inputs",
+        "dependence | _dependence(stage) if inputs",
+        "dependence if inputs",
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # changed runs

@@ -21,7 +21,7 @@ from support.damaged import flip_last_bit
 import resumable as rs
 from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.standing import run_standing
-from resumable.stages.global_order import deal_of, for_rank
+from resumable.stages.global_order import for_rank, rank_share_of
 
 TRAIN = """
 import os
@@ -430,13 +430,13 @@ def str_of(part: rs.Pipeline[int]) -> rs.Pipeline[str]:
 
 def test_the_pipeline_of_one_rank_gives_those_of_all() -> None:
     twice = rs.range(60).shard(1, 2).map(str).shard(2, 3)
-    assert deal_of(twice.stage) == (5, 6)
+    assert rank_share_of(twice.stage) == (5, 6)
     every = [for_rank(twice.stage, rank, 6) for rank in range(6)]
-    assert [deal_of(stage) for stage in every if stage] == [(rank, 6) for rank in range(6)]
+    assert [rank_share_of(stage) for stage in every if stage] == [(rank, 6) for rank in range(6)]
     assert sorted(chain(*(map(int, stage) for stage in every if stage))) == list(range(60))
     assert for_rank(twice.stage, 0, 4) is None
     once = rs.zip(rs.range(9), rs.range(60).partition(4, str_of).shard(1, 4)).prefetch(1)
     other = for_rank(once.stage, 2, 3)
     assert other is not None
-    assert deal_of(other) == (2, 3)
+    assert rank_share_of(other) == (2, 3)
     assert for_rank(rs.range(9).stage, 2, 3) is not None

@@ -70,7 +70,7 @@ def runs_alike(pipeline: rs.Pipeline[Any], indices: Any, cuts: list[int]) -> Non
     for start, stop in pairwise(cuts):
         places = range(start, stop)
         assert_same(list(run.items(places)), looked_up[start:stop], "one by one")
-        assert_same(list(map(next, run.turns(places))), looked_up[start:stop], "in turns")
+        assert_same(list(map(next, run.iterators_for(places))), looked_up[start:stop], "in turns")
         assert_same(list(block_items(run.gather(places))), looked_up[start:stop], "gathered")
 
 

@@ -28,7 +28,7 @@ from resumable.core import (
 from resumable.testing import check_stage
 
 STAGE = {
-    "alone", "block_layout", "identity", "indexed", "inputs", "length", "random_access", "relation", "relies_on",
+    "alone", "block_layout", "identity", "indexed", "inputs", "length", "random_access", "relation", "depends_on",
     "start", "state_cost", "unchanged", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {

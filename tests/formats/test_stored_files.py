@@ -233,7 +233,7 @@ def test_a_cache_is_told_when_each_part_is_needed_in_this_epoch_and_the_next(
     cache = rs.FileCache("no folder yet", 1 << 24, PART)
     files = found_data_files(in_memory(contents(sizes)), {"cache": cache})
     stream = StoredFiles(files, epochs=True)
-    stream._place = place = int(share * sum(sizes))
+    stream._offset = place = int(share * sum(sizes))
     expected, first = [], -place
     for number, size in [*enumerate(sizes)] * 2:
         for start in range(0, size, PART):
@@ -252,7 +252,7 @@ def test_of_many_files_only_the_next_ones_are_cut_into_parts() -> None:
     cache = rs.FileCache("no folder yet", 1 << 24, PART)
     files = found_data_files(in_memory(contents([5 * PART, 100, 9 * PART])), {"cache": cache})
     stream = StoredFiles(files, epochs=True)
-    stream._place = 3 * PART
+    stream._offset = 3 * PART
     with mock.patch.object(stored_files, "uses_in_order", wraps=uses_in_order) as cut:
         (uses,) = stream.foreseen(0, stream.horizon(1))
     assert uses.parts.tolist() == [3]

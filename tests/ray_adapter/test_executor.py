@@ -16,8 +16,8 @@ from resumable_ray import RayExecutor
 from support.waiting import wait_until
 
 import resumable as rs
-from resumable.workers.chunk_work import Reply
-from resumable.workers.foreign_executor import SentChunk, this_process, work_on
+from resumable.workers.chunk_work import PickledOutcome
+from resumable.workers.foreign_executor import ForeignChunk, this_process, work_on
 
 LARGE = 1 << 20
 
@@ -114,9 +114,9 @@ def test_large_arrays_lie_in_the_store_once_and_are_pickled_nowhere(nodes: Nodes
     given = np.arange(LARGE, dtype=np.uint8)
     with RayExecutor(num_actors=1) as executor:
         assert in_store(executor.submit(inverse, given).result())
-        work = SentChunk(this_process(), inverse, [given], False, False)
+        work = ForeignChunk(this_process(), inverse, [given], False, False)
         reply = executor.submit(work_on, work).result()
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, PickledOutcome)
         assert reply.parts is not None
         (small, large) = reply.parts
         assert in_store(large)

@@ -23,7 +23,7 @@ from resumable.core import (
     block_items,
 )
 from resumable.core.origin import BatchOrigin, ItemOrigin, Origin, UnknownOrigin, ZipOrigin
-from resumable.core.transform import PassThroughIterator
+from resumable.core.transform import StateForwardingIterator
 
 NOTHING: Any = object()
 
@@ -279,7 +279,7 @@ def test_the_offset_in_a_state_of_the_user_is_not_taken_for_ours() -> None:
         assert all(isinstance(origin, UnknownOrigin) for origin in shadow)
 
 
-class OneMore(PassThroughIterator[int]):
+class OneMore(StateForwardingIterator[int]):
     def __init__(self, stage: PassThrough[int], epoch: int) -> None:
         self._stage = stage
         self._upstream = stage.upstream.start(epoch)
@@ -306,7 +306,7 @@ def test_items_that_a_pass_through_of_the_user_changes_decide_as_changed() -> No
     assert origins == [of_range(item - 1) for item in pipeline]
 
 
-class EverySecond(PassThroughIterator[int]):
+class EverySecond(StateForwardingIterator[int]):
     def __init__(self, stage: PassThrough[int], epoch: int) -> None:
         self._stage = stage
         self._upstream = stage.upstream.start(epoch)
@@ -316,7 +316,7 @@ class EverySecond(PassThroughIterator[int]):
 
 
 class Halved(PassThrough[int]):
-    blind = True
+    ignores_items = True
 
     def relation(self, epoch: int) -> Relation:
         return Sliced(self, epoch, step=2)
@@ -349,5 +349,5 @@ def test_what_passes_items_on_and_looks_at_them_gets_items(base: type[Transform[
         def start(self, epoch: int = 0) -> Checking:
             return Checking(self, epoch)
 
-    careless = said.SAME.by(type("Careless", (OfUser,), {"relies_on": frozenset()}))
+    careless = said.SAME.by(type("Careless", (OfUser,), {"depends_on": frozenset()}))
     assert list(rs.origins(rs.range(9).apply(careless))) == list(map(of_range, range(9)))

@@ -15,11 +15,11 @@ import resumable.core
 from resumable.core import (
     NOTHING,
     Block,
+    Dependence,
     Flow,
+    OwnStateIterator,
     Relation,
-    Reliance,
     Same,
-    SteadyIterator,
     block_items,
 )
 from resumable.core.relation import kind_of
@@ -28,7 +28,7 @@ from resumable.testing import check_stage
 RANKS = 2
 
 
-class DoubledIterator(SteadyIterator[int]):
+class DoubledIterator(OwnStateIterator[int]):
     def pull(self, count: int) -> Block:
         return [2 * int(item) for item in block_items(self._upstream.pull(count))]
 
@@ -38,7 +38,7 @@ class Doubled(rs.Transform[int]):
     """Each item twice as large. State: upstream's."""
 
     alone = True
-    relies_on: ClassVar[Reliance] = NOTHING
+    depends_on: ClassVar[Dependence] = NOTHING
     state_cost = "nothing"
 
     def relation(self, epoch: int) -> Relation | None:
@@ -52,7 +52,7 @@ class Doubled(rs.Transform[int]):
 class Unsaid(rs.Transform[int]):
     """The same, which does not say so."""
 
-    relies_on: ClassVar[Reliance] = NOTHING
+    depends_on: ClassVar[Dependence] = NOTHING
 
     def start(self, epoch: int = 0) -> rs.StageIterator[int]:
         return DoubledIterator(self, epoch)
@@ -106,8 +106,8 @@ def test_after_shard_a_random_map_knows_the_order_that_all_ranks_share() -> None
     dealt = rs.range(20).shard(1, RANKS)
     mapped, doubled = drawn(dealt.map(lambda item: 2 * item)), drawn(dealt.apply(Doubled))
     assert list(doubled) == list(mapped)
-    assert doubled.stage.relies_on == mapped.stage.relies_on
-    assert drawn(dealt.apply(Unsaid)).stage.relies_on != mapped.stage.relies_on
+    assert doubled.stage.depends_on == mapped.stage.depends_on
+    assert drawn(dealt.apply(Unsaid)).stage.depends_on != mapped.stage.depends_on
 
 
 def facts(kind: type[Any]) -> tuple[bool, bool, Any, bool]:

@@ -20,7 +20,7 @@ from support.graphs import stream
 
 import resumable as rs
 from resumable.core.block import block_items
-from resumable.core.reliance import EPOCHS
+from resumable.core.dependence import EPOCHS
 from resumable.order import changing, long_schedule
 from resumable.stages import mix
 
@@ -311,7 +311,7 @@ def test_turns_drawn_anew_leave_as_many_items_of_each_input_where_weights_change
 
 def test_passes_of_inputs_that_begin_again_rely_on_the_numbers_of_epochs() -> None:
     cycling, ending = (rs.mix(stream(3), stop=stop).stage for stop in ("cycle", "first"))
-    assert cycling.relies_on == ending.relies_on | EPOCHS
+    assert cycling.depends_on == ending.depends_on | EPOCHS
 
 
 @given(st.lists(st.integers(1, 7), min_size=2, max_size=4), st.integers(0, 3), st.booleans())

@@ -18,7 +18,7 @@ from support.waiting import wait_until
 import resumable as rs
 from resumable.stages.map_pools import PoolShare
 from resumable.workers import threads
-from resumable.workers.executor_thread import ChunkRequest, ExecutorService, ExecutorWorkers
+from resumable.workers.executor_thread import ChunkJob, ExecutorService, ExecutorWorkers
 from resumable.workers.workers import WorkerCall
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
@@ -189,7 +189,7 @@ def test_processes_killed_from_outside_are_replaced() -> None:
 class Silent(ExecutorService):
     """An executor that never answers."""
 
-    def send(self, request: ChunkRequest) -> None:
+    def send(self, request: ChunkJob) -> None:
         pass
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from support.tiers import thinned
 from testing import broken_stages as broken
 
 import resumable as rs
-from resumable.core.reliance import ALWAYS
+from resumable.core.dependence import ALWAYS
 from resumable.stages.repeat import Repeat
 from resumable.testing import check_resumes_everywhere, check_stage, checks
 

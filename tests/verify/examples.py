@@ -175,7 +175,7 @@ remembering_rank = rs.range(120).shuffle(seed=0).shard(0, 2).map(with_last).batc
 class Changes(rs.Transform[Any]):
     """Items that are not the neighbours of the one before."""
 
-    relies_on = frozenset()  # wrong: the state has an item of this rank
+    depends_on = frozenset()  # wrong: the state has an item of this rank
 
     def start(self, epoch: int = 0) -> ChangesIterator:
         return ChangesIterator(self, epoch)
@@ -211,7 +211,7 @@ changes_of_a_rank = rs.range(120).shuffle(seed=0).shard(0, 2).apply(Changes)
 class Swapped(rs.Transform[Any]):
     """Neighbours, the second one first; the state says that the second one is delivered."""
 
-    relies_on = frozenset()  # wrong: another rank has not delivered that one
+    depends_on = frozenset()  # wrong: another rank has not delivered that one
 
     def start(self, epoch: int = 0) -> SwappedIterator:
         return SwappedIterator(self, epoch)

@@ -16,7 +16,7 @@ from resumable.core.stage import Stage
 from resumable.windows.carrying import CarryingIterator
 from resumable.workers import running_partition
 from resumable.workers.after_item import AfterItem, PackedState
-from resumable.workers.partition_runner import PartitionRunner
+from resumable.workers.partition_server import PartitionServer
 from resumable.workers.running_partition import PartitionTask
 from resumable.workers.skips import without_listeners
 
@@ -44,7 +44,7 @@ def test_states_are_taken_for_a_share_of_the_time(
 
     monkeypatch.setattr(CarryingIterator, "get_state", counted)
     place = AfterItem(PackedState(carrying(0).start(0).get_state()), 0, 0)
-    runner, items, taken = PartitionRunner(carrying), 0, 0
+    runner, items, taken = PartitionServer(carrying), 0, 0
     while items < 1900:
         task = PartitionTask("run", 0, 0, place, 2, {}, None)
         delivery = runner(task)
@@ -116,7 +116,7 @@ def test_items_dropped_before_the_position_of_a_task_are_not_told_again(buffer_s
     told: set[int] = set()
     twice: set[int] = set()
     while True:
-        runner = PartitionRunner(dropping)  # as in another process for each task
+        runner = PartitionServer(dropping)  # as in another process for each task
         delivery = runner(PartitionTask("run", 0, 0, place, 3, {}, None))
         runner.close()
         numbers = {dropped.number for dropped in delivery.skips}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import resumable as rs
-from resumable.workers.foreign_executor import SentChunk
+from resumable.workers.foreign_executor import ForeignChunk
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class NotingLane(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         (work,) = args
-        assert isinstance(work, SentChunk)
+        assert isinstance(work, ForeignChunk)
         self.tasks[work.block[0].number] += 1
         return self._executor.submit(fn, *args, **kwargs)
 

@@ -12,13 +12,13 @@ from support.clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state
-from resumable.workers import partition_runner, running_partition
+from resumable.workers import partition_server, running_partition
 from resumable.workers.after_item import AfterItem, PackedState
-from resumable.workers.partition_runner import (
+from resumable.workers.partition_server import (
     IDLE_SECONDS,
     MOST_RUNS,
     IdlePartitions,
-    PartitionRunner,
+    PartitionServer,
 )
 from resumable.workers.running_partition import PartitionTask
 
@@ -48,7 +48,7 @@ def numbers(partition: int) -> Any:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
-    monkeypatch.setattr(partition_runner, "monotonic", clock)
+    monkeypatch.setattr(partition_server, "monotonic", clock)
     # No task is cut short, however slow the machine is.
     monkeypatch.setattr(running_partition, "perf_counter", clock)
     return clock
@@ -58,14 +58,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
     """Does the next task of a partition as in a process of a pool; returns its items."""
     kept = IdlePartitions()
-    monkeypatch.setattr(partition_runner, "_kept_here", kept)
+    monkeypatch.setattr(partition_server, "_kept_here", kept)
     places: dict[tuple[str, int], AfterItem] = {}
 
     def do(name: str, partition: int = 0) -> list[int]:
         if (name, partition) not in places:
             state = take_state(numbers(partition).start(0).get_state)
             places[name, partition] = AfterItem(PackedState(state), 0, 0)
-        runner = pickle.loads(pickle.dumps(PartitionRunner(numbers)))
+        runner = pickle.loads(pickle.dumps(PartitionServer(numbers)))
         found = runner(PartitionTask(name, 0, partition, places[name, partition], 3, {}, None))
         places[name, partition] = found.positions[-1]
         items: list[int] = found.items
@@ -105,7 +105,7 @@ def test_a_run_that_was_idle_while_another_one_worked_is_dropped(
 def test_at_most_so_many_partitions_are_kept(
     run: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_runner, "MOST_RUNNING", 3)
+    monkeypatch.setattr(partition_server, "MOST_RUNNING", 3)
     for partition in range(PARTITIONS):
         run("first", partition)
     assert OPEN == [1, 2, 3]
@@ -123,7 +123,7 @@ def test_calls_are_noted_only_on_the_machine_that_has_the_file(tmp_path: Path) -
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.touch()
     for log in (here, elsewhere):
-        runner = PartitionRunner(lambda partition: stage)
+        runner = PartitionServer(lambda partition: stage)
         assert runner(PartitionTask("run", 0, 0, start, 3, {}, str(log))).items == [0, 1, 2]
         runner.close()
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

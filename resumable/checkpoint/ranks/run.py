@@ -15,7 +15,7 @@ from typing import Any
 from ...core.fingerprint import shared_fingerprint
 from ...core.stage import Stage
 from ...errors import InvalidArgument
-from ...stages.global_order import deal_of
+from ...stages.global_order import rank_share_of
 from ...state.encoding import dumps
 from ..envelope import Checkpoint
 from .part import HALF, WHOLE, RankPart
@@ -38,10 +38,10 @@ def part_of(
     """
     if ranks == 1:
         return WHOLE
-    deal = deal_of(stage)
-    if deal.ranks > 1 and deal != (rank, ranks):
+    share = rank_share_of(stage)
+    if share.ranks > 1 and share != (rank, ranks):
         raise InvalidArgument(
-            f"rank and ranks must be those of shard in the pipeline, shard({deal.rank}, {deal.ranks}), "
+            f"rank and ranks must be those of shard in the pipeline, shard({share.rank}, {share.ranks}), "
             f"got rank={rank} and ranks={ranks}"
         )
     work = _work(ranks, shared_fingerprint(stage))

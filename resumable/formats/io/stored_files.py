@@ -102,8 +102,8 @@ class StoredFiles:
         remote = (file.system.patience for file in files if isinstance(file, RemoteFile))
         self._patience = next(remote, Patience())
         # Bytes of all files before the next byte to read.
-        self._place = 0
-        # Invariant: the ranges are in the order of the files, and all end after `_place`, none
+        self._offset = 0
+        # Invariant: the ranges are in the order of the files, and all end after `_offset`, none
         # after `_end`.
         self._queue = deque[_AskedAhead]()
         self._end = 0
@@ -148,10 +148,10 @@ class StoredFiles:
             span = self._span(file, start)
             (content,) = read_spans([span], checked=False, whole=True)
             self._range = min(2 * self._range, LARGEST_RANGE)
-        self._place += len(content)
-        self._end = max(self._end, self._place)
+        self._offset += len(content)
+        self._end = max(self._end, self._offset)
         self._in_a_row += len(content)
-        if self._place == self._starts[-1]:
+        if self._offset == self._starts[-1]:
             _reading.discard(self)
         return content
 
@@ -159,7 +159,7 @@ class StoredFiles:
         """Cancel all requests; may be called again."""
         foreseeing.discard(self)
         _reading.discard(self)
-        self._begin_at(self._place)
+        self._begin_at(self._offset)
 
     @property
     def held(self) -> int:
@@ -170,7 +170,7 @@ class StoredFiles:
     @property
     def position(self) -> int:
         """Bytes before the next byte, in units of `UNIT`."""
-        return self._place // UNIT
+        return self._offset // UNIT
 
     @property
     def left(self) -> int:
@@ -189,7 +189,7 @@ class StoredFiles:
         files = [file for file in self._files if has_cached_parts(file)]
         starts = np.array(self._starts, np.int64)
         for epoch in range(2):
-            begins = starts + epoch * starts[-1] - self._place
+            begins = starts + epoch * starts[-1] - self._offset
             # Parts of distant files are not even counted: a data set may have millions.
             near = (begins[kept + 1] > start * UNIT) & (begins[kept] < stop * UNIT)
             if near.any():
@@ -202,7 +202,7 @@ class StoredFiles:
     def __del__(self) -> None:
         # Nobody closes an iterator that is dropped mid-epoch.
         if hasattr(self, "_gate"):
-            self._begin_at(self._place)
+            self._begin_at(self._offset)
 
     def _remote(self, number: int) -> RemoteFile:
         file = self._files[number]
@@ -215,7 +215,7 @@ class StoredFiles:
             asked = self._queue.popleft()
             if self._process == os.getpid():  # requests of a parent process are not cancelled
                 asked.give_up()
-        self._place = self._end = place
+        self._offset = self._end = place
         self._range, self._in_a_row = FIRST_RANGE, 0
 
     def _go_to(self, place: int) -> None:
@@ -225,12 +225,12 @@ class StoredFiles:
             self._process, self._gate = os.getpid(), asyncio.Semaphore(self._patience.at_once)
         while self._queue and self._queue[0].end <= place:
             self._queue.popleft().give_up()
-        is_near = self._place <= place <= self._end + self._range
+        is_near = self._offset <= place <= self._end + self._range
         if not is_near or (self._queue and place < self._queue[0].start):
             self._begin_at(place)
-        if place != self._place:
+        if place != self._offset:
             self._in_a_row = 0
-        self._place, self._end = place, max(self._end, place)
+        self._offset, self._end = place, max(self._end, place)
 
     def _ask_ahead(self) -> None:
         """Request more of the following bytes, up to the limits."""
@@ -268,11 +268,11 @@ class StoredFiles:
 
     def _come(self) -> bytes | None:
         """The requested bytes from the place on; None if none were requested or came."""
-        if not self._queue or self._queue[0].start > self._place:
+        if not self._queue or self._queue[0].start > self._offset:
             return None
         asked = self._queue.popleft()
         content = asked.content()
-        return None if content is None else content[self._place - asked.start :]
+        return None if content is None else content[self._offset - asked.start :]
 
 
 _reading: Final[WeakSet[StoredFiles]] = WeakSet()

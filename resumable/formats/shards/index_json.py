@@ -94,7 +94,7 @@ class IndexPart:
 
     def part(self, name: str) -> IndexPart:
         """The member, an object."""
-        return IndexPart(self.file, self.value(name), self._place(name))
+        return IndexPart(self.file, self.value(name), self._full_name(name))
 
     def items(self, name: str) -> list[Any]:
         """The member, a list."""
@@ -106,7 +106,7 @@ class IndexPart:
     def parts(self, name: str) -> list[IndexPart]:
         """The member, a list of objects."""
         return [
-            IndexPart(self.file, value, f"{self._place(name)}[{number}]")
+            IndexPart(self.file, value, f"{self._full_name(name)}[{number}]")
             for number, value in enumerate(self.items(name))
         ]
 
@@ -118,9 +118,11 @@ class IndexPart:
         return values
 
     def _wrong(self, name: str, kind: str) -> MalformedItem:
-        return self.refused(f"{self._place(name)} must be {kind}, got {shorten(self.value(name))}")
+        return self.refused(
+            f"{self._full_name(name)} must be {kind}, got {shorten(self.value(name))}"
+        )
 
-    def _place(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
 
 

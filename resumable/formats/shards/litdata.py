@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Final, final
 
 from ...core.arguments import check_bool, check_choice, check_int
+from ...core.dependence import ALWAYS
 from ...core.identity import IdentityFields
-from ...core.reliance import ALWAYS
 from .index_json import IndexPart
 from .litdata_index import LitDataOptions, found_litdata
 from .litdata_items import ItemDecoder

@@ -39,11 +39,11 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = 0
+        self._offset = 0
 
     def check_ended(self) -> None:
-        if self._place != len(self._data):
-            raise MalformedItem(f"the value ends at byte {self._place} of {len(self._data)}")
+        if self._offset != len(self._data):
+            raise MalformedItem(f"the value ends at byte {self._offset} of {len(self._data)}")
 
     def byte(self) -> int:
         return self._take(1)[0]
@@ -58,7 +58,7 @@ class _Reader:
             }
         read = self._readers().get(tag)
         if read is None:
-            raise MalformedItem(f"no value begins with byte {tag}, at byte {self._place - 1}")
+            raise MalformedItem(f"no value begins with byte {tag}, at byte {self._offset - 1}")
         return read()
 
     def _readers(self) -> dict[int, Callable[[], Any]]:
@@ -80,7 +80,7 @@ class _Reader:
         """Dicts with the same keys."""
         rows = self._number()
         keys = [self._string() for _ in range(self._count(4))]
-        if rows * max(len(keys), 1) > len(self._data) - self._place:
+        if rows * max(len(keys), 1) > len(self._data) - self._offset:
             raise MalformedItem(f"it has {len(self._data)} bytes, too few for {rows} dicts")
         return [{key: self._of_record() for key in keys} for _ in range(rows)]
 
@@ -88,7 +88,7 @@ class _Reader:
         tag = self.byte()
         if tag not in IN_RECORDS:
             raise MalformedItem(
-                f"no value of a dict begins with byte {tag}, at byte {self._place - 1}"
+                f"no value of a dict begins with byte {tag}, at byte {self._offset - 1}"
             )
         return self.value(IN_RECORDS[tag], 0)
 
@@ -102,7 +102,7 @@ class _Reader:
     def _count(self, least: int) -> int:
         """A count of values with at least ``least`` bytes each."""
         count = self._number()
-        if count * least > len(self._data) - self._place:
+        if count * least > len(self._data) - self._offset:
             raise MalformedItem(f"it has {len(self._data)} bytes, too few for {count} values")
         return count
 
@@ -110,8 +110,8 @@ class _Reader:
         return int.from_bytes(self._take(4), "little")
 
     def _take(self, size: int) -> bytes:
-        end = self._place + size
+        end = self._offset + size
         if end > len(self._data):
             raise MalformedItem(f"it has {len(self._data)} bytes, and a value ends at byte {end}")
-        self._place, begin = end, self._place
+        self._offset, begin = end, self._offset
         return self._data[begin:end]

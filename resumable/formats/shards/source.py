@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from ...core.block import Block, Indices
-from ...core.derived import derived
+from ...core.computed_once import computed_once
+from ...core.dependence import ALWAYS
 from ...core.evidence import Evidence
 from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
-from ...core.reliance import ALWAYS
 from ..contents import ENDS, evidence_of
 from ..data_files import AnyFile
 from ..io.held_ranges import HeldRanges, Ranges
@@ -83,7 +83,7 @@ class ShardedFiles(ItemsInParts[Any]):
     def _decoder_of(self, shard: int) -> Callable[[Any], Any]:
         """The function that makes an item of a record of the shard with number ``shard``."""
 
-    @derived
+    @computed_once
     def _data_files(self) -> Sequence[AnyFile]:
         return [shard.file for shard in self._found.shards]
 
@@ -91,7 +91,7 @@ class ShardedFiles(ItemsInParts[Any]):
     def _counts(self) -> Sequence[int]:
         return [shard.items for shard in self._found.shards]
 
-    @derived
+    @computed_once
     def files(self) -> str:
         """The shards in a few words: equal for equal names, sizes and numbers of records."""
         listed = [shard.listed for shard in self._found.shards]
@@ -99,7 +99,7 @@ class ShardedFiles(ItemsInParts[Any]):
         counted = f"{self.length} {self._kind}s"
         return in_words(file_name(listed[0].name), described, len(listed), counted)
 
-    @derived
+    @computed_once
     def contents(self) -> Evidence:
         """Evidence of the contents of the index and of the shards."""
         found = evidence_of([self._index, *self._data_files])
@@ -126,7 +126,7 @@ class ShardedFiles(ItemsInParts[Any]):
             return self._read_ahead()
         return super().indexed(epoch)
 
-    @derived
+    @computed_once
     def _at_once(self) -> int:
         if self._found.decompressed:
             # A shard is decompressed only once for all of its records that are made at once.

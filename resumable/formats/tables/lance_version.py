@@ -60,7 +60,7 @@ class LanceVersion:
         # The number of the process and its open fragments. A child must not use the fragments of
         # the parent.
         self._opened: tuple[int, list[Any]] | None = None
-        with self._told("its versions", opening=True), UnforkableCall():
+        with self._translating_errors("its versions", opening=True), UnforkableCall():
             dataset = self._dataset(version)
             self.number = int(dataset.version)
             fragments = dataset.get_fragments()
@@ -97,7 +97,7 @@ class LanceVersion:
     def _rows(self, place: int, columns: Sequence[str], *which: Any) -> Rows:
         """The rows ``which``: a list of numbers, or the first number and a count."""
         where = f"fragment {self._ids[place]}"
-        with self._told(where):
+        with self._translating_errors(where):
             fragment = self._fragments()[place]
             with UnforkableCall():
                 if len(which) == 1:
@@ -108,8 +108,10 @@ class LanceVersion:
                     table = fragment.to_table(columns=list(columns), offset=first, limit=count)
             arrays = [joined_chunks(table.column(name)) for name in columns]
         if table.num_rows != count:
-            raise MalformedItem(f"{self._place(where)}: {table.num_rows} rows instead of {count}")
-        return Rows(self._place(where), columns, arrays, 0)
+            raise MalformedItem(
+                f"{self._described(where)}: {table.num_rows} rows instead of {count}"
+            )
+        return Rows(self._described(where), columns, arrays, 0)
 
     def _fragments(self) -> list[Any]:
         opened = self._opened
@@ -124,11 +126,11 @@ class LanceVersion:
 
         return lance.dataset(self.uri, version=version, storage_options=self._options or None)
 
-    def _place(self, where: str) -> str:
+    def _described(self, where: str) -> str:
         return f"{self.uri}, version {self.number}, {where}"
 
     @contextmanager
-    def _told(self, where: str, opening: bool = False) -> Iterator[None]:
+    def _translating_errors(self, where: str, opening: bool = False) -> Iterator[None]:
         """Turn errors of Lance, which has few error classes, into our errors."""
         try:
             yield
@@ -140,7 +142,7 @@ class LanceVersion:
                 raise
             if isinstance(error, OSError) and error.errno:
                 raise
-            place = self.uri if opening else self._place(where)
+            place = self.uri if opening else self._described(where)
             raise _explained(place, str(error), is_remote(self.uri)) from error
 
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 
 from ...core.block import Block, Indices, concatenate
-from ...core.derived import derived
+from ...core.computed_once import computed_once
+from ...core.dependence import ALWAYS
 from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.layout import LISTS, STACKED, Layout
-from ...core.reliance import ALWAYS
 from ..contents import FILES
 from ..data_files import AnyFile, found_data_files
 from ..io.clock_cache import ClockCache, Shelved
@@ -110,7 +110,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _open(self, access: TableFileAccess) -> TableFile:
         """The file of ``access``; reads only its headers."""
 
-    @derived
+    @computed_once
     def _data_files(self) -> Sequence[AnyFile]:
         return [file.access.file for file in self._files]
 
@@ -118,11 +118,11 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _counts(self) -> Sequence[int]:
         return [sum(file.rows.tolist()) for file in self._files]
 
-    @derived
+    @computed_once
     def _part_ends(self) -> Indices:
         return np.cumsum(np.concatenate([file.rows for file in self._files]), dtype=np.int64)
 
-    @derived
+    @computed_once
     def _first_groups(self) -> Indices:
         """The number of the first group of each file among the groups of all files."""
         return np.cumsum([0, *[len(file.rows) for file in self._files[:-1]]], dtype=np.int64)
@@ -131,7 +131,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _kind(self) -> str:
         return "row"
 
-    @derived
+    @computed_once
     def block_layout(self) -> Layout:
         # Only decoding shows whether a column has nulls, and so no array of numbers.
         names = frozenset(self.names)
@@ -151,7 +151,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         groups = self._parts_of(numbers + self._begins[place]) - self._first_groups[place]
         return reads.ranges_of(reads.number_of[groups])
 
-    @derived
+    @computed_once
     def _reads(self) -> tuple[Indices, Indices]:
         """The number of each group's unit among all files, and the decoded bytes of each unit.
 

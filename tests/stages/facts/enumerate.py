@@ -23,6 +23,10 @@ FACTS = StageFacts(
     },
     extremes={},  # no number
     mutations=[
-        Mutation("stages/enumerate.py", "self._place.end = end = first", "self._place.end = end ="),
+        Mutation(
+            "stages/enumerate.py",
+            "self._item_position.end = end = first",
+            "self._item_position.end = end =",
+        ),
     ],
 )

@@ -58,6 +58,6 @@ FACTS = StageFacts(
         Mutation(
             "stages/global_order.py", "first = self._position + rank", "first = self._position"
         ),
-        Mutation("stages/global_order.py", "passed * self._stage.deal.ranks", "passed"),
+        Mutation("stages/global_order.py", "passed * self._stage.rank_share.ranks", "passed"),
     ],
 )

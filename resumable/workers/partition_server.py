@@ -19,7 +19,7 @@ from typing import Any, Final, final
 from ..core.graph import without_threads
 from ..core.stage import Stage
 from ..state.value import State
-from .running_partition import Delivery, PartitionTask, RunningPartition
+from .running_partition import PartitionOutcome, PartitionTask, RunningPartition
 
 MOST_RUNNING: Final = 1 << 14
 MOST_RUNS: Final = 8
@@ -81,7 +81,7 @@ _kept_here = IdlePartitions()
 
 
 @final
-class PartitionRunner:
+class PartitionServer:
     """Delivers the items of tasks.
 
     The runner keeps the partitions, so they are freed with the runner. A copy in another process
@@ -102,7 +102,7 @@ class PartitionRunner:
         # Shown in the error about failed pickling.
         return "the stages in the partitions"
 
-    def __call__(self, task: PartitionTask) -> Delivery:
+    def __call__(self, task: PartitionTask) -> PartitionOutcome:
         """Deliver items, up to the first error.
 
         A long task is cut short, but delivers at least one item.
@@ -124,9 +124,9 @@ class PartitionRunner:
         self._kept.close()
 
 
-def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
+def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionServer:
     """The copy of a runner in another process."""
-    runner = PartitionRunner(pipeline)
+    runner = PartitionServer(pipeline)
     runner._kept = _kept_here
     return runner
 

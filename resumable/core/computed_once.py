@@ -1,4 +1,4 @@
-"""Values derived from the fields of a stage."""
+"""Values of a stage computed once from its fields."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 V = TypeVar("V")
 
 if TYPE_CHECKING:
-    derived = cached_property
+    computed_once = cached_property
 else:
 
-    class derived(Generic[V]):  # noqa: N801  # it decorates, as `property` does
+    class computed_once(Generic[V]):  # noqa: N801  # it decorates, as `property` does
         """A value that is computed when first asked for, and then kept.
 
         Unlike `functools.cached_property` before Python 3.12, no lock is taken: two threads could

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ..errors import StateMismatch as StateMismatch
 from ..state.value import State as State
 from ..state.value import freeze as freeze
@@ -78,3 +80,16 @@ from .transform import OwnStateIterator as OwnStateIterator
 from .transform import PassThrough as PassThrough
 from .transform import Transform as Transform
 from .transform import TransformIterator as TransformIterator
+
+NAMES_OF_0_3 = {
+    "Reliance": "Dependence", "SteadyIterator": "OwnStateIterator", "derived": "computed_once",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    new = NAMES_OF_0_3.get(name)
+    if new is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    message = f"{name} goes from resumable.core in version 0.5: write {new}"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return globals()[new]

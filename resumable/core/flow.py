@@ -1,10 +1,10 @@
-"""The deprecated ``flow`` of stages written for 0.3, read until 0.5."""
+"""The names in stages written for 0.3, read until 0.5: ``flow`` and renamed facts."""
 
 from __future__ import annotations
 
 import warnings
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from .relation import Grouped, Held, Kept, Permuted, Relation, Repeated, Routed, Same, Split
 
@@ -44,15 +44,26 @@ class Flow(Enum):
         return f"write `{'` and `'.join(lines)}` in the class, with names of resumable.core"
 
 
-def read_flow(kind: type[Any], default: Any) -> None:
-    """Give a class with its own ``flow`` the equivalent `unchanged`, `alone` and `relation`."""
+RENAMED: Final = {"relies_on": "depends_on", "blind": "ignores_items"}
+
+
+def read_deprecated(kind: type[Any], relation: Any) -> None:
+    """Give a class with facts of 0.3 the facts of today; ``relation`` is that of every stage."""
+    for old, new in RENAMED.items():
+        if old in vars(kind) and new not in vars(kind):  # a class for both versions has both
+            _warn(f"{old} of {kind.__name__}", f"write {new}")
+            setattr(kind, new, vars(kind)[old])
     flow = vars(kind).get("flow")
     if flow is None:
         return
     advice = flow.advice if isinstance(flow, Flow) else "write unchanged, alone and relation"
-    message = f"flow of {kind.__name__} will not be read from version 0.5 on: {advice}"
-    warnings.warn(message, DeprecationWarning, stacklevel=4)
+    _warn(f"flow of {kind.__name__}", advice)
     kind.unchanged = property(lambda stage: stage.flow.value[0])
     kind.alone = property(lambda stage: stage.flow.value[1])
-    if kind.relation is default:  # not the relation of a base, such as `PassThrough`
+    if kind.relation is relation:  # not the relation of a base, such as `PassThrough`
         kind.relation = lambda stage, epoch: stage.flow.relation(stage, epoch)
+
+
+def _warn(what: str, advice: str) -> None:
+    message = f"{what} will not be read from version 0.5 on: {advice}"
+    warnings.warn(message, DeprecationWarning, stacklevel=5)

@@ -20,7 +20,7 @@ from .block import block_items
 from .callables import callables_in
 from .computed_once import computed_once
 from .dependence import ITEMS, PARTS, RANK, Dependence
-from .flow import read_flow
+from .flow import read_deprecated
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
@@ -103,7 +103,7 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        read_flow(cls, Stage.relation)
+        read_deprecated(cls, Stage.relation)
         named = isinstance(cls.identity, Mapping)
         fields = (
             {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}

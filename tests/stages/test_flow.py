@@ -13,7 +13,9 @@ import pytest
 import resumable as rs
 import resumable.core
 from resumable.core import (
+    NAMES_OF_0_3,
     NOTHING,
+    RANK,
     Block,
     Dependence,
     Flow,
@@ -22,6 +24,7 @@ from resumable.core import (
     Same,
     block_items,
 )
+from resumable.core.flow import RENAMED
 from resumable.core.relation import kind_of
 from resumable.testing import check_stage
 
@@ -147,3 +150,26 @@ def test_the_flow_of_a_stage_of_0_3_may_depend_on_its_fields() -> None:
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_a_renamed_fact_of_a_stage_of_0_3_is_read_with_a_warning(old: str, new: str) -> None:
+    value = object()
+    with pytest.warns(DeprecationWarning, match=f"{old} of Old .*: write {new}") as warned:
+        stage = type("Old", (Unsaid,), {old: value})
+    assert getattr(stage, new) is value
+    assert warned[0].filename == __file__
+
+
+def test_a_stage_for_both_versions_has_the_new_fact_without_a_warning() -> None:
+    stage = type("Both", (Unsaid,), {"relies_on": RANK, "depends_on": NOTHING})
+    assert stage.depends_on == NOTHING  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("old", "new"), NAMES_OF_0_3.items())
+def test_a_renamed_name_of_0_3_is_found_with_a_warning(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{old} .*: write {new}") as warned:
+        assert getattr(rs.core, old) is getattr(rs.core, new)
+    assert warned[0].filename == __file__
+    with pytest.raises(AttributeError, match="has no attribute 'Other'"):
+        rs.core.Other  # noqa: B018

@@ -19,7 +19,7 @@ from ..core.graph import rebuilt
 from ..core.indexed import Indexed
 from ..core.prepared_items import PreparedItems
 from ..core.stage import Stage
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import PassThrough, StateForwardingIterator
 from ..state.value import State
 from .ledger import Ledger
@@ -130,7 +130,7 @@ class _TimedPreparedItems(PreparedItems[T]):
         return _TimedItems(items, self.number, self.ledger)
 
 
-class _TimedIterator(MovesInBlocks[T], StateForwardingIterator[T]):
+class _TimedIterator(StateForwardingIterator[T]):
     _stage: Timed[T]
 
     def __next__(self) -> T:
@@ -151,7 +151,7 @@ class _TimedIterator(MovesInBlocks[T], StateForwardingIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         number, ledger = self._stage.number, self._stage.ledger
-        return _TimedItems(ledger.call(number, blocks_of, self._upstream, size), number, ledger)
+        return _TimedItems(ledger.call(number, self._upstream.blocks, size), number, ledger)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         return self._upstream.state_at(offset)

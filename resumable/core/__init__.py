@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import warnings
+from typing import TYPE_CHECKING
 
 from ..errors import StateMismatch as StateMismatch
 from ..state.value import State as State
@@ -32,6 +32,7 @@ from .dependence import Dependence as Dependence
 from .failed_item import each as each
 from .failed_item import map_items as map_items
 from .flow import Flow as Flow
+from .flow import deprecated_name
 from .function_state import CallsFunction as CallsFunction
 from .identity import SEED as SEED
 from .identity import IdentityField as IdentityField
@@ -66,14 +67,10 @@ from .saved_state import SavedState as SavedState
 from .source_item import SourceItem as SourceItem
 from .stage import Stage as Stage
 from .stage import by_index as by_index
-from .stage_iterator import CallsOneByOne as CallsOneByOne
-from .stage_iterator import DefersState as DefersState
 from .stage_iterator import ItemByItem as ItemByItem
 from .stage_iterator import Items as Items
-from .stage_iterator import MovesInBlocks as MovesInBlocks
 from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
-from .stage_iterator import blocks_of as blocks_of
 from .transform import CountingIterator as CountingIterator
 from .transform import IndexedTransform as IndexedTransform
 from .transform import OwnStateIterator as OwnStateIterator
@@ -81,15 +78,7 @@ from .transform import PassThrough as PassThrough
 from .transform import Transform as Transform
 from .transform import TransformIterator as TransformIterator
 
-NAMES_OF_0_3 = {
-    "Reliance": "Dependence", "SteadyIterator": "OwnStateIterator", "derived": "computed_once",
-}  # fmt: skip
+if not TYPE_CHECKING:
 
-
-def __getattr__(name: str) -> object:
-    new = NAMES_OF_0_3.get(name)
-    if new is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    message = f"{name} goes from resumable.core in version 0.5: write {new}"
-    warnings.warn(message, DeprecationWarning, stacklevel=2)
-    return globals()[new]
+    def __getattr__(name: str) -> object:
+        return deprecated_name(name, __name__)

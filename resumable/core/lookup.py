@@ -33,9 +33,7 @@ from .source_item import SourceItem
 from .stage import Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
     DeferredState,
-    DefersState,
     Items,
-    MovesInBlocks,
     SourceIterator,
     StageIterator,
 )
@@ -95,7 +93,7 @@ def looks_up(stage: Stage[Any]) -> bool:
     return isinstance(stage, LookedUp) and stage.random_access
 
 
-class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
+class IndexedIterator(SourceIterator[T]):
     """Iterate a random-access stage in the order of its indices.
 
     State: O(1), the index of the next item. A resume reads nothing.

@@ -91,6 +91,10 @@ class StageIterator(ABC, Generic[T]):
 
     _stage: Any = None
     """The stage being iterated; None if an iterator does not say."""
+    one_by_one = False
+    """Whether the last call that moved the iterator may have called a function with each upstream
+    item before taking the next one. The last upstream item is then the item passed to the function.
+    """
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -147,6 +151,13 @@ class StageIterator(ABC, Generic[T]):
         Raises:
           StateMismatch: if ``state`` cannot have come from this stage.
         """
+
+    def defer_state(self) -> DeferredState:
+        """A function that returns the state of this moment, wherever the iterator moves later.
+
+        A subclass may note the moment at less than the cost of a state.
+        """
+        return state_taken_now(self)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         """The state ``offset`` items ahead, and the actual distance in items; nothing moves.
@@ -205,6 +216,13 @@ class StageIterator(ABC, Generic[T]):
         """The remaining items in the fastest available way, moving this iterator along."""
         return Items(self)
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The results of repeated calls of `pull`; valid as long as the result of `items`.
+
+        A subclass may make a row of blocks with less work than as many calls of `pull`.
+        """
+        return pulled_blocks(self, size)
+
     def close(self) -> None:
         """End threads and release files; may be called again."""
         for upstream in self.inputs:
@@ -217,23 +235,15 @@ class StageIterator(ABC, Generic[T]):
         return inputs[0].epoch if inputs else 0
 
 
-class DefersState(StageIterator[T]):
-    """Motion that can note a moment at less than the cost of a state."""
-
-    @abstractmethod
-    def defer_state(self) -> DeferredState:
-        """A function that returns the state of this moment, wherever the iterator moves later."""
-
-
 def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
     """A function that notes the present state of ``iterator``, in the cheapest available way."""
-    if isinstance(iterator, DefersState) and _defers_what_it_takes(type(iterator)):
+    if _defers_what_it_takes(type(iterator)):
         return iterator.defer_state
     return partial(state_taken_now, iterator)
 
 
 @cache
-def _defers_what_it_takes(kind: type[DefersState[Any]]) -> bool:
+def _defers_what_it_takes(kind: type[StageIterator[Any]]) -> bool:
     """Whether no class extends the state beyond the knowledge of the inherited `defer_state`."""
     of_states = {"get_state", "own_state", "defer_state"}
     last_changed = next(filter(None, (vars(one).keys() & of_states for one in kind.__mro__)))
@@ -245,21 +255,6 @@ def state_taken_now(iterator: StageIterator[Any]) -> DeferredState:
     return partial(taken_state, take_state(iterator.get_state))
 
 
-class MovesInBlocks(StageIterator[T]):
-    """Motion that makes a row of blocks with less work than as many calls of `pull`."""
-
-    @abstractmethod
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The results of repeated calls of `pull`; valid as long as the result of `items`."""
-
-
-def blocks_of(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
-    """The remaining items of ``iterator`` in blocks of ``size``, fewer only in the last."""
-    if isinstance(iterator, MovesInBlocks):
-        return iterator.blocks(size)
-    return pulled_blocks(iterator, size)
-
-
 def pulled_blocks(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
     """The remaining items of ``iterator`` by calls of `pull`."""
     while length := block_length(block := iterator.pull(size)):
@@ -268,24 +263,14 @@ def pulled_blocks(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
             break
 
 
-class CallsOneByOne(StageIterator[T]):
-    """Motion that may call a function with each upstream item before taking the next upstream item.
-
-    The last item of upstream is then the item passed to the function.
-    """
-
-    one_by_one = False
-    """Whether items went one by one in the last call that moved the iterator."""
-
-
 def item_in_work(iterator: StageIterator[Any]) -> SourceItem | None:
     """The source of the item in a function call of ``iterator``, if known."""
-    if isinstance(iterator, CallsOneByOne) and iterator.one_by_one:
+    if iterator.one_by_one:
         return iterator.inputs[0].origin(1)
     return None
 
 
-class ItemByItem(MovesInBlocks[T], CallsOneByOne[T]):
+class ItemByItem(StageIterator[T]):
     """Motion from item to item: a subclass implements `items` instead of `pull`.
 
     At each ``yield`` the position must already be the position after the item, since a state may be

@@ -18,11 +18,8 @@ from .source_item import SourceItem
 from .stage import Stage, as_stage
 from .stage_iterator import (
     DeferredState,
-    DefersState,
     Items,
-    MovesInBlocks,
     StageIterator,
-    blocks_of,
     state_deferrer,
 )
 
@@ -130,7 +127,7 @@ class TransformIterator(StageIterator[T]):
         self._upstream.set_state(upstream)
 
 
-class OwnStateIterator(DefersState[T], TransformIterator[T]):
+class OwnStateIterator(TransformIterator[T]):
     """Motion of a stage that always reads one upstream; its state adds only values at hand.
 
     A subclass whose `get_state` adds values returns the same values from `own_state`.
@@ -154,7 +151,7 @@ def _state_over(own: State, upstream: DeferredState) -> State:
     return {**own, "upstream": upstream()}
 
 
-class StateForwardingIterator(DefersState[T], TransformIterator[T]):
+class StateForwardingIterator(TransformIterator[T]):
     """Motion of a stage with the state of upstream."""
 
     # Found at the first call, as in `OwnStateIterator`.
@@ -172,7 +169,7 @@ class StateForwardingIterator(DefersState[T], TransformIterator[T]):
         self._upstream.set_state(state)
 
 
-class ForwardingIterator(MovesInBlocks[T], StateForwardingIterator[T]):
+class ForwardingIterator(StateForwardingIterator[T]):
     """Motion of upstream for a stage with the same items."""
 
     def pull(self, count: int) -> Block:
@@ -182,7 +179,7 @@ class ForwardingIterator(MovesInBlocks[T], StateForwardingIterator[T]):
         return self._upstream.items()
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return blocks_of(self._upstream, size)
+        return self._upstream.blocks(size)
 
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)

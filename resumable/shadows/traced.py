@@ -25,7 +25,7 @@ from ..core.origin import (
 )
 from ..core.relation import Joined, Relation, Same
 from ..core.stage import Stage
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import PassThrough, StateForwardingIterator
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Each(PassThrough[Any]):
         return _EachIterator(self, epoch)
 
 
-class _EachIterator(MovesInBlocks[Any], StateForwardingIterator[Any]):
+class _EachIterator(StateForwardingIterator[Any]):
     _stage: Each
 
     def pull(self, count: int) -> Block:
@@ -90,7 +90,7 @@ class _EachIterator(MovesInBlocks[Any], StateForwardingIterator[Any]):
         return self._upstream.items().through(partial(map, self._stage.make))
 
     def blocks(self, size: int) -> Iterator[Block]:
-        for block in blocks_of(self._upstream, size):
+        for block in self._upstream.blocks(size):
             yield self._stage._made(block)
 
     def skip(self, count: int) -> int:

@@ -35,7 +35,6 @@ from ..core.records import Records
 from ..core.stage import Stage
 from ..core.stage_iterator import (
     DeferredState,
-    DefersState,
     Items,
     SourceIterator,
     StageIterator,
@@ -337,7 +336,7 @@ class _Last:
         return _Last, ()
 
 
-class _FromIterableIterator(DefersState[T], SourceIterator[T]):
+class _FromIterableIterator(SourceIterator[T]):
     """Opens the iterable at the first item, so an earlier restore touches nothing."""
 
     _stage: FromIterable[T]

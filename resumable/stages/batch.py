@@ -23,7 +23,6 @@ from ..core import (
     StageIterator,
     block_items,
     block_length,
-    blocks_of,
     check_int,
     computed_once,
 )
@@ -129,7 +128,7 @@ class _BatchIterator(OwnStateIterator[Any]):
 
     def items(self) -> Items[Any]:
         stage, size = self._stage, self._stage.batch_size
-        blocks = blocks_of(self._upstream, size)
+        blocks = self._upstream.blocks(size)
         if stage.drop_last:
             blocks = (block for block in blocks if block_length(block) == size)
         if stage.collate is None:

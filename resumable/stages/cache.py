@@ -25,7 +25,6 @@ from ..core import (
     PARTS,
     RANK,
     Block,
-    DefersState,
     Dependence,
     Indexed,
     IndexedIterator,
@@ -237,7 +236,7 @@ class _PreparedCachedItems(PreparedItems[T]):
         return self.upstream.prepared(self.indices)
 
 
-class _CacheIterator(CountsItems, DefersState[T]):
+class _CacheIterator(CountsItems, StageIterator[T]):
     """Hands out kept items, and reads upstream for missing items."""
 
     _stage: Cache[T]

@@ -22,13 +22,11 @@ from ..core import (
     Indices,
     Items,
     Length,
-    MovesInBlocks,
     Relation,
     Routed,
     SavedState,
     StageIterator,
     block_length,
-    blocks_of,
     computed_once,
 )
 from ..core.block import concatenate
@@ -156,7 +154,7 @@ class _Sections:
         return int(self.starts[number]) + item
 
 
-class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
+class _ConcatenateIterator(StageIterator[T]):
     _stage: Concatenate[T]
 
     # Invariant: only the current upstream is open.
@@ -193,7 +191,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         while self._index + 1 < len(self._stage.upstreams):
             rest: Block = []
-            for block in blocks_of(self._upstream, size):
+            for block in self._upstream.blocks(size):
                 if block_length(block) < size:
                     rest = block
                     break
@@ -204,7 +202,7 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
                 yield completed
                 if block_length(completed) < size:
                     return
-        yield from blocks_of(self._upstream, size)
+        yield from self._upstream.blocks(size)
 
     def skip(self, count: int) -> int:
         missing = count

@@ -18,13 +18,11 @@ from ..core import (
     Indices,
     Items,
     Joined,
-    MovesInBlocks,
     Relation,
     Same,
     StageIterator,
     Transform,
     block_length,
-    blocks_of,
     computed_once,
 )
 from ..core.indexed import OWN_INDICES
@@ -57,7 +55,7 @@ class Enumerate(Transform[tuple[int, Any]]):
         return _EnumerateIterator(self, epoch)
 
 
-class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[int, Any]]):
+class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
         self._item_position.stop_counting()
         return self._numbered(self._upstream.pull(count))
@@ -74,7 +72,7 @@ class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._item_position.stop_counting()
-        for block in blocks_of(self._upstream, size):
+        for block in self._upstream.blocks(size):
             yield self._numbered(block)
 
     def skip(self, count: int) -> int:

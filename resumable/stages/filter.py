@@ -15,7 +15,6 @@ from ..core import (
     RANK,
     Block,
     CallsFunction,
-    CallsOneByOne,
     Dependence,
     Items,
     OwnStateIterator,
@@ -82,7 +81,7 @@ class Filter(ByPredicate[T]):
         return _FilterIterator(self, epoch)
 
 
-class _FilterIterator(CallsOneByOne[T], OwnStateIterator[T]):
+class _FilterIterator(OwnStateIterator[T]):
     _stage: Filter[T]
 
     # Items dropped before the first passed item; below 0 afterwards, and after the warning.

@@ -19,7 +19,6 @@ from ..core import (
     IdentityFields,
     IndexedIterator,
     Indices,
-    MovesInBlocks,
     Relation,
     SavedState,
     StageIterator,
@@ -79,7 +78,7 @@ class Interleave(Combine[T]):
         return _InterleaveIterator(self, epoch)
 
 
-class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
+class _InterleaveIterator(TurnsIterator[T]):
     _stage: Interleave[T]
 
     def __init__(self, stage: Interleave[T], epoch: int) -> None:

@@ -15,13 +15,11 @@ from ..core import (
     RANK,
     Block,
     CallsFunction,
-    CallsOneByOne,
     Dependence,
     Held,
     IdentityFields,
     InputItems,
     Items,
-    MovesInBlocks,
     OwnStateIterator,
     Relation,
     Same,
@@ -31,7 +29,6 @@ from ..core import (
     StageIterator,
     TransformIterator,
     block_items,
-    blocks_of,
     each,
     map_items,
 )
@@ -230,7 +227,7 @@ class Map(CallsPerItem[T]):
     """
 
 
-class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], OwnStateIterator[T]):
+class _MapIterator(OwnStateIterator[T]):
     _stage: CallsInWorkers[T]
     _items_held = 0  # also where it maps the groups of a stage that holds items
 
@@ -239,7 +236,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], OwnStateIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         fn = self._stage.called
-        for block in blocks_of(self._upstream, size):
+        for block in self._upstream.blocks(size):
             yield map_items(fn, block_items(block), self)
 
     def skip(self, count: int) -> int:
@@ -254,7 +251,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], OwnStateIterator[T]):
         return self._upstream.items().through(partial(map, self._stage.called))
 
 
-class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped[T]):
+class _DroppingMapIterator(TransformIterator[T], CountsSkipped[T]):
     """Drops an item if the function raises."""
 
     _stage: CallsInWorkers[T]

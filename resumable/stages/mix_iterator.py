@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ..core import Block, Combine, Indices, Length, MovesInBlocks, StageIterator
+from ..core import Block, Combine, Indices, Length, StageIterator
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.orders import MOST_ITEMS, check_reach
 from ..core.reach import Reach
@@ -22,7 +22,7 @@ MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
-class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
+class MixIterator(TurnsIterator[T]):
     """Motion of a mix that ends with an upstream, or leaves out ended upstreams.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core import DefersState, Indices, SourceItem
+from ..core import Indices, SourceItem
 from ..core.combine import PLANNED_AT_ONCE, UNPLANNED, TurnsIterator
 from ..core.skipped import MovesCopies, skipped_items
 from ..core.stage_iterator import DeferredState, state_deferrer
@@ -40,7 +40,7 @@ class _TurnProgress(NamedTuple):
     marks: list[DeferredState | None]
 
 
-class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], ReusesWorkers):
+class PartitionIterator(TurnsIterator[T], MovesCopies[T], ReusesWorkers):
     """Motion through the partitions of a rank, possibly run by workers.
 
     In the methods ``numbers`` are indices into the partitions of the rank, as in every

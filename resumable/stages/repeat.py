@@ -19,7 +19,6 @@ from ..core import (
     IndexedIterator,
     InputItems,
     Items,
-    MovesInBlocks,
     Relation,
     Repeated,
     SourceItem,
@@ -228,7 +227,7 @@ def check_later_epochs(upstream: Stage[Any]) -> None:
         raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
 
 
-class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
+class RepeatIterator(TransformIterator[T], ReusesWorkers):
     """Motion through the epochs, one after another."""
 
     _stage: Repeat[T]

@@ -19,7 +19,6 @@ from ..core import (
     IdentityFields,
     IndexedIterator,
     Items,
-    MovesInBlocks,
     OwnStateIterator,
     Relation,
     Sliced,
@@ -27,7 +26,6 @@ from ..core import (
     Stage,
     StageIterator,
     block_length,
-    blocks_of,
 )
 from ..core.arguments import check_below, check_choice
 from ..core.block import concatenate, take_rows
@@ -148,7 +146,7 @@ class Shard(Deals[T]):
         return self.index if self.index < rest else None
 
 
-class _IndexedShardIterator(MovesInBlocks[T]):
+class _IndexedShardIterator(StageIterator[T]):
     """Over random access: the position is where the round begins in the global order."""
 
     # Rounds are counted from the position of the last resume, not always a multiple of `count`: the
@@ -176,7 +174,7 @@ class _IndexedShardIterator(MovesInBlocks[T]):
         return self._rest.items()
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return blocks_of(self._rest, size)
+        return self._rest.blocks(size)
 
     def origin(self, back: int) -> SourceItem | None:
         found = self._rest.origin(back)

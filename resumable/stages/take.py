@@ -17,13 +17,11 @@ from ..core import (
     IdentityFields,
     Items,
     Length,
-    MovesInBlocks,
     Relation,
     Sliced,
     StageIterator,
     Transform,
     block_length,
-    blocks_of,
     check_int,
 )
 from ..core.arguments import check_field
@@ -87,7 +85,7 @@ class Take(Transform[T]):
         return _TakeIterator(self, epoch)
 
 
-class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
+class _TakeIterator(CountingIterator[T]):
     _stage: Take[T]
 
     @property
@@ -112,7 +110,7 @@ class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
         place.stop_counting()
         whole, rest = divmod(last - place.end, size)
         # As in `items`, the range comes first, so no block is asked for after the last.
-        for _, block in zip(range(whole), blocks_of(self._upstream, size), strict=False):
+        for _, block in zip(range(whole), self._upstream.blocks(size), strict=False):
             length = block_length(block)
             place.end += length
             yield block

@@ -23,7 +23,6 @@ from ..core import (
     Transform,
     TransformIterator,
     block_length,
-    blocks_of,
     check_int,
     computed_once,
 )
@@ -137,7 +136,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         follows = self._stage.step == self._stage.size and not self._starts and not self._gap
         if not follows:
             return Items(self._windows())
-        size, blocks = self._stage.size, blocks_of(self._upstream, self._stage.size)
+        size, blocks = self._stage.size, self._upstream.blocks(self._stage.size)
         if self._stage.drop_last:
             blocks = (block for block in blocks if block_length(block) == size)
         return Items(self._stage.upstream.block_layout.batches(blocks))

@@ -19,13 +19,11 @@ from ..core import (
     IdentityFields,
     Items,
     Joined,
-    MovesInBlocks,
     Relation,
     SavedState,
     StageIterator,
     block_items,
     block_length,
-    blocks_of,
     computed_once,
 )
 from ..core.arguments import check_bool
@@ -119,7 +117,7 @@ class Zip(Combine[Any]):
         return dict(builtins.zip(self.names, parts, strict=True))
 
 
-class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
+class _ZipIterator(CombineIterator[Any]):
     _stage: Zip
 
     def pull(self, count: int) -> Block:
@@ -149,7 +147,7 @@ class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
     def blocks(self, size: int) -> Iterator[Block]:
         # As in `pull`, later upstreams are asked only for items of tuples that can be completed.
         whole = self._whole_blocks(size)
-        zipped, streams = self._stage.zipped, [blocks_of(each, size) for each in self._upstreams]
+        zipped, streams = self._stage.zipped, [each.blocks(size) for each in self._upstreams]
         yield from map(zipped, islice(builtins.zip(*streams, strict=False), whole))
         yield from pulled_blocks(self, size)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.block import block_items, block_length, is_columns
 from ..core.iterator import PipelineIterator
-from ..core.stage_iterator import StageIterator, blocks_of, state_deferrer
+from ..core.stage_iterator import StageIterator, state_deferrer
 from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
@@ -253,7 +253,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
     """
     with closing(pipeline.stage.start(0)) as moving, closing(pipeline.stage.start(0)) as pulled:
         for size in sizes:
-            for block in itertools.islice(blocks_of(moving, size), 3):
+            for block in itertools.islice(moving.blocks(size), 3):
                 expected = pulled.pull(size)
                 what = f"blocks({size}) against pull({size})"
                 require(is_columns(block) == is_columns(expected), f"{what}: another kind of block")

@@ -26,7 +26,7 @@ from ..core.arguments import check_int
 from ..core.home_process import HomeProcess
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items, StageIterator
+from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
 from ..state.value import State
 from .after_item import AfterItem, PackedState
 from .answers import Job
@@ -206,7 +206,7 @@ class _Worker:
 
 
 @final
-class PartitionProxy(DefersState[T], ItemByItem[T]):
+class PartitionProxy(ItemByItem[T]):
     """Motion through a partition run by a worker; the state is the state of the partition.
 
     Attributes:

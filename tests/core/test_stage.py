@@ -32,8 +32,8 @@ STAGE = {
     "start", "state_cost", "unchanged", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
-    "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",
-    "state_at",
+    "blocks", "close", "defer_state", "epoch", "get_state", "inputs", "items", "one_by_one", "origin", "pull",
+    "set_state", "skip", "state_at",
 }  # fmt: skip
 NESTING: dict[str, Callable[[rs.Pipeline[Any], rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "mix": lambda first, second: rs.mix(first, second, seed=0, stop="all"),

@@ -13,7 +13,6 @@ import pytest
 import resumable as rs
 import resumable.core
 from resumable.core import (
-    NAMES_OF_0_3,
     NOTHING,
     RANK,
     Block,
@@ -24,7 +23,7 @@ from resumable.core import (
     Same,
     block_items,
 )
-from resumable.core.flow import RENAMED
+from resumable.core.flow import NAMES_OF_0_3, RENAMED
 from resumable.core.relation import kind_of
 from resumable.testing import check_stage
 
@@ -166,10 +165,31 @@ def test_a_stage_for_both_versions_has_the_new_fact_without_a_warning() -> None:
     assert stage.depends_on == NOTHING  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("old", "new"), NAMES_OF_0_3.items())
-def test_a_renamed_name_of_0_3_is_found_with_a_warning(old: str, new: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"{old} .*: write {new}") as warned:
-        assert getattr(rs.core, old) is getattr(rs.core, new)
+@pytest.mark.parametrize("name", NAMES_OF_0_3)
+def test_a_name_of_0_3_is_found_with_a_warning_that_says_what_to_write(name: str) -> None:
+    advice, place = NAMES_OF_0_3[name]
+    with pytest.warns(DeprecationWarning, match=re.escape(f"write {advice}")) as warned:
+        found = getattr(rs.core, name)
+    assert found.__name__ in (name, place.rpartition(".")[2], "frozenset")
     assert warned[0].filename == __file__
     with pytest.raises(AttributeError, match="has no attribute 'Other'"):
-        rs.core.Other  # noqa: B018
+        getattr(rs.core, "Other")  # noqa: B009
+
+
+def test_an_iterator_with_bases_of_0_3_moves_as_it_did() -> None:
+    core: Any = rs.core
+    with pytest.warns(DeprecationWarning, match="of resumable.core will not be read"):
+        bases = core.DefersState[int], core.MovesInBlocks, core.CallsOneByOne, rs.TransformIterator
+
+    def pull(self: Any, count: int) -> list[int]:
+        return [2 * item for item in block_items(self._upstream.pull(count))]
+
+    iterator = type("Old", bases, {"pull": pull})
+    start = {"start": lambda self, epoch=0: iterator(self, epoch)}
+    pipeline = rs.range(9).apply(type("Doubles", (rs.Transform,), start))
+    assert list(pipeline.stage.start().blocks(6)) == [
+        [0, 2, 4, 6, 8, 10],
+        [12, 14, 16],
+    ]
+    started = iter(pipeline)
+    assert [next(started), next(started), *pipeline.resume(started.get_state())] == list(pipeline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -363,7 +364,7 @@ class Pipeline(Generic[T]):
         return Pipeline(FlatMap(self.stage, fn, size=size, fn_version=version))
 
     @explained_by(InterleaveMap, fn_version="version")
-    def interleave(
+    def interleave_map(
         self,
         fn: Callable[[T], Iterable[U]],
         cycle_length: int,
@@ -384,6 +385,12 @@ class Pipeline(Generic[T]):
                 fn_version=version,
             )
         )
+
+    def interleave(self, *args: Any, **options: Any) -> Pipeline[Any]:
+        """Deprecated until 0.5: the former name of `interleave_map`."""
+        message = "interleave of a pipeline goes in version 0.5: write interleave_map"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.interleave_map(*args, **options)
 
     @explained_by(Scan, fn_version="version")
     def scan(

@@ -26,6 +26,7 @@ FLUENT = {
     f"Pipeline.{name}": method
     for name, method in vars(rs.Pipeline).items()
     if inspect.isfunction(method) and not name.startswith("_")
+    if not (method.__doc__ or "").startswith("Deprecated")
 }
 EXPLAINED: dict[str, Callable[..., Any]] = {
     **{name: getattr(rs, name) for name in rs.__all__ if name not in ("decoders", "metrics")},
@@ -222,6 +223,10 @@ def test_the_reference_describes_each_public_name_once() -> None:
     names = {*rs.__all__} - {"decoders", "metrics"} | {*FLUENT}
     names |= {f"PipelineIterator.{name}" for name in dir(iter(rs.range(1))) if name[0] != "_"}
     names -= {"PipelineIterator.step"}  # is among the attributes of the class
-    of_all = "blocks", "defer_state", "one_by_one"  # of each `StageIterator`, where they are described
+    of_all = (
+        "blocks",
+        "defer_state",
+        "one_by_one",
+    )  # of each `StageIterator`, where they are described
     names -= {f"PipelineIterator.{name}" for name in of_all}
     assert {name: found[name] for name in names if found[name] != 1} == {}

@@ -248,7 +248,9 @@ def test_an_interleave_computes_nothing_ahead_for_the_items_that_it_opens_again(
         threads.append(threading.get_ident())
         return item
 
-    pipeline = chain(stream(2000), note).interleave(lambda item: [repr(item)] * 50, cycle_length=16)
+    pipeline = chain(stream(2000), note).interleave_map(
+        lambda item: [repr(item)] * 50, cycle_length=16
+    )
     with iter(pipeline) as iterator:
         iterator.skip(100)
         state = iterator.get_state()
@@ -267,7 +269,7 @@ def test_an_interleave_leaves_to_the_workers_what_many_items_of_theirs_go_into()
         return item
 
     batches = rs.range(9000).map(note, workers=2).batch(30)
-    pipeline = batches.interleave(lambda batch: [len(batch)] * 9, cycle_length=3)
+    pipeline = batches.interleave_map(lambda batch: [len(batch)] * 9, cycle_length=3)
     first_of_a_resume(pipeline, 5)
     assert threads
     assert threading.get_ident() not in threads
@@ -282,7 +284,7 @@ def test_an_interleave_calls_no_function_where_it_might_not_run() -> None:
 
     with Elsewhere(2, "cluster") as cluster:
         pipeline = rs.range(99).map(here, workers=2, executor=cluster)
-        assert first_of_a_resume(pipeline.interleave(lambda item: [item] * 9, 3), 5)
+        assert first_of_a_resume(pipeline.interleave_map(lambda item: [item] * 9, 3), 5)
 
 
 @pytest.mark.parametrize(("on_error", "stays"), [("raise", True), ("skip", False)])
@@ -293,7 +295,7 @@ def test_an_interleave_takes_no_processes_unless_items_may_end_them(
         ids = rs.range(20).map(
             lambda _: os.getpid(), workers=workers, executor=executor, on_error=on_error
         )
-        return ids.interleave(lambda process: [process] * 9, cycle_length=2)
+        return ids.interleave_map(lambda process: [process] * 9, cycle_length=2)
 
     with iter(pipeline(0, "thread")) as iterator:
         iterator.skip(5)
@@ -310,7 +312,7 @@ def test_what_an_interleave_opens_again_is_taken_out_of_a_cache() -> None:
         return item
 
     kept = stream(20).map(note).prefetch(2).cache().prefetch(3)
-    pipeline = kept.interleave(lambda item: [item] * 9, cycle_length=4)
+    pipeline = kept.interleave_map(lambda item: [item] * 9, cycle_length=4)
     list(pipeline)
     assert sorted(calls) == list(range(20))
     first_of_a_resume(pipeline, 30)
@@ -323,7 +325,7 @@ def test_an_error_on_the_way_to_an_open_item_names_the_stage_of_the_pipeline() -
         stream(4)
         .prefetch(2)
         .flat_map(lambda number: made[number])
-        .interleave(lambda item: [item] * 9, 2)
+        .interleave_map(lambda item: [item] * 9, 2)
     )
     with iter(pipeline) as iterator:
         iterator.skip(4)

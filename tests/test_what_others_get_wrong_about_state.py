@@ -147,7 +147,7 @@ def test_a_failed_set_state_leaves_no_bad_state_installed() -> None:
 
 def test_state_does_not_alias_live_objects() -> None:
     state_is_a_value(stream(60).shuffle(1, window=5, carry=True), 9)
-    state_is_a_value(rs.range(5).interleave(lambda n: [n] * 5, 2).repeat(3), 9)
+    state_is_a_value(rs.range(5).interleave_map(lambda n: [n] * 5, 2).repeat(3), 9)
 
 
 def test_later_use_of_an_item_does_not_change_the_state() -> None:
@@ -169,7 +169,7 @@ def test_later_use_of_an_item_does_not_change_the_state() -> None:
 
 
 def test_a_second_resume_from_a_resumed_run_is_exact() -> None:
-    pipeline = rs.range(9).interleave(lambda n: stream(n), 3, 2).repeat(4).shuffle(2, window=5)
+    pipeline = rs.range(9).interleave_map(lambda n: stream(n), 3, 2).repeat(4).shuffle(2, window=5)
     resumes_for_generations(pipeline, [3, 7, 20, 1, 30])
 
 
@@ -225,7 +225,7 @@ def test_none_as_an_item_is_an_item() -> None:
         rs.from_iterable(lambda: iter(items)).shuffle(1, window=3, carry=True),
         rs.from_sequence(items).map(lambda item: item, workers=2),
         rs.interleave(rs.from_sequence(items), rs.from_sequence(items)),
-        rs.from_sequence(items).interleave(lambda item: [item, None], 2),
+        rs.from_sequence(items).interleave_map(lambda item: [item, None], 2),
         rs.mix(rs.from_sequence(items).filter(lambda item: True), rs.from_sequence(items)),
     ):
         got = first_items(pipeline.repeat(2))
@@ -251,7 +251,7 @@ def test_get_state_creates_no_iterators_and_starts_no_threads() -> None:
 
     pipeline = (
         rs.range(500)
-        .interleave(lambda n: rs.from_iterable(open_source), cycle_length=256)
+        .interleave_map(lambda n: rs.from_iterable(open_source), cycle_length=256)
         .map(str, workers=2)
         .prefetch(4)
     )

@@ -405,7 +405,7 @@ OVER_STREAMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "unbatch": lambda stream: stream.batch(1000).unbatch(),
     "flat_map to few": lambda stream: stream.flat_map(lambda item: [item] * 4),
     "shuffle in a window": lambda stream: stream.shuffle(0, window=100),
-    "interleave of a function": lambda stream: stream.interleave(several, 4),
+    "interleave of a function": lambda stream: stream.interleave_map(several, 4),
 }
 
 
@@ -611,7 +611,7 @@ def test_a_state_costs_the_same_for_each_further_stage(
 @pytest.mark.parametrize(("expand", "most"), [(lambda n: [n] * 9, 1), (lambda n: rs.range(9), 8)])
 def test_a_state_costs_little_for_each_open_item(expand: Callable[[int], Any], most: int) -> None:
     few, many = (
-        state_cost(rs.range(999).interleave(expand, cycle_length=places), 250)
+        state_cost(rs.range(999).interleave_map(expand, cycle_length=places), 250)
         for places in (100, 200)
     )
     assert many.calls.total() - few.calls.total() == most * 100

@@ -158,7 +158,7 @@ def _expanded(numbers: Numbers) -> Iterator[Operator]:
     def cycled() -> Iterator[int]:
         return in_turns(few.items(), hundred)
 
-    interleaved = few.pipeline.interleave(hundred, CYCLE)
+    interleaved = few.pipeline.interleave_map(hundred, CYCLE)
     yield Operator(
         "interleave(fn)", interleaved, cycled, arrays(cycled), variant=f"{CYCLE} at once"
     )

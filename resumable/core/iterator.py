@@ -244,7 +244,7 @@ class PipelineIterator(StageIterator[T]):
         O(1) where items are looked up by index. Elsewhere, functions of the pipeline are still
         called where later items depend on the calls: by ``filter``, ``flat_map``, ``scan``, maps
         that drop items, and functions that carry state. Functions are also called before stages
-        that take items to pass over them: ``interleave``, ``unbatch``, ``map_batches``,
+        that take items to pass over them: ``interleave_map``, ``unbatch``, ``map_batches``,
         ``bucket``, ``pack``, ``shuffle`` in a window, ``mix`` and ``shard`` over a stream, and a
         ``prefetch`` with a running thread, as from the first item on.
         """

@@ -134,7 +134,7 @@ class PartOrigin(ItemOrigin):
     Attributes:
       whole: the origin of the item or group.
       part: number of the item among the items made from ``whole``, from 0; None if unknown.
-      within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave``, if
+      within: the item's origin within the pipeline opened by ``flat_map`` or ``interleave_map``, if
         any.
     """
 

@@ -80,7 +80,7 @@ class InterleaveMap(FunctionVersion[T]):
       InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no
         iterable.
 
-    >>> list(rs.from_sequence(["abc", "xyz"]).interleave(list, cycle_length=2))
+    >>> list(rs.from_sequence(["abc", "xyz"]).interleave_map(list, cycle_length=2))
     ['a', 'x', 'b', 'y', 'c', 'z']
     """
 

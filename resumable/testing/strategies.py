@@ -196,7 +196,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         ),
         st.integers(0, 3).map(pipeline.prefetch),
         st.builds(
-            partial(pipeline.interleave, lambda item: [item] * (len(repr(item)) % 4)),
+            partial(pipeline.interleave_map, lambda item: [item] * (len(repr(item)) % 4)),
             st.integers(1, 4),
             sizes,
         ),

@@ -82,8 +82,8 @@ FOLLOWED: list[tuple[str, rs.Pipeline[Any], rs.Pipeline[Any], str]] = [
     ),
     (
         "InterleaveMap",
-        stream.interleave(twice, cycle_length=2),
-        stream.interleave(twice, cycle_length=2).unbatch(),
+        stream.interleave_map(twice, cycle_length=2),
+        stream.interleave_map(twice, cycle_length=2).unbatch(),
         "unbatch() them",
     ),
     (
@@ -212,6 +212,6 @@ def test_remote_streams_are_read_by_the_workers_of_partitions() -> None:
     opened = files.flat_map(rs.lines)
     assert f"together: {several}." in advice(opened, "FlatMap", cpu_share=0.1)
     assert several not in advice(opened, "FlatMap", cpu_share=0.9)
-    assert several in advice(files.interleave(rs.lines, cycle_length=2), "InterleaveMap", 0.1)
+    assert several in advice(files.interleave_map(rs.lines, cycle_length=2), "InterleaveMap", 0.1)
     dealt = files.partition(4, lambda part: part.flat_map(rs.lines), workers=4)
     assert several not in advice(dealt, "FlatMap", cpu_share=0.1)

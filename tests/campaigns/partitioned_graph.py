@@ -96,7 +96,7 @@ STAGES: Final[dict[str, Callable[[Made, int], Made]]] = {
     **ONE_BY_ONE,
     "drop": lambda p, size: p.map(Fails(size + 1), on_error="skip"),
     "flat_map": lambda p, size: p.flat_map(lambda item: [item] * (key(item) % (size + 1))),
-    "interleave": lambda p, size: p.interleave(lambda item: [item] * (key(item) % 3), size),
+    "interleave": lambda p, size: p.interleave_map(lambda item: [item] * (key(item) % 3), size),
     "shuffle": lambda p, size: p.shuffle(size, window=2 * size),
     "batch": lambda p, size: p.batch(size, collate=list),
     "unbatch": lambda p, size: p.batch(size, collate=list).unbatch(),

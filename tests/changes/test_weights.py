@@ -74,7 +74,7 @@ STEPS: Mapping[str, Step] = {
     "mix": lambda mixed: rs.mix(mixed, rs.range(900, 990), weights=[2, 1]),
     "mix, cycling": lambda mixed: rs.mix(mixed, rs.range(900, 910), stop="cycle", seed=5),
     "interleave": lambda mixed: rs.interleave(mixed, rs.range(900, 950), block_length=2),
-    "interleave of functions": lambda mixed: mixed.interleave(repeated, cycle_length=2),
+    "interleave of functions": lambda mixed: mixed.interleave_map(repeated, cycle_length=2),
     "prefetch": lambda mixed: mixed.prefetch(2),
     "cache": lambda mixed: mixed.cache(),
     "bucket": lambda mixed: mixed.bucket(hashed, batch_size=3, window=8, collate=list),

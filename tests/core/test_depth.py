@@ -26,7 +26,7 @@ CHAINED: dict[str, Chained] = {
     "filter": lambda p: p.filter(lambda _: True),
     "flat_map": lambda p: p.flat_map(alone),
     "interleave pipelines": rs.interleave,
-    "interleave": lambda p: p.interleave(alone, 2),
+    "interleave": lambda p: p.interleave_map(alone, 2),
     "scan": lambda p: p.scan(lambda carry, item: (carry, item), 0),
     "shuffle": lambda p: p.shuffle(0, window=2),
     "batch": lambda p: p.batch(2).unbatch(),

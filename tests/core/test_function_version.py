@@ -21,7 +21,7 @@ VERSIONED: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
     "filter": lambda version: numbers.filter(abs, version=version),
     "take_while": lambda version: numbers.take_while(lambda number: True, version=version),
     "flat_map": lambda version: numbers.flat_map(lambda number: [number] * 2, version=version),
-    "interleave": lambda version: numbers.interleave(lambda number: [number] * 2, 3, version=version),
+    "interleave": lambda version: numbers.interleave_map(lambda number: [number] * 2, 3, version=version),
     "scan": lambda version: numbers.scan(lambda carry, number: (0, number), 0, version=version),
     "bucket": lambda version: numbers.map(document).bucket(len, batch_size=3, version=version),
     "filter behind pack": lambda version: (

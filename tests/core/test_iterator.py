@@ -60,7 +60,7 @@ USES: dict[str, Callable[[Callable[..., Any]], rs.Pipeline[Any]]] = {
     "scan": lambda fn: rs.range(40).scan(lambda carry, item: (carry + item, fn(carry)), 0).batch(3),
     "random_map": lambda fn: rs.range(40).random_map(lambda item, rng: (fn(item), rng.random()), 1),
     "collate": lambda fn: rs.range(60).batch(3, collate=fn),
-    "interleave": lambda fn: rs.range(20).interleave(
+    "interleave": lambda fn: rs.range(20).interleave_map(
         lambda item: range(fn(item)), cycle_length=3, block_length=2
     ),
     "source": lambda fn: rs.from_iterable(lambda: map(fn, range(40))).batch(3),
@@ -256,7 +256,7 @@ REGROUPED: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     ),
     "window": lambda numbers: numbers.window(3, shift=2),
     "shuffle in a window": lambda numbers: numbers.shuffle(0, window=3),
-    "interleave": lambda numbers: numbers.interleave(lambda item: [item] * 3, cycle_length=2),
+    "interleave": lambda numbers: numbers.interleave_map(lambda item: [item] * 3, cycle_length=2),
     "prefetch": lambda numbers: numbers.map_batches(list, 4).prefetch(2),
     "map behind it": lambda numbers: numbers.map_batches(list, 4).map(abs),
 }

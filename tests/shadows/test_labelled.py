@@ -72,7 +72,7 @@ def some(documents: rs.Pipeline[Any]) -> dict[str, rs.Pipeline[Any]]:
         "flat map of pipelines": documents.flat_map(
             lambda item: rs.from_sequence([label(item)] * 2)
         ),
-        "interleave": documents.interleave(thirds, cycle_length=3).map(lambda pair: pair[0]),
+        "interleave": documents.interleave_map(thirds, cycle_length=3).map(lambda pair: pair[0]),
         "pack": documents.pack(
             9, key="tokens", per_document=("label",), window=8, shuffle_rows=1
         ).map(lambda row: row["label"]),

@@ -26,7 +26,7 @@ def shape(value: Any) -> Any:
 def test_the_shape_of_its_state_is_the_same_along_a_run(
     numbers: rs.Pipeline[int], expand: Callable[[int], Any]
 ) -> None:
-    pipeline = numbers.interleave(expand, cycle_length=3)
+    pipeline = numbers.interleave_map(expand, cycle_length=3)
     with iter(pipeline) as iterator:
         first = shape(iterator.get_state())
         for _ in iterator:
@@ -37,7 +37,7 @@ def test_the_shape_of_its_state_is_the_same_along_a_run(
 
 
 def test_a_place_of_another_shape_is_refused() -> None:
-    pipeline = rs.range(7).interleave(rs.range, cycle_length=3)
+    pipeline = rs.range(7).interleave_map(rs.range, cycle_length=3)
     with iter(pipeline) as iterator:
         next(iterator)
         for change in (
@@ -55,3 +55,12 @@ def test_a_place_of_another_shape_is_refused() -> None:
         inner[:] = [data[:-1] for data in inner]
         with pytest.raises(rs.StateMismatch, match="saved inner is not a state"):
             next(pipeline.resume(state))
+
+
+def test_the_method_has_its_name_of_0_3_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="write interleave_map") as warned:
+        old = rs.range(7).interleave(rs.range, cycle_length=3)
+    assert warned[0].filename == __file__
+    new = rs.range(7).interleave_map(rs.range, cycle_length=3)
+    assert list(old) == list(new)
+    assert old.fingerprint == new.fingerprint

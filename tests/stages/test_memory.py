@@ -64,7 +64,7 @@ OF_ALL: dict[str, Make] = {
     "rebatch of empty": lambda p: p.map(no_rows).rebatch(3),
     "unbatch of empty": lambda p: p.map(no_rows).unbatch(),
     "flat_map": lambda p: p.flat_map(nothing).batch(2),
-    "interleave fn": lambda p: p.interleave(nothing, 3).batch(2),
+    "interleave fn": lambda p: p.interleave_map(nothing, 3).batch(2),
     "map_batches": lambda p: p.map_batches(nothing, 4).batch(2),
     "map skipping": lambda p: p.map(fails, on_error="skip").batch(2),
     "random_map": lambda p: p.random_map(lambda item, _: fails(item), 0, on_error="skip").batch(2),

@@ -190,7 +190,7 @@ HOLD_ITEMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "bucket": lambda rank: rank.bucket(abs, batch_size=2, window=3),
     "scan": lambda rank: rank.scan(lambda total, item: (total, item), 0),
     "flat_map": lambda rank: rank.flat_map(lambda item: [item, item]),
-    "interleave": lambda rank: rank.interleave(lambda item: [item, item], 2),
+    "interleave": lambda rank: rank.interleave_map(lambda item: [item, item], 2),
     "map_batches": lambda rank: rank.map_batches(list, batch_size=2),
     "unbatch": lambda rank: rank.batch(2).unbatch(),
     "rebatch": lambda rank: rank.batch(2).rebatch(3),

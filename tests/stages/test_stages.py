@@ -103,7 +103,7 @@ def test_unbatch_undoes_batch_for_every_structure() -> None:
 
 
 def test_interleave_takes_turns_as_tf_data_documents_it() -> None:
-    pipeline = rs.range(1, 6).interleave(lambda n: [n] * 6, cycle_length=2, block_length=4)
+    pipeline = rs.range(1, 6).interleave_map(lambda n: [n] * 6, cycle_length=2, block_length=4)
     # fmt: off
     assert list(pipeline) == [1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4,
                               3, 3, 4, 4, 5, 5, 5, 5, 5, 5]
@@ -127,7 +127,7 @@ def test_interleave_reopens_a_pipeline_at_its_position() -> None:
             return index
 
     source: Any = Source()
-    pipeline = rs.range(3).interleave(lambda n: rs.from_sequence(source), cycle_length=3)
+    pipeline = rs.range(3).interleave_map(lambda n: rs.from_sequence(source), cycle_length=3)
     with iter(pipeline) as iterator:
         list(itertools.islice(iterator, 900))
         state = iterator.get_state()
@@ -341,7 +341,7 @@ def test_an_open_expansion_is_closed_with_the_iterator() -> None:
         finally:
             closed.append(item)
 
-    for pipeline in (rs.range(3).flat_map(generate), rs.range(3).interleave(generate, 2)):
+    for pipeline in (rs.range(3).flat_map(generate), rs.range(3).interleave_map(generate, 2)):
         closed.clear()
         with iter(pipeline) as iterator:
             list(itertools.islice(iterator, 3))
@@ -350,12 +350,17 @@ def test_an_open_expansion_is_closed_with_the_iterator() -> None:
 
 
 def test_an_interleave_notices_that_its_source_shrank() -> None:
-    pipeline = rs.range(6).filter(lambda item: True).interleave(lambda n: [n] * 5, 3)
+    pipeline = rs.range(6).filter(lambda item: True).interleave_map(lambda n: [n] * 5, 3)
     with iter(pipeline) as iterator:
         list(itertools.islice(iterator, 4))
         state = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match="no longer has the item"):
-        next(rs.range(6).filter(lambda item: False).interleave(lambda n: [n] * 5, 3).resume(state))
+        next(
+            rs.range(6)
+            .filter(lambda item: False)
+            .interleave_map(lambda n: [n] * 5, 3)
+            .resume(state)
+        )
 
 
 def test_a_function_that_returns_fewer_items_than_before_is_noticed() -> None:
@@ -385,5 +390,5 @@ class EndsOnce:
 
 
 def test_an_interleave_asks_its_source_once_for_the_end() -> None:
-    pipeline = rs.from_iterable(EndsOnce).interleave(lambda n: [n] * n, cycle_length=3)
+    pipeline = rs.from_iterable(EndsOnce).interleave_map(lambda n: [n] * n, cycle_length=3)
     assert list(pipeline) == [1, 4, 4, 4, 4]

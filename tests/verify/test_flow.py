@@ -194,7 +194,7 @@ def test_a_length_that_is_not_kept_is_suspected() -> None:
 def test_a_source_that_a_function_opens_again_and_again_is_suspected(tmp_path: Path) -> None:
     shared, few = rs.range(4), rs.range(3)
     for fn in (lambda item: shared, lambda item: rs.zip(rs.range(9), shared.map(abs)).batch(2)):
-        for pipeline in (few.flat_map(fn), few.interleave(fn, cycle_length=2)):
+        for pipeline in (few.flat_map(fn), few.interleave_map(fn, cycle_length=2)):
             (suspicion,) = told(pipeline)[1]
             assert "opened Range(stop=4) 3 times in one epoch" in suspicion
     (suspicion,) = told(rs.range(8).partition(4, lambda p: p.flat_map(lambda item: shared)))[1]

@@ -43,7 +43,7 @@ STAGES: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
     "batch": lambda fn: rs.range(9).batch(2, collate=fn),
     "random_map": lambda fn: rs.range(9).random_map(fn, 0),
     "flat_map": lambda fn: rs.range(9).flat_map(fn),
-    "interleave": lambda fn: rs.range(9).interleave(fn, cycle_length=2),
+    "interleave": lambda fn: rs.range(9).interleave_map(fn, cycle_length=2),
 }
 
 

@@ -41,7 +41,7 @@ PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "parts that are packed": (
         R.batch(3).flat_map(each).pack(3, window=4).map(lambda row: row["tokens"]).batch(2)
     ),
-    "interleave": R.batch(3).interleave(list, 2).batch(3),
+    "interleave": R.batch(3).interleave_map(list, 2).batch(3),
     "pipelines that are opened": R.batch(3).flat_map(opened).batch(2),
 }
 

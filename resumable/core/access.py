@@ -263,19 +263,19 @@ OF_INPUTS: Final[Mapping[type[Relation], Callable[[Any], Indexed[Any]]]] = {
 }
 
 
-def indexed_by(relation: Any, derived: object) -> Indexed[Any]:
+def indexed_by(relation: Any, default: object) -> Indexed[Any]:
     """Random access to the items of ``relation``, whose inputs have random access too.
 
     Args:
       relation: of the items.
-      derived: the calling `Stage.indexed`; a stage with another ``indexed`` is asked instead.
+      default: the calling `Stage.indexed`; a stage with another ``indexed`` is asked instead.
     """
     # A loop, since a chain of stages may be longer than a recursion.
     chain: list[tuple[Callable[[Any, Indexed[Any]], Indexed[Any]], Relation]] = []
     while (make := OF_ONE_INPUT.get(type(relation))) is not None:
         chain.append((make, relation))
         stage, epoch = relation.inputs(0)
-        if type(stage).indexed is not derived:
+        if type(stage).indexed is not default:
             indexed = input_by_index(relation)
             break
         relation = stage.relation(epoch)

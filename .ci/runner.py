@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from environments import Environment, folders_of_interpreters
+from environments import CACHE, Environment, folders_of_interpreters
 from steps import STEPS, Step
 
 AT_ONCE = (os.cpu_count() or 1) + 1
@@ -146,7 +146,7 @@ def environ(step: Step, folder: Path) -> dict[str, str]:
     temporary.mkdir()
     # What it keeps here it derives from Unicode and from the source, and looks up by their version and
     # digest. No example is among it, since they are the same in every run.
-    hypothesis = (step.environment.folder if step.environment else folder) / "hypothesis"
+    hypothesis = (step.environment.folder if step.environment else CACHE) / "hypothesis"
     return variables | {
         "PATH": os.pathsep.join(programs),
         "WORK": str(folder),

@@ -90,8 +90,15 @@ ONCE = (
 )  # fmt: skip
 # Tests that only read the source and the pages say the same with any version.
 OF_TEXT = ("test_figures.py", "test_mutations.py", "test_names.py")
+# What holds arrays and shared memory, and starts processes and takes signals.
+OF_MEMORY = ("core", "state", "testing", "triggers", "workers")
 # The deep tier is two steps, so that neither is alone at the end.
 OF_SAVES = ("checkpoint", "cli", "docs", "examples", "formats", "verify", "workers")
+
+
+def tests(names: tuple[str, ...]) -> str:
+    """Files and folders of tests, as arguments of the test runner."""
+    return " ".join(f"tests/{name}" for name in names)
 
 
 def ignored(names: tuple[str, ...]) -> str:
@@ -121,7 +128,7 @@ PYTHONPATH=. python -m pytest --require-packages tests/cli/test_top.py
 """),
     Step("deep-saves", "the tests of saves, files, processes and commands with many examples", PLAIN, f"""
 # The step `files` tries the damaged files of all formats.
-PYTHONPATH=. python -m pytest -m deep {" ".join(f"tests/{name}" for name in OF_SAVES)} \\
+PYTHONPATH=. python -m pytest -m deep {tests(OF_SAVES)} \\
     --ignore tests/formats/test_fuzzed_files.py
 """),
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, TRL, datasets, WebDataset and Megatron", TORCH, """
@@ -148,7 +155,9 @@ python -m pytest --require-packages tests/jax_adapter tests/examples/test_nnx_or
 python -m pytest --require-packages tests/docs -k jax
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
+# The step `tf-2.21` runs the benchmarks.
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\
+    --ignore tests/tf_adapter/test_async_benchmark.py --ignore tests/tf_adapter/test_benchmark.py \\
     tests/examples/test_keras_fit.py tests/examples/test_estimator_hooks.py
 """),
     Step("tf-2.21", "TensorFlow 2.21, and Keras with JAX and PyTorch", TF_NEW, """
@@ -157,15 +166,16 @@ PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
 PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py tests/test_documentation.py \\
     tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py -k "bfloat16 or tfrecord or examples"
 """),
-    # Python's debugging of memory, which belongs to its development mode, takes a sixth more.
-    Step("readme", "the README's commands in a fresh environment with the newest Python, warnings as errors", None, """
+    Step("readme", "the README's commands in a fresh environment with the newest Python, warnings as errors", None, f"""
 python3.13 -m venv "$WORK/fresh"
 source "$WORK/fresh/bin/activate"
-{ pip install -e . && resumable demo; } || exit 1
+{{ pip install -e . && resumable demo; }} || exit 1
 # Not for pip, which has warnings of its own.
 strict="PYTHONDEVMODE=1 PYTHONWARNINGS=error"
-# Elsewhere one process runs the tests; here it has a worker for them, as on a user's machine.
-{ pip install -e ".[test]" && env $strict PYTEST_XDIST_AUTO_NUM_WORKERS=1 pytest; } || exit 1
+# Some tests run in a worker of the test runner, as all do on a user's machine, and with the debugging of memory that
+# belongs to Python's development mode. With the worker they take a tenth longer, with the debugging a sixth.
+{{ pip install -e ".[test]" && env $strict PYTEST_XDIST_AUTO_NUM_WORKERS=1 pytest {tests(OF_MEMORY)}; }} || exit 1
+env $strict PYTHONMALLOC=pymalloc pytest {ignored(OF_MEMORY)}
 """),
     Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
 export PYTHONPATH=.

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import time
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from examples.lives import PATIENCE, ROOT, Program, trained  # noqa: E402
+from support.command import WITH_ADAPTERS  # noqa: E402
+from torch_adapter.processes import be_agent, start  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from examples import gpt_ddp  # noqa: E402
 
+PROGRAM = ROOT / "examples" / "gpt_ddp.py"
 SIZES = ("--documents", "200", "--every", "3")
 
 
@@ -64,21 +68,18 @@ def code_rows(batch: dict[str, Any]) -> int:
 
 
 def launch(folder: Path, ranks: int, workers: int, entries: int | None) -> None:
-    """Run the program with torchrun; kill one rank when it has noted so many ``entries``."""
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)),
-        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),
-        *(str(ROOT / "examples" / "gpt_ddp.py"), *SIZES),
-        *("--steps", "16", "--workers", str(workers)),
-    ]
+    """Run the program on ranks; kill one of them when the program has noted so many ``entries``.
+
+    The command of torchrun starts a single rank. Several ranks are forks, as by the agent of torchrun, since each
+    interpreter would import torch again.
+    """
+    words = [*SIZES, "--steps", "16", "--workers", str(workers)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "adapters"), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     log, record = folder / "said.log", folder / "trained.jsonl"
     before = len(record.read_text().splitlines()) if record.exists() else 0
     with log.open("w") as said:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
+        process = started(folder, ranks, words, environment, said)
         try:
             ends = time.monotonic() + PATIENCE
             while entries is not None and time.monotonic() < ends and process.poll() is None:
@@ -90,7 +91,41 @@ def launch(folder: Path, ranks: int, workers: int, entries: int | None) -> None:
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+            if process.stdin is not None:
+                process.stdin.close()
     assert (status == 0) == (entries is None), log.read_text()
+
+
+def started(
+    folder: Path, ranks: int, words: list[str], environment: dict[str, str], said: IO[str]
+) -> Any:
+    """The launcher of the ranks."""
+    if ranks > 1:
+        code = f"from {__name__} import run_agent; run_agent({ranks}, {words!r})"
+        preloaded = ("torch_adapter.processes", "torch.distributed.launcher.api", __name__)
+        return start(code, said, environment | {"PYTHONPATH": WITH_ADAPTERS}, preloaded, folder)
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)),
+            *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),
+            *(str(PROGRAM), *words),
+        ],
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=said,
+        stderr=said,
+        start_new_session=True,
+    )
+
+
+def run_agent(ranks: int, words: list[str]) -> None:
+    """What the command of torchrun does with the program, in this process and forks of it."""
+    be_agent(ranks, __name__, words)
+
+
+def main() -> None:
+    """What each of these forks does: run the program, with the words that it has on its command line."""
+    runpy.run_path(str(PROGRAM), run_name="__main__")
 
 
 def a_rank_of(launcher: int) -> int:
@@ -99,6 +134,6 @@ def a_rank_of(launcher: int) -> int:
     ranks = [
         int(child)
         for child in children
-        if b"gpt_ddp.py" in Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
     return max(ranks)

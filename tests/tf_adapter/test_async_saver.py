@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from resumable_tf import (
 from resumable_tf.sessions.snapshot import ModelSnapshot
 from tf_adapter.model_runs import NUMBERS, problems_of, train_model
 from tf_adapter.sessions import SCALAR, Crash, Raise, Told, aborted, models, saved
+from tf_adapter.versions import dealt
 
 import resumable as rs
 
@@ -82,7 +84,7 @@ def test_a_checkpoint_holds_the_variables_of_its_step_however_late_it_is_written
     assert not list(tmp_path.glob(".*unfinished"))
 
 
-@pytest.mark.parametrize("crash", [1, 3, 4, 6, 8])
+@pytest.mark.parametrize("crash", dealt([1, 3, 4, 6, 8]))
 def test_crashes_lose_and_repeat_nothing(
     crash: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +99,7 @@ def test_crashes_lose_and_repeat_nothing(
     assert {step for step, _ in steps} == set(range(1, 15))
 
 
-@pytest.mark.parametrize("at", [1, 3, 4, 5, 7, 9])
+@pytest.mark.parametrize("at", dealt([1, 3, 4, 5, 7, 9]))
 def test_a_session_that_recovers_while_a_model_is_written_goes_on_with_its_input(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,8 +262,9 @@ SAVERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", SAVERS)
-@pytest.mark.parametrize("given", ["saver", "scaffold", "collection"])
+@pytest.mark.parametrize(
+    ("kind", "given"), dealt(product(SAVERS, ["saver", "scaffold", "collection"]))
+)
 def test_the_saver_decides_how_and_what_is_kept(given: str, kind: str, tmp_path: Path) -> None:
     made: list[Any] = []
 

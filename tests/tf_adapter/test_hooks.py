@@ -33,6 +33,7 @@ from tf_adapter.sessions import (
     saved,
     train,
 )
+from tf_adapter.versions import dealt
 
 import resumable as rs
 
@@ -67,7 +68,7 @@ def check(steps: Any, pipeline: rs.Pipeline[Any], growth: int = 1) -> None:
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
-@pytest.mark.parametrize("crash", thinned(range(1, STEPS + 1), 5, "crashes"))
+@pytest.mark.parametrize("crash", dealt(thinned(range(1, STEPS + 1), 5, "crashes")))
 def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
     crash: int, kind: str, tmp_path: Path
 ) -> None:
@@ -106,7 +107,7 @@ def test_the_global_step_is_the_one_at_which_origins_are_found(kind: str, tmp_pa
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
-@pytest.mark.parametrize("at", range(1, STEPS + 1))
+@pytest.mark.parametrize("at", dealt(range(1, STEPS + 1)))
 def test_a_session_that_recovers_continues_at_the_step_of_its_model(
     at: int, kind: str, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from resumable_tf import (
 )
 from support.graphs import catalogue
 from support.tiers import is_deep, thinned
+from tf_adapter.versions import dealt
 
 import resumable as rs
 from resumable.core.graph import why_first_epoch_only
@@ -49,7 +50,7 @@ class InAGraph:
     Items of any kind cross as bytes.
     """
 
-    names = thinned(NAMES, 12, "graphs")
+    names = dealt(thinned(NAMES, 12, "graphs"))
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make = make
@@ -97,7 +98,7 @@ class InAGraph:
 class ByHand:
     """Runs of loops by hand, the position inside a `tf.train.Checkpoint`."""
 
-    names = thinned(NAMES, 24, "by hand")
+    names = dealt(thinned(NAMES, 24, "by hand"))
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make = make
@@ -168,7 +169,7 @@ def test_an_exhausted_input_stays_so_in_a_session_until_it_is_initialized(
 def test_an_input_by_hand_that_was_saved_after_its_end_begins_the_next_epoch(
     catalogue_data: Path, tmp_path: Path
 ) -> None:
-    for name in thinned(NAMES, 12, "next epoch"):
+    for name in dealt(thinned(NAMES, 12, "next epoch")):
         make = catalogue(catalogue_data)[name]
         count = len(first_items(make(), MOST))
         if count == MOST or why_first_epoch_only(make().stage):

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.cli import progress
@@ -68,6 +69,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tup
     """Verifies a pipeline of a file, and gives the report and what was said meanwhile."""
     path = tmp_path / "mine.py"
     path.write_text(MINE)
+    verify_by_forks(monkeypatch)
     monkeypatch.setattr(verifier, "PATIENCE", 0.0)
     # So that what is loaded here is no module of a later test.
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.testing.digest import DIGEST_BYTES
@@ -70,7 +71,10 @@ def test_one_rank_and_one_more_are_tried(count: int, ranks: int, tried: list[int
 
 
 @pytest.mark.deep
-def test_a_stage_that_holds_items_of_a_rank_is_named(tmp_path: Path) -> None:
+def test_a_stage_that_holds_items_of_a_rank_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify_by_forks(monkeypatch)
     (tmp_path / "parts.py").write_text(
         "import resumable as rs\n"
         "free = rs.range(60).partition(4, lambda part: part.filter(bool)).shard(0, 2).batch(3)\n"

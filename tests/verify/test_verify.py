@@ -60,13 +60,6 @@ def test_every_example_gets_its_verdict(name: str, request: pytest.FixtureReques
     assert problem(name, status, report) is None
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("name", ["read_once"])
-def test_a_verdict_is_the_same_in_processes_that_are_no_forks(name: str) -> None:
-    status, report = verified(name, "--positions", "1")
-    assert problem(name, status, report) is None
-
-
 MINE = (
     PAIRS
     + """

@@ -50,7 +50,7 @@ def lock_file(path: Path, what: str) -> StoreLock:
 
     Args:
       path: of the file, in an existing folder.
-      what: the object of the lock, for the error.
+      what: names the locked thing in the error.
 
     Raises:
       NameInUse: if another loop, of this or another process, has locked the file.
@@ -75,7 +75,7 @@ def check_unlocked(path: Path, what: str) -> None:
 
     Args:
       path: of the file.
-      what: the object of the lock, for the error.
+      what: names the locked thing in the error.
 
     Raises:
       NameInUse: if another loop, of this or another process, has locked the file.
@@ -135,7 +135,7 @@ def _open(path: Path) -> int:
     except OSError as error:
         if error.errno not in NOT_ALLOWED:
             raise
-    try:  # another user's can be locked, if not signed
+    try:  # a read-only file of another user can be locked, but not written
         return os.open(path, os.O_RDONLY | LOOK)
     except FileNotFoundError as error:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from error

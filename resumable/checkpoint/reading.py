@@ -118,7 +118,7 @@ def supersede_after(store: Store, step: int) -> None:
     # The newest first: if an interrupt comes, the remaining checkpoints have no gap.
     for later in reversed(store.steps()):
         if later > step:
-            with suppress(FileNotFoundError):  # another task of the run may do the same
+            with suppress(FileNotFoundError):  # another process of the run may do the same
                 store.set_aside(later, "superseded")
 
 

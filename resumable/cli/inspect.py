@@ -131,12 +131,13 @@ def _printable(value: Any) -> str:
 
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
-    described, lines = _describe(file, place), iter([f"{_shown(file, place)}: {file.problem}"])
-    if checkpoint is not None:
-        described |= _held(checkpoint.state)
-        lines = _checkpoint_lines(checkpoint, file.size)
-    print_outcome(as_program, lambda: described, lines)
-    return int(checkpoint is None)
+    if checkpoint is None:
+        problem = f"{_shown(file, place)}: {file.problem}"
+        print_outcome(as_program, lambda: _describe(file, place), [problem])
+        return 1
+    state, lines = checkpoint.state, _checkpoint_lines(checkpoint, file.size)
+    print_outcome(as_program, lambda: _describe(file, place) | _held(state), lines)
+    return 0
 
 
 def _checkpoint_lines(checkpoint: Checkpoint, size: int) -> Iterator[str]:

@@ -32,7 +32,6 @@ from .dependence import Dependence as Dependence
 from .failed_item import each as each
 from .failed_item import map_items as map_items
 from .flow import Flow as Flow
-from .flow import deprecated_name
 from .function_state import CallsFunction as CallsFunction
 from .identity import SEED as SEED
 from .identity import IdentityField as IdentityField
@@ -43,6 +42,7 @@ from .layout import STACKED as STACKED
 from .layout import ColumnsLike as ColumnsLike
 from .lookup import IndexedIterator as IndexedIterator
 from .lookup import LookedUp as LookedUp
+from .old_names import deprecated_name
 from .orders import Length as Length
 from .orders import Order as Order
 from .orders import Remains as Remains
@@ -81,4 +81,4 @@ from .transform import TransformIterator as TransformIterator
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        return deprecated_name(name, __name__)
+        return deprecated_name(name)

@@ -62,7 +62,7 @@ def check_seed(name: str, value: Any) -> int:
     """Return ``value`` as an int in [0, 2**64)."""
     if value is None:
         raise InvalidType(
-            f"{name} must be an integer, got None: an order that nobody can repeat cannot be resumed; "
+            f"{name} must be an integer, got None: without a seed the order cannot be reproduced; "
             "for another order in each run, draw a seed once and keep it with the run"
         )
     return check_int(name, value, minimum=0, maximum=SEED_LIMIT - 1)

@@ -1,12 +1,11 @@
-"""The names in stages written for 0.3, read until 0.5: ``flow`` and renamed facts."""
+"""The deprecated ``flow`` of stages written for 0.3, read until 0.5."""
 
 from __future__ import annotations
 
-import warnings
 from enum import Enum
-from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
+from .old_names import warn_of_old_name
 from .relation import Grouped, Held, Kept, Permuted, Relation, Repeated, Routed, Same, Split
 
 
@@ -45,63 +44,14 @@ class Flow(Enum):
         return f"write `{'` and `'.join(lines)}` in the class, with names of resumable.core"
 
 
-NAMES_OF_0_3: Final = {
-    "CallsOneByOne": ("StageIterator, which has one_by_one", "flow.NoBase"),
-    "DefersState": ("StageIterator, which has defer_state", "flow.NoBase"),
-    "MovesInBlocks": ("StageIterator, which has blocks", "flow.NoBase"),
-    "Reliance": ("Dependence", "dependence.Dependence"),
-    "SteadyIterator": ("OwnStateIterator", "transform.OwnStateIterator"),
-    "blocks_of": ("iterator.blocks(size)", "flow.blocks_of"),
-    "derived": ("computed_once", "computed_once.computed_once"),
-}
-"""Names of `resumable.core` in 0.3: what to write, and the module and the name of what they are."""
-RENAMED: Final = {"relies_on": "depends_on", "blind": "ignores_items"}
-
-
-def read_deprecated(kind: type[Any], relation: Any) -> None:
-    """Give a class with facts of 0.3 the facts of today; ``relation`` is that of every stage."""
-    for old, new in RENAMED.items():
-        if old in vars(kind) and new not in vars(kind):  # a class for both versions has both
-            _warn(f"{old} of {kind.__name__}", f"write {new}", 4)
-            setattr(kind, new, vars(kind)[old])
+def read_flow(kind: type[Any], default: Any) -> None:
+    """Give a class with its own ``flow`` the equivalent `unchanged`, `alone` and `relation`."""
     flow = vars(kind).get("flow")
     if flow is None:
         return
     advice = flow.advice if isinstance(flow, Flow) else "write unchanged, alone and relation"
-    _warn(f"flow of {kind.__name__}", advice, 4)
+    warn_of_old_name(f"flow of {kind.__name__}", advice, 4)
     kind.unchanged = property(lambda stage: stage.flow.value[0])
     kind.alone = property(lambda stage: stage.flow.value[1])
-    if kind.relation is relation:  # not the relation of a base, such as `PassThrough`
+    if kind.relation is default:  # not the relation of a base, such as `PassThrough`
         kind.relation = lambda stage, epoch: stage.flow.relation(stage, epoch)
-
-
-def _warn(what: str, advice: str, stacklevel: int) -> None:
-    message = f"{what} will not be read from version 0.5 on: {advice}"
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel + 1)
-
-
-class NoBase:
-    """Stands for a base of 0.3 whose methods every iterator has."""
-
-    def __class_getitem__(cls, item: object) -> type[NoBase]:
-        return cls
-
-
-def blocks_of(iterator: Any, size: int) -> Any:
-    """The ``blocks`` of ``iterator``, which no longer need a function."""
-    return iterator.blocks(size)
-
-
-def deprecated_name(name: str, package: str) -> object:
-    """The object that has the name of 0.3 in ``package``.
-
-    Raises:
-      AttributeError: if 0.3 had no such name, or still has it.
-    """
-    if name not in NAMES_OF_0_3:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-    advice, place = NAMES_OF_0_3[name]
-    _warn(f"{name} of {package}", f"write {advice}", 3)
-    module, _, attribute = place.partition(".")
-    found = getattr(import_module(f"{package}.{module}"), attribute)
-    return type(name, (NoBase,), {}) if found is NoBase else found  # no base may be there twice

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .block import Block, Indices, block_items, ungroup
+from .old_names import OldName, read_renamed
 
 T = TypeVar("T")
 
@@ -32,6 +33,12 @@ class PreparedItems(ABC, Generic[T]):
     """
 
     pure = False
+
+    turns = OldName("iterators_for")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        read_renamed(cls, {"turns": "iterators_for"})
 
     @abstractmethod
     def gather(self, places: range) -> Block:

@@ -20,10 +20,11 @@ from .block import block_items
 from .callables import callables_in
 from .computed_once import computed_once
 from .dependence import ITEMS, PARTS, RANK, Dependence
-from .flow import read_deprecated
+from .flow import read_flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
+from .old_names import OldName, read_renamed
 from .orders import MOST_ITEMS, Length
 from .rank_share import RankShare
 from .records import Records
@@ -89,6 +90,8 @@ class Stage(ABC, Generic[T]):
 
     The default is the careful choice: each rank of a ``shard`` then resumes from its own state."""
 
+    relies_on = OldName("depends_on")
+
     _in_path: ClassVar[bool] = True
     """Whether each input has a separate path in a state, below the path of the stage."""
 
@@ -103,7 +106,8 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        read_deprecated(cls, Stage.relation)
+        read_renamed(cls, {"relies_on": "depends_on", "blind": "ignores_items"})
+        read_flow(cls, Stage.relation)
         named = isinstance(cls.identity, Mapping)
         fields = (
             {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}

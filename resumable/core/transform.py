@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from ..state.value import State, unpack, unpack_count
 from .block import Block
 from .dependence import NOTHING, Dependence
+from .old_names import OldName
 from .orders import Length
 from .position import CountsItems, Position
 from .relation import Relation, Same
@@ -80,6 +81,7 @@ class PassThrough(Transform[T]):
     state_cost = SavedState("nothing", levels=0)
     ignores_items: ClassVar[bool] = False
     """Whether the motion never looks at an item, so that items may be replaced by other values."""
+    blind = OldName("ignores_items")
     _in_path = False
 
     def relation(self, epoch: int) -> Relation:

@@ -1,4 +1,4 @@
-"""Fetch parts claimed by this process: neighbours by one request."""
+"""Join claimed parts that are neighbours into one request, and write the fetched bytes."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class FetchJob(NamedTuple):
 
     Attributes:
       file: a remote file.
-      start: of the bytes.
-      end: of the bytes.
-      paths: of the parts, in order.
-      sizes: of the parts.
+      start: the first byte to fetch.
+      end: the end of the bytes to fetch.
+      paths: the files of the parts, in order.
+      sizes: the number of bytes of each part.
     """
 
     file: Any

@@ -149,11 +149,9 @@ def image(
     """
     request = PixelRequest(mode, dtype, drop_alpha, apply_exif_orientation, frame)
     request.check()
-    packages.imported("PIL", "images need Pillow", "images")
-    from PIL import ImageMode
-
+    modes = packages.imported("PIL.ImageMode", "images need Pillow", "images")
     try:
-        ImageMode.getmode(mode or "RGB")
+        modes.getmode(mode or "RGB")
     except KeyError:
         raise InvalidArgument(f"mode must be one that Pillow has, or None, got {mode!r}") from None
     try:

@@ -20,7 +20,7 @@ def example_class() -> Any:
     Raises:
       MissingDependency: without protobuf.
     """
-    imported("google.protobuf", "decoders.example needs protobuf", "tfrecord")
+    imported("google.protobuf.message_factory", "decoders.example needs protobuf", "tfrecord")
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file: Any = descriptor_pb2.FileDescriptorProto(

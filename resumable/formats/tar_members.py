@@ -135,7 +135,11 @@ class _TarExtension:
         self.sparse = False
 
     def add(self, kind: int, payload: bytes) -> None:
-        """Raises `ValueError` if ``payload`` cannot be read."""
+        """Take the properties from an extended header.
+
+        Raises:
+          ValueError: if ``payload`` cannot be read.
+        """
         if kind == ord("L") and self.name is None:
             self.name = payload.partition(b"\0")[0]
         if kind not in b"xXg":

@@ -91,7 +91,7 @@ class CachedItems:
             for number in numbers:
                 if number not in self.items:
                     self.items[number] = guarded(upstream.item(number))
-            raise raised  # it did not come again
+            raise raised  # the retry had no error, so report the first
         finally:
             del raised  # its traceback refers to this frame
 
@@ -102,7 +102,7 @@ class Cache(Transform[T]):
     """Upstream's items, each made once and then kept in memory.
 
     Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
-    not change from epoch to epoch. Put both after the cache if they should.
+    not change from epoch to epoch. Put both after the cache for a new order in each epoch.
 
     The items belong to this pipeline in this process, and all of its iterators share them. They are
     freed with the pipeline, and are neither pickled nor sent to workers. Their memory has no limit.

@@ -188,7 +188,7 @@ def _module(place: str) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    # Cached bytecode would pass for a file of the same size and second that was edited since.
+    # From the source: Python would use old bytecode after an edit that kept the size and the second.
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     exec(code, vars(module))  # the user's own program
     return module

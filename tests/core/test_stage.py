@@ -28,8 +28,8 @@ from resumable.core import (
 from resumable.testing import check_stage
 
 STAGE = {
-    "alone", "block_layout", "identity", "indexed", "inputs", "length", "random_access", "relation", "depends_on",
-    "start", "state_cost", "unchanged", "user_functions", "version",
+    "alone", "block_layout", "depends_on", "identity", "indexed", "inputs", "length", "random_access", "relation",
+    "relies_on", "start", "state_cost", "unchanged", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
     "blocks", "close", "defer_state", "epoch", "get_state", "inputs", "items", "one_by_one", "origin", "pull",

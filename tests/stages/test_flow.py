@@ -14,7 +14,6 @@ import resumable as rs
 import resumable.core
 from resumable.core import (
     NOTHING,
-    RANK,
     Block,
     Dependence,
     Flow,
@@ -23,7 +22,6 @@ from resumable.core import (
     Same,
     block_items,
 )
-from resumable.core.flow import NAMES_OF_0_3, RENAMED
 from resumable.core.relation import kind_of
 from resumable.testing import check_stage
 
@@ -149,47 +147,3 @@ def test_the_flow_of_a_stage_of_0_3_may_depend_on_its_fields() -> None:
         False,
         True,
     ]
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_a_renamed_fact_of_a_stage_of_0_3_is_read_with_a_warning(old: str, new: str) -> None:
-    value = object()
-    with pytest.warns(DeprecationWarning, match=f"{old} of Old .*: write {new}") as warned:
-        stage = type("Old", (Unsaid,), {old: value})
-    assert getattr(stage, new) is value
-    assert warned[0].filename == __file__
-
-
-def test_a_stage_for_both_versions_has_the_new_fact_without_a_warning() -> None:
-    stage = type("Both", (Unsaid,), {"relies_on": RANK, "depends_on": NOTHING})
-    assert stage.depends_on == NOTHING  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("name", NAMES_OF_0_3)
-def test_a_name_of_0_3_is_found_with_a_warning_that_says_what_to_write(name: str) -> None:
-    advice, place = NAMES_OF_0_3[name]
-    with pytest.warns(DeprecationWarning, match=re.escape(f"write {advice}")) as warned:
-        found = getattr(rs.core, name)
-    assert found.__name__ in (name, place.rpartition(".")[2], "frozenset")
-    assert warned[0].filename == __file__
-    with pytest.raises(AttributeError, match="has no attribute 'Other'"):
-        getattr(rs.core, "Other")  # noqa: B009
-
-
-def test_an_iterator_with_bases_of_0_3_moves_as_it_did() -> None:
-    core: Any = rs.core
-    with pytest.warns(DeprecationWarning, match="of resumable.core will not be read"):
-        bases = core.DefersState[int], core.MovesInBlocks, core.CallsOneByOne, rs.TransformIterator
-
-    def pull(self: Any, count: int) -> list[int]:
-        return [2 * item for item in block_items(self._upstream.pull(count))]
-
-    iterator = type("Old", bases, {"pull": pull})
-    start = {"start": lambda self, epoch=0: iterator(self, epoch)}
-    pipeline = rs.range(9).apply(type("Doubles", (rs.Transform,), start))
-    assert list(pipeline.stage.start().blocks(6)) == [
-        [0, 2, 4, 6, 8, 10],
-        [12, 14, 16],
-    ]
-    started = iter(pipeline)
-    assert [next(started), next(started), *pipeline.resume(started.get_state())] == list(pipeline)

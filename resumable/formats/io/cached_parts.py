@@ -18,7 +18,7 @@ def part_uses(
 
     Args:
       files: of one cache, at least one.
-      file_of: the place of each range's file, shape (n,).
+      file_of: the index in ``files`` of each range's file, shape (n,).
       starts: of the ranges in their files, shape (n,).
       ends: of the ranges, shape (n,).
       at: when the ranges are used, shape (n,).
@@ -39,7 +39,7 @@ def uses_in_order(files: Sequence[RemoteFile], begins: Indices, unit: int) -> Pa
 
     Args:
       files: of one cache, at least one.
-      begins: in how many bytes each file begins, negative if the file has begun, shape (files,).
+      begins: bytes to read before each file begins, negative within a file, shape (files,).
       unit: bytes that count as one item.
     """
     cache = files[0].system.cache

@@ -30,10 +30,7 @@ def pillow() -> Any:
     Raises:
       MissingDependency: if Pillow is not installed.
     """
-    imported("PIL", "images need Pillow", "images")
-    from PIL import Image
-
-    return Image
+    return imported("PIL.Image", "images need Pillow", "images")
 
 
 def opened_image(data: bytes) -> Any:

@@ -176,8 +176,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{_MODULES[name]}")
     module = _MODULE_OF.get(name)
     if module is None:
-        told = import_module(f"{__name__}.errors.foreign_words")
-        message = told.no_attribute(f"module {__name__!r}", name, "functions")
+        foreign_words = import_module(f"{__name__}.errors.foreign_words")
+        message = foreign_words.no_attribute(f"module {__name__!r}", name, "functions")
         raise AttributeError(message, name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value

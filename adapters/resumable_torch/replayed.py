@@ -55,7 +55,7 @@ class Replayed(DrawsItems, Sampler[Any]):
             )
         rs.from_iterable(sampler, external_state_policy="ignore")  # refuses other objects
         self._sampler = sampler
-        self._told = epoch = getattr(sampler, "epoch", 0)
+        self._epoch_of_sampler = epoch = getattr(sampler, "epoch", 0)
         made = rs.from_iterable(self._with_digests, external_state_policy=policy)
         self.cursor = Cursor(made)
         if type(epoch) is int and epoch > 0:
@@ -87,17 +87,17 @@ class Replayed(DrawsItems, Sampler[Any]):
     def _with_digests(self, epoch: int) -> Iterator[tuple[int, Any]]:
         """The items of an epoch, each after a digest of all items until then."""
         sampler, digest = self._sampler, 0
-        told = getattr(sampler, "epoch", epoch)
-        if told not in (epoch, self._told):
+        present = getattr(sampler, "epoch", epoch)
+        if present not in (epoch, self._epoch_of_sampler):
             raise rs.ExternalStateError(
-                f"set_epoch({shorten(told)}) of {shorten(sampler)} was called, and epoch {epoch} comes "
+                f"set_epoch({shorten(present)}) of {shorten(sampler)} was called, and epoch {epoch} comes "
                 "next: call set_epoch of the loader, which passes it on"
             )
         for each in (sampler, getattr(sampler, "sampler", sampler)):
             if hasattr(each, "set_epoch"):
                 each.set_epoch(epoch)
         for item in sampler:
-            self._told = getattr(sampler, "epoch", None)  # some count epochs themselves
+            self._epoch_of_sampler = getattr(sampler, "epoch", None)  # some count epochs themselves
             digest = zlib.crc32(_in_digest(item).encode(), digest)
             yield digest, item
 

@@ -109,9 +109,9 @@ def _between(
         values = argument.written_value(then), argument.written_value(now)
         yield ChangedArgument(name, path, argument.argument, *values)
     for field, described in stage._identity_fields.items():
-        told = then and described.when >= SO_FAR
+        is_timeline = then and described.when >= SO_FAR
         of_all = described.when & SHARED and not isinstance(getattr(stage, field), Evidence)
-        if of_all and not told and saved.get(field) != present.get(field):
+        if of_all and not is_timeline and saved.get(field) != present.get(field):
             shown = described.shown_as or field
             yield ChangedArgument(name, path, shown, saved.get(field), present.get(field))
     before, inputs = theirs.inputs, ours.inputs

@@ -210,9 +210,9 @@ def equal_values(one: Any, other: Any) -> bool:
 def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismatch:
     """The error for two (number, fingerprint) pairs of states with different fingerprints."""
     if found := difference(one[1], other[1]):
-        told = found.describe(f"state {one[0]}", f"state {other[0]}")
+        described = found.describe(f"state {one[0]}", f"state {other[0]}")
         cause = "" if found.names_rank else "; are they of different pipelines?"
-        return StateMismatch(f"the states of the ranks differ: {told}{cause}")
+        return StateMismatch(f"the states of the ranks differ: {described}{cause}")
     alike = sum(1 for _ in takewhile(bool, map(str.__eq__, one[1], other[1])))
     place = slice(max(alike - BEFORE, 0), alike + BEFORE)
     shown = " and ".join(f"{text[place]!r} in state {number}" for number, text in (one, other))

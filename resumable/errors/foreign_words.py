@@ -64,14 +64,14 @@ def with_our_words(called: C) -> C:
         try:
             return called(*args, **options)
         except TypeError:
-            if (message := _told(called, options)) is None:
+            if (message := _message_in_our_words(called, options)) is None:
                 raise
         raise InvalidType(message)
 
     return cast(C, answering)
 
 
-def _told(called: Callable[..., Any], options: dict[str, Any]) -> str | None:
+def _message_in_our_words(called: Callable[..., Any], options: dict[str, Any]) -> str | None:
     """The message for the first of ``options`` that is no argument; None if all are arguments."""
     parameters = signature(called).parameters.values()
     ours = [one.name for one in parameters if one.kind in BY_NAME and one.name != "self"]

@@ -42,8 +42,8 @@ def check_encoding(encoding: Any, errors: Any) -> None:
     try:
         codecs.lookup_error(errors)
     except (LookupError, TypeError):
-        told = f"errors must be a handler known to Python, got {shorten(errors)}"
-        raise InvalidArgument(told) from None
+        message = f"errors must be a handler known to Python, got {shorten(errors)}"
+        raise InvalidArgument(message) from None
     if encoding is not None:
         if not isinstance(encoding, str):
             raise InvalidType(f"encoding must be a string or None, got {shorten(encoding)}")

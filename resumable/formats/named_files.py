@@ -75,7 +75,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             continue
         if len(named) != 1:
             are = f"{len(named)} files are" if named else "no file is"
-            among = _told_apart([paths[number] for number in named]) if named else list(paths)
+            among = _distinct_ends([paths[number] for number in named]) if named else list(paths)
             raise InvalidArgument(
                 f"records must name a file by its path, or by an ending that matches exactly one file, but {are} called "
                 f"{public_name(name)!r} among {shorten(among)}"
@@ -86,7 +86,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
     yield from found.items()
 
 
-def _told_apart(paths: list[str]) -> list[str]:
+def _distinct_ends(paths: list[str]) -> list[str]:
     """The shortest ends of ``paths``, cut between folders, that all differ."""
     folders = [path.split("/") for path in paths]
     for length in range(1, max(map(len, folders))):

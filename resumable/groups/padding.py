@@ -168,8 +168,8 @@ class Padded:
         value = self.value.get(name, 0) if isinstance(self.value, Mapping) else self.value
         filling = _filling(value, joined.dtype)
         if filling is None:
-            told = f"value must fit {joined.dtype}, got {shorten(value)} to pad with"
-            raise MalformedItem(told)
+            message = f"value must fit {joined.dtype}, got {shorten(value)} to pad with"
+            raise MalformedItem(message)
         filled = np.full((len(arrays), length, *shapes[0]), filling)
         filled[self._places(lengths, length)] = joined
         return filled

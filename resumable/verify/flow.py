@@ -113,8 +113,8 @@ def suspicions(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]
             )
         if flow.held is not None:
             yield f"{found} at {path} {_of_held(found, flow.held)}"
-        if (told := _of_repeated(flow)) is not None:
-            yield f"{found} at {path} {told}"
+        if (repeated := _of_repeated(flow)) is not None:
+            yield f"{found} at {path} {repeated}"
 
 
 def _counts(stage: Stage[Any], flow: FlowCounts) -> tuple[int | None, int | None, int]:

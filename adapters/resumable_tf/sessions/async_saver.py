@@ -177,11 +177,11 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._followed = ModelSaver(saver, self._before_other, lambda steps: None)
         # The hook itself calls `before_save` of `listeners`, before the variables are copied.
         own = [SessionListener(self, each, calls_before=False) for each in self._listeners]
-        told = [SessionListener(self, listener) for listener in self._input_listeners]
+        wrapped = [SessionListener(self, listener) for listener in self._input_listeners]
         return Inputs(
             inputs,
             asynchronous=True,
-            listeners=[*own, *told],
+            listeners=[*own, *wrapped],
             retain=self._retain,
             after=self._write,
         )

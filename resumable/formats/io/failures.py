@@ -53,14 +53,16 @@ def is_transient(error: BaseException) -> bool:
 
 def described(error: BaseException) -> str:
     """``error`` in words: the code, the status and the message of the answer, if known."""
-    told = next((cause for cause in _chain(error) if status_of(cause) is not None), None)
-    if told is None:
-        told = root_of(error)
-        return f"{type(told).__name__}: {told}" if str(told) else type(told).__name__
-    status, code = status_of(told), code_of(told)
-    message = _message_of(told)
+    answered = next((cause for cause in _chain(error) if status_of(cause) is not None), None)
+    if answered is None:
+        answered = root_of(error)
+        return (
+            f"{type(answered).__name__}: {answered}" if str(answered) else type(answered).__name__
+        )
+    status, code = status_of(answered), code_of(answered)
+    message = _message_of(answered)
     if code is None:
-        return f"{type(told).__name__}: {message}"
+        return f"{type(answered).__name__}: {message}"
     return f"{code} (status {status}): {message}" if code else f"status {status}: {message}"
 
 

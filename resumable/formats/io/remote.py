@@ -335,11 +335,11 @@ def found_remote_files(
         for system, answer in zip(systems, answers, strict=True)
     ]
     sized = iter(_with_sizes(list(chain.from_iterable(found))))
-    files = iter(_told_apart([[_file(next(sized)) for _ in matches] for matches in found]))
+    files = iter(_with_distinct_urls([[_file(next(sized)) for _ in matches] for matches in found]))
     return [list(chain.from_iterable(islice(files, len(pattern)))) for pattern in patterns]
 
 
-def _told_apart(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
+def _with_distinct_urls(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
     """``found``, if no two files have the same public URL.
 
     Raises:

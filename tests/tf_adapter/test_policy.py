@@ -152,7 +152,7 @@ TAKERS: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "random_map fn": lambda: rs.range(9).random_map(noise, 0),
     "filter predicate": lambda: rs.range(9).filter(noise),
     "flat_map fn": lambda: rs.range(9).flat_map(lambda n: [n] * random.randint(1, 3)),
-    "interleave fn": lambda: rs.range(9).interleave_map(noise, cycle_length=2),
+    "interleave_map fn": lambda: rs.range(9).interleave_map(noise, cycle_length=2),
     "scan fn": lambda: rs.range(9).scan(noise, 0),
     "scan finish": lambda: rs.range(9).scan(lambda carry, item: (carry, item), 0, finish=noise),
     "batch collate": lambda: rs.range(9).batch(2, collate=noise),

@@ -114,6 +114,9 @@ def test_a_stage_says_what_it_saves(kind: type[Stage[Any]]) -> None:
 @pytest.mark.parametrize("kind", STAGES)
 def test_a_stage_is_described_and_compared_with_the_others(kind: type[Stage[Any]]) -> None:
     names = built_by(kind)
+    assert names, (
+        f"{kind.__name__} needs a method or a function with @explained_by in resumable/pipeline.py"
+    )
     entry = rf"^\.\. auto(?:method:: Pipeline\.|function:: )(?:{'|'.join(names)})$"
     pages = "".join(map(text_of, REFERENCE))
     assert re.search(entry, pages, re.MULTILINE), f"docs/reference/stages.md needs {entry}"

@@ -60,8 +60,9 @@ class StageFacts:
     Attributes:
       built_by: each stage, with the method or the function whose parameters an error about its `identity` names.
       pipelines: for the catalogue: pipelines with the stage, over a source with random access and over a
-        stream. `test_laws.py` stops and resumes them at every position, and each has a golden state.
-      checked: names of `pipelines`, one that ends with each stage; the quick tier runs `check_stage` on them.
+        stream, with arguments that change something. `test_laws.py` stops and resumes them at every position, and each has a golden state.
+      checked: names of `pipelines`, at least one that ends with each stage (before a last `repeat`); the quick
+        tier runs `check_stage` on them. One over random access and one over a stream find most.
       sharing_an_object: names of `pipelines` with an object that has state, which only one iterator may use at a time.
       behind_deals: the method after `shard` and after `partition`: each takes a pipeline of numbers.
       around_changes: the method before and after an argument that changes in a run: each takes a pipeline of

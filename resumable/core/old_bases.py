@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from .stage_iterator import StageIterator
 
@@ -16,12 +16,8 @@ def blocks_of(iterator: Any, size: int) -> Any:
 class OldBase:
     """Stands in a class statement for a base of 0.3 whose methods every `StageIterator` has."""
 
-    def __init__(self, parameters: tuple[Any, ...] = ()) -> None:
-        self.__parameters__ = parameters
-
-    def __getitem__(self, item: Any) -> OldBase:
-        given = item if isinstance(item, tuple) else (item,)
-        return OldBase(tuple(one for one in given if isinstance(one, TypeVar)))
+    def __getitem__(self, item: object) -> OldBase:
+        return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type[Any], ...]:
         kinds = [getattr(one, "__origin__", one) for one in bases]

@@ -20,6 +20,7 @@ def imported(module: str, purpose: str, extra: str) -> Any:
       MissingDependency: if the module cannot be imported.
     """
     try:
+        import_module(module.partition(".")[0])  # a module within it may be loaded without it
         return import_module(module)
     except ImportError as error:
         raise MissingDependency(

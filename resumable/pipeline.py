@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
 from .core.indexed import Indexed
 from .core.iterator import PipelineIterator
+from .core.old_names import warn_of_old_name
 from .core.orders import Length, countable
 from .core.origin import ItemOrigin
 from .core.runnable import RunnablePipeline
@@ -388,8 +388,7 @@ class Pipeline(Generic[T]):
 
     def interleave(self, *args: Any, **options: Any) -> Pipeline[Any]:
         """Deprecated until 0.5: the former name of `interleave_map`."""
-        message = "interleave of a pipeline goes in version 0.5: write interleave_map"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        warn_of_old_name("interleave of a pipeline", "write interleave_map", 2)
         return self.interleave_map(*args, **options)
 
     @explained_by(Scan, fn_version="version")

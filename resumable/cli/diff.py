@@ -67,7 +67,7 @@ class _DifferingPosition(NamedTuple):
 
 
 def _read(path: Path, name: str | None) -> tuple[Path, Checkpoint]:
-    """The file that ``path`` stands for, and its content."""
+    """The checkpoint at ``path``, or the newest one in the folder ``path``, with the path of the file."""
     if not path.is_dir():
         found = examine(path)
         if found.checkpoint is None:

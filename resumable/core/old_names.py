@@ -94,7 +94,8 @@ class OldName:
 
     def __get__(self, one: Any, owner: type[Any]) -> Any:
         warn_of_old_name(self._old, f"write {self._new}", 2)
-        # A class that has the old name, and so the new one, asks by `super()` for what follows it.
+        # A class that writes the old name has the new one too. Only `super()` in such a class comes
+        # here, so the member is that of a later class.
         writers = [
             number for number, one in enumerate(owner.__mro__) if _is_written(one, self._old)
         ]

@@ -83,9 +83,8 @@ class Concatenate(Combine[T]):
 
     identity: ClassVar[IdentityFields] = {"names": NAMES}
     _run_changes = INPUTS_MAY_FOLLOW
-    depends_on: ClassVar[Dependence] = (
-        ITEMS | PARTS
-    )  # ranks are at the same position in their items
+    # Ranks are at the same position in their items.
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = SavedState("which input it is in")
 
     def __post_init__(self) -> None:
@@ -115,9 +114,8 @@ class Concatenate(Combine[T]):
     def _records_of_inputs(self, records: Records) -> Sequence[Records]:
         if not len(records.numbers):
             return super()._records_of_inputs(records)
-        return records.by_source(
-            self._sections.starts.tolist()
-        )  # numbers continue from input to input
+        # Numbers continue from input to input.
+        return records.by_source(self._sections.starts.tolist())
 
 
 class _Sections:

@@ -59,9 +59,8 @@ class Interleave(Combine[T]):
 
     unchanged = True
     identity: ClassVar[IdentityFields] = {"names": NAMES, "block_length": ALWAYS}
-    depends_on: ClassVar[Dependence] = (
-        ITEMS | PARTS
-    )  # ranks are at the same position in their items
+    # Ranks are at the same position in their items.
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = SavedState("whose turn it is", levels=2)
 
     _: KW_ONLY

@@ -60,9 +60,8 @@ class Zip(Combine[Any]):
     """
 
     identity: ClassVar[IdentityFields] = {"names": NAMES}
-    depends_on: ClassVar[Dependence] = (
-        ITEMS | PARTS
-    )  # ranks are at the same position in their items
+    # Ranks are at the same position in their items.
+    depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = SavedState("nothing", levels=2)
 
     _: KW_ONLY

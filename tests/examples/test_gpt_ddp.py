@@ -124,7 +124,7 @@ def run_agent(ranks: int, words: list[str]) -> None:
 
 
 def main() -> None:
-    """What each of these forks does: run the program, with the words that it has on its command line."""
+    """Run the program in a fork of the agent, with the arguments of the fork."""
     runpy.run_path(str(PROGRAM), run_name="__main__")
 
 

@@ -1,7 +1,7 @@
-"""Cases that the two versions of TensorFlow share, so that the tests with each of them try about half.
+"""Divide the cases of a test between the two versions of TensorFlow, about half for each version.
 
-It is for cases that vary what is ours, such as the step of a crash: whether one of them is exact does not depend on
-the version, and the others show what does. The deep tier tries all with both.
+The cases vary arguments of the adapter, such as the step of a crash. The result of such a case does not depend on the
+version of TensorFlow; other tests cover the differences. The deep tier tries all cases with both versions.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["IS_OLD", "dealt"]
 T = TypeVar("T")
 
 IS_OLD: Final = hasattr(tf, "estimator")
-"""Whether it is TensorFlow 2.15, the last one with Estimator."""
+"""Whether TensorFlow is 2.15, the last version with Estimator."""
 
 
 def dealt(cases: Iterable[T]) -> list[T]:
-    """The first of ``cases``, and of the others the two at every second turn; the rest is tried with the other version.
+    """The first of ``cases``, and every second pair of the other cases; the other version tries the remaining pairs.
 
-    They are dealt in pairs, since tests take one of two hooks by whether a number is even.
+    The cases come in pairs, since tests choose one of two hooks by whether a number is even.
     """
     first, *others = cases
     if is_deep():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 from ..errors import MissingDependency
@@ -20,8 +21,10 @@ def imported(module: str, purpose: str, extra: str) -> Any:
       MissingDependency: if the module cannot be imported.
     """
     try:
-        import_module(module.partition(".")[0])  # a module within it may be loaded without it
-        return import_module(module)
+        # Each package first: a loaded module is returned even where its package is missing.
+        for name in accumulate(module.split("."), "{}.{}".format):
+            found = import_module(name)
+        return found
     except ImportError as error:
         raise MissingDependency(
             f"{purpose}: pip install 'resumable-loader[{extra}]' ({error})"

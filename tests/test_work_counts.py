@@ -30,8 +30,9 @@ import pytest
 from support.graphs import six_stages
 
 import resumable as rs
-from resumable.core.block import stack
+from resumable.core.block import block_items, stack
 from resumable.core.indexed import EPOCHS_AHEAD
+from resumable.groups import motion
 from resumable.order import turns
 from resumable.order.permutation import Permutation, permutation
 from resumable.order.random_bits import random_rows
@@ -802,6 +803,28 @@ def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: lis
         assert len(list(iterator)) == 50_000
     assert len(permuted) <= 12
     assert sum(permuted) <= 50_000 + FIRST_BLOCK
+
+
+def test_each_row_of_a_pack_is_made_an_item_once_where_a_mix_takes_rows_singly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = 0
+
+    def counted(block: Any) -> list[Any]:
+        nonlocal made
+        items = block_items(block)
+        made += len(items) if isinstance(block, dict) else 0
+        return items
+
+    monkeypatch.setattr(motion, "block_items", counted)
+
+    def mixed(*parts: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+        rows = [part.map(lambda item: [item] * 9).pack(16, window=64) for part in parts]
+        return rs.mix(*rows, weights=[3, 1]).batch(4)
+
+    rounds = list(rs.partition([rs.range(2000)] * 2, 2, mixed).batch(2, collate=list).unbatch())
+    assert len(rounds) > 100
+    assert made <= 4 * len(rounds) + 4 * 64
 
 
 @pytest.fixture

@@ -644,6 +644,14 @@ class Held(Relation):
         return [UNBOUNDED if count else 0] * len(self.stage.inputs)
 
 
+def endless(stage: Any) -> Length:
+    """`math.inf` if all inputs of ``stage`` are endless, else None.
+
+    The length of a stage that ends with its inputs alone, with items known only after reading.
+    """
+    return math.inf if all(each.length == math.inf for each in stage.inputs) else None
+
+
 def kind_of(stage: Any) -> type[Any]:
     """The class of the relation of ``stage``, also if the numbers are known only after reading."""
     relation: Relation | None = stage.relation(0)

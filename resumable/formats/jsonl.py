@@ -22,7 +22,7 @@ with suppress(ImportError):
 
 BLANK: Final = "spaces alone, and only empty lines are left out"
 
-DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else 0 for byte in range(256))
+SIGNS: Final = bytes.maketrans(b"123456789{", b"000000000[")
 LONGEST_NUMBER: Final = b"0" * 19
 """So many digits in a row may be an integer of more than 64 bits, for orjson a float."""
 
@@ -59,7 +59,8 @@ def parse_json_line(line: LocatedRecord) -> Any:
 
 def _is_plain(data: bytes) -> bool:
     """Whether both decoders give the same value for ``data``, assumed to be JSON."""
-    if LONGEST_NUMBER in data.translate(DIGITS):
+    signs = data.translate(SIGNS)
+    if LONGEST_NUMBER in signs:
         return False
     # Each opening bracket needs a closing bracket, so nesting takes twice as many bytes.
-    return len(data) < 2 * DEEPEST or data.count(b"[") + data.count(b"{") < DEEPEST
+    return len(data) < 2 * DEEPEST or signs.count(b"[") < DEEPEST

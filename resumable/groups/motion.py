@@ -71,6 +71,9 @@ class BlockIterator(StageIterator[T]):
         self._block: Block | None = None
         self._length = 0
         self._offset = offset
+        # The block of which `_items` are the items: a mix asks for `items()` at each of its turns.
+        self._listed: Block | None = None
+        self._items: list[T] = []
 
     @abstractmethod
     def _open(self) -> bool:
@@ -92,7 +95,9 @@ class BlockIterator(StageIterator[T]):
     def _runs(self) -> Iterator[Iterable[T]]:
         """For each block all items but the last, then, with the block left, the last item."""
         while self._open():
-            items = block_items(slice_block(self._block, self._offset.number, self._length))
+            if self._listed is not self._block:
+                self._listed, self._items = self._block, block_items(self._block)
+            items = self._items[self._offset.number : self._length]
             last = items.pop()  # the list is new
             cursor: Any = iter(items)
             self._offset.end, self._offset.left = self._length - 1, cursor.__length_hint__

@@ -36,6 +36,7 @@ from ..core import (
 from ..core.arguments import check_bool, check_callable, check_field, is_several
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
+from ..core.relation import endless
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
@@ -158,7 +159,7 @@ class Bucket(FunctionVersion[Any]):
         return {name: check_int(f"max_tokens[{name!r}]", given[name], minimum=1) for name in fields}
 
     def relation(self, epoch: int) -> Relation:
-        return Held(self, epoch, like=Grouped)
+        return Held(self, epoch, items=endless(self), like=Grouped)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         length_of = None if self.length_of is None else AsksTraced(self.length_of)

@@ -26,6 +26,7 @@ from ..core import (
 )
 from ..core.block import concatenate, take_rows
 from ..core.function_version import FunctionVersion
+from ..core.relation import Held, Relation, endless
 from ..core.run_changes import RunChanges
 from ..core.stage import InputShadows
 from ..shadows.traced import AsksTraced, calling
@@ -76,6 +77,9 @@ class Filter(ByPredicate[T]):
     _run_changes = RunChanges(
         if_added="exclude, unlike filter, can leave records out of a run that has begun"
     )
+
+    def relation(self, epoch: int) -> Relation:
+        return Held(self, epoch, items=endless(self))
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

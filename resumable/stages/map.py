@@ -34,6 +34,7 @@ from ..core import (
 )
 from ..core.arguments import check_callable, check_choice
 from ..core.function_version import FunctionVersion
+from ..core.relation import endless
 from ..core.skipped import CountsSkipped
 from ..core.stage import InputShadows, RunsAhead
 from ..errors import InvalidArgument
@@ -114,7 +115,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     def relation(self, epoch: int) -> Relation:
         if self.drops:
-            return Held(self, epoch, like=Same)
+            return Held(self, epoch, items=endless(self), like=Same)
         return Same(
             self,
             epoch,

@@ -29,6 +29,7 @@ from ..core import (
 )
 from ..core.arguments import check_bool, check_choice, check_field
 from ..core.layout import Layout
+from ..core.relation import endless
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..groups.documents import Documents, documents_of
@@ -108,7 +109,7 @@ class Packs(Transform[Columns]):
         return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
 
     def relation(self, epoch: int) -> Relation:
-        return Held(self, epoch, like=Grouped)
+        return Held(self, epoch, items=endless(self), like=Grouped)
 
     def groups(self, epoch: int) -> StageIterator[Block]:
         """The documents, in blocks of ``window``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import pickle
 import weakref
 from collections.abc import Callable
@@ -122,3 +123,21 @@ def test_relations_compose() -> None:
     assert sorted(pairs.shuffle(0)) == list(pairs)
     with pytest.raises(rs.InvalidType, match="its inputs must have random access, got"):
         list(rs.range(9).filter(bool).apply(EverySecond))
+
+
+@pytest.mark.parametrize("drop", ["filter", "map", "pack", "bucket"])
+def test_a_stage_that_ends_with_its_input_alone_is_endless_where_its_input_is(drop: str) -> None:
+    def dropping(items: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+        if drop == "filter":
+            return items.filter(bool)
+        if drop == "map":
+            return items.map(abs, on_error="skip")
+        documents = items.map(lambda item: [item] * 2)
+        if drop == "pack":
+            return documents.pack(4)
+        return documents.bucket(len, batch_size=2)
+
+    assert dropping(rs.range(3)).stage.length is None
+    assert dropping(rs.range(3).repeat()).stage.length == math.inf
+    mixed = rs.mix(dropping(rs.range(3).repeat()), rs.range(3).repeat(), weights=[1, 1])
+    assert mixed.stage.length == math.inf

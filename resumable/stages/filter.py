@@ -16,8 +16,10 @@ from ..core import (
     Block,
     CallsFunction,
     Dependence,
+    Held,
     Items,
     OwnStateIterator,
+    Relation,
     SourceItem,
     Stage,
     StageIterator,
@@ -26,7 +28,7 @@ from ..core import (
 )
 from ..core.block import concatenate, take_rows
 from ..core.function_version import FunctionVersion
-from ..core.relation import Held, Relation, endless
+from ..core.relation import endless
 from ..core.run_changes import RunChanges
 from ..core.stage import InputShadows
 from ..shadows.traced import AsksTraced, calling

@@ -509,7 +509,7 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/lines.py", "range(start - begin, stop - begin)", "range(start, stop)"),
     Mutation("formats/index/packs.py", "len(missing) >= FEWEST_PACKED", "True"),
-    Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
+    Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in signs", "    if False and signs"),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
     Mutation(BLOCK, "if all(same_columns(first, block) for block in filled[1:]):", "if True:"),

@@ -69,7 +69,7 @@ REFUSED: list[Refusal] = [
     (lambda: rs.lines(__file__, index_dir=3), TypeError, "index_dir must be a path or None, got 3"),  # type: ignore[arg-type]
     (lambda: rs.lines(__file__, errors=10**5000), ValueError, "errors must be .*too large to show"),  # type: ignore[arg-type]
     (lambda: rs.lines(__file__, encoding=10**5000), TypeError, "encoding must be .*too large to show"),  # type: ignore[arg-type]
-    (lambda: rs.csv(__file__, columns=np.array(3)), TypeError, "columns must be names of columns"),  # type: ignore[arg-type]
+    (lambda: rs.csv(__file__, columns=np.array(3)), TypeError, "columns must be a list of names"),  # type: ignore[arg-type]
     (lambda: ten.apply(3), TypeError, "stage must be callable, got 3"),
     (lambda: rs.lines(__file__, encoding=5), TypeError, "encoding must be a string"),  # type: ignore[arg-type]
     (lambda: rs.lines(__file__, skip_blank="no"), TypeError, "skip_blank must be True or False"),  # type: ignore[arg-type]

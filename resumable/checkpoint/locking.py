@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from ..core.file_locks import lock, lock_shared, unlock
-from ..core.home_process import HomeProcess
+from ..core.home_process import HomeProcess, in_forked_children
 from ..core.regular_files import STRICT
 from ..errors import NameInUse, shorten
 from .store import StoreLock
@@ -161,16 +161,13 @@ def _let_go(process: HomeProcess) -> None:
         os.close(descriptor)
 
 
+@in_forked_children
 def _close_inherited() -> None:
     """Close all locks in a forked child."""
     while _descriptors:
         _, descriptor = _descriptors.popitem()
         with suppress(OSError):
             os.close(descriptor)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _in_use(path: Path, what: str) -> NameInUse:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from .home_process import in_forked_children
+from .regular_files import STRICT
+
+OPEN: Final = os.O_RDWR | os.O_CREAT | STRICT
+
+_held: Final[set[int]] = set()
+"""Descriptors from `open_locked`."""
 
 if sys.platform == "win32":
     import msvcrt
-    from typing import Final
 
     # Nobody can read a locked byte, so the lock covers a byte far after the content.
     FAR: Final = 1 << 30
@@ -51,3 +61,60 @@ else:
     def unlock(descriptor: int) -> None:
         """Unlock the file, for all holders that share the opened file."""
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def open_locked(path: str, check: Callable[[int, str], None] | None = None) -> int | None:
+    """Open and lock the file at ``path``, made if missing; None if it is locked already.
+
+    A forked child closes the descriptor, and the lock stays with this process.
+
+    Args:
+      path: of the file.
+      check: called with the descriptor and ``path`` once the file is locked; may refuse the file.
+
+    Returns:
+      a descriptor for `close_locked`.
+
+    Raises:
+      OSError: if the file cannot be made or locked.
+    """
+    while True:
+        descriptor = os.open(path, OPEN, 0o666)
+        try:
+            lock(descriptor)
+            if is_at(descriptor, path):
+                if check is not None:
+                    check(descriptor, path)
+                _held.add(descriptor)
+                return descriptor
+            os.close(descriptor)  # the file was removed or renamed before it was locked
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+
+def close_locked(descriptor: int) -> None:
+    """Unlock a file that `open_locked` has locked."""
+    _held.discard(descriptor)
+    try:
+        unlock(descriptor)  # closing alone would leave the lock to a process just forked
+    finally:
+        os.close(descriptor)
+
+
+def is_at(descriptor: int, path: str) -> bool:
+    """Whether the open file is still at ``path``."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+@in_forked_children
+def _close_inherited() -> None:
+    while _held:
+        with suppress(OSError):
+            os.close(_held.pop())

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet
 
 from .block import Indices
+from .home_process import in_forked_children
 
 
 class PartUses(NamedTuple):
@@ -69,6 +69,5 @@ class Foresees(Protocol):
 foreseeing: WeakSet[Any] = WeakSet()
 """Objects in use that read from a cache, each a `Foresees`."""
 
-if hasattr(os, "register_at_fork"):
-    # The iterators inherited by a fork continue in the parent.
-    os.register_at_fork(after_in_child=foreseeing.clear)
+# The iterators inherited by a fork continue in the parent.
+in_forked_children(foreseeing.clear)

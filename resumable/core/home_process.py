@@ -1,11 +1,19 @@
-"""The process in which an object was made."""
+"""The process in which an object was made, and what to do in its forks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import final
 
 from ..errors import WorkerError
+
+
+def in_forked_children(function: Callable[[], object]) -> Callable[[], object]:
+    """``function``, which is also called in each process that is forked from this one."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+    return function
 
 
 @final

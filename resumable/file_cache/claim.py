@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
-from typing import Final, TypeAlias, final
+from typing import TypeAlias, final
 
-from ..core.file_locks import lock
+from ..core.file_locks import close_locked, is_at, lock, open_locked
 from ..core.regular_files import STRICT
 from .part_file import (
     HEADER,
@@ -24,13 +24,8 @@ from .part_file import (
     unfinished_path,
 )
 
-OPEN: Final = os.O_RDWR | os.O_CREAT | STRICT
-
 CheckOwn: TypeAlias = Callable[[int, str], None]
 """Takes a descriptor and a path; raises `ForeignFile` if no cache has begun to write the file."""
-
-_open: Final[set[int]] = set()
-"""Descriptors of the claims of this process. A forked child closes all; the locks stay."""
 
 
 @final
@@ -43,7 +38,12 @@ class Claim:
       path: of the part.
       descriptor: of the locked unfinished file.
       size: of the part, in bytes.
+
+    Attributes:
+      release: called with the size if the claim is given up; None if the part takes no room yet.
     """
+
+    release: Callable[[int], None] | None = None
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
         self.size = size
@@ -90,7 +90,7 @@ class Claim:
     def end(self) -> None:
         """End the claim of a part that `finish_part` has finished."""
         if self._ends.acquire(blocking=False):
-            let_go(self._descriptor)
+            close_locked(self._descriptor)
 
     def give_up(self) -> bool:
         """Give the claim up, and remove the unfinished file; False if the claim had ended."""
@@ -98,42 +98,21 @@ class Claim:
             return False
         with suppress(OSError):
             os.unlink(unfinished_path(self.path))
-        let_go(self._descriptor)
+        close_locked(self._descriptor)
+        if self.release is not None:
+            self.release(self.size)
         return True
 
 
 def lock_unfinished(unfinished: str, check_own: CheckOwn) -> int | None:
-    """Lock a file, made if missing; a descriptor for `let_go`, or None if locked already.
+    """Lock a file, made if missing; a descriptor for `close_locked`, or None if locked already.
 
     Raises:
       ForeignFile: if ``check_own`` does.
       OSError: if the file cannot be made or locked.
     """
-    while True:
-        try:
-            descriptor = os.open(unfinished, OPEN, 0o666)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(unfinished), exist_ok=True)
-            descriptor = os.open(unfinished, OPEN, 0o666)
-        try:
-            lock(descriptor)
-            if _is_at(descriptor, unfinished):
-                check_own(descriptor, unfinished)
-                _open.add(descriptor)
-                return descriptor
-            os.close(descriptor)  # the file was removed or renamed before it was locked
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-
-
-def let_go(descriptor: int) -> None:
-    """Unlock a file that `lock_unfinished` has locked."""
-    _open.discard(descriptor)
-    os.close(descriptor)
+    os.makedirs(os.path.dirname(unfinished), exist_ok=True)
+    return open_locked(unfinished, check_own)
 
 
 def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
@@ -144,7 +123,7 @@ def remove_if_dead(unfinished: str, check_own: CheckOwn | None = None) -> bool:
         return False
     try:
         lock(descriptor)
-        if not _is_at(descriptor, unfinished):
+        if not is_at(descriptor, unfinished):
             return False
         (check_own or _check_own)(descriptor, unfinished)
         os.unlink(unfinished)
@@ -160,21 +139,3 @@ def _check_own(descriptor: int, path: str) -> None:
     begin = os.read(descriptor, len(MAGIC))
     if begin.strip(b"\0") and begin != MAGIC:
         raise ForeignFile(path)
-
-
-def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the open file is still at ``path``."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
-
-
-def _close_inherited() -> None:
-    while _open:
-        with suppress(OSError):
-            os.close(_open.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_inherited)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Final, TypeAlias, final
 
-from .claim import let_go, lock_unfinished
+from ..core.file_locks import close_locked
+from .claim import lock_unfinished
 from .copy_file import (
     COPY,
     CopyNote,
@@ -85,7 +86,7 @@ class Copies:
                     self._give_up(path)
                     return None
             finally:
-                let_go(descriptor)
+                close_locked(descriptor)
         return path
 
     def _made(self, path: str, file: CachedFile, descriptor: int, write: WriteContent) -> bool:

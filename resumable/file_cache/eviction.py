@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any, Final, final
 
 import numpy as np
@@ -45,7 +44,6 @@ class Eviction:
         self._foresight = foresight
         self._plan_file = PlanFile(folder)
         self._contents: dict[str, int] = {}
-        self._published_contents = 0  # number of contents at the last publication
         self._said = set[int]()  # the codes of the published contents
         self._published = -OFTEN
         # Reentrant, since a signal handler may read.
@@ -58,13 +56,13 @@ class Eviction:
           OSError: if the plan cannot be written.
         """
         with self._lock:  # all threads write one plan
-            self._contents |= {file.content_name: code_of(file) for file in files}
+            new = {file.content_name: code_of(file) for file in files}
+            self._contents |= new
             now = time.monotonic()
-            if not self._said.issuperset(self._new_contents) or now - self._published > OFTEN:
-                self._published, uses = now, self.own_uses
-                self._plan_file.write(uses)
-                self._said = set(uses.contents.tolist())
-                self._published_contents = len(self._contents)
+            if not self._said.issuperset(new.values()) or now - self._published > OFTEN:
+                self._published, uses = -OFTEN, self.own_uses
+                self._plan_file.write(uses)  # after an error, the next call writes again
+                self._published, self._said = now, set(uses.contents.tolist())
 
     def look(self) -> Ranking:
         """A ranking by the plans at the time of the first use."""
@@ -73,16 +71,6 @@ class Eviction:
     def close(self) -> None:
         """Remove the plan of this process."""
         self._plan_file.close()
-
-    def abandon(self) -> None:
-        """Release the plan file in a forked child."""
-        self._plan_file.abandon()
-
-    @property
-    def _new_contents(self) -> Iterable[int]:
-        """The codes of the contents added since the last publication, the latest first."""
-        count = len(self._contents) - self._published_contents
-        return islice(reversed(self._contents.values()), count)
 
     @property
     def own_uses(self) -> NextUses:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from .claim import Claim
@@ -32,10 +34,6 @@ class NeighbouringParts(NamedTuple):
     wanted: Span
     fetches: list[Fetch]
 
-    def split(self, content: bytes) -> Iterator[bytes | memoryview]:
-        """The contents of the parts."""
-        yield from _split(content, [fetch.claim.size for fetch in self.fetches])
-
     @property
     def job(self) -> FetchJob:
         """The job of fetching the parts, for another process."""
@@ -62,17 +60,23 @@ class FetchJob(NamedTuple):
     paths: list[str]
     sizes: list[int]
 
+    def split(self, content: bytes) -> list[bytes | memoryview]:
+        """The contents of the parts."""
+        if len(self.sizes) == 1:
+            return [content]
+        view = memoryview(content)
+        return [
+            view[end - size : end]
+            for end, size in zip(accumulate(self.sizes), self.sizes, strict=True)
+        ]
+
     def write(self, content: bytes) -> list[Identity]:
         """Write the parts in order until an error; returns the identities of the written parts."""
         written: list[Identity] = []
-        try:
-            for path, part in zip(self.paths, _split(content, self.sizes), strict=True):
+        # A reader of the other parts fetches them, and gets the error.
+        with suppress(OSError, ForeignFile):
+            for path, part in zip(self.paths, self.split(content), strict=True):
                 written.append(finish_part(path, part))
-        except (
-            OSError,
-            ForeignFile,
-        ):  # a reader of the other parts fetches them, and gets the error
-            pass
         return written
 
 
@@ -90,13 +94,3 @@ def runs_of(fetches: Sequence[Fetch], part_bytes: int) -> list[NeighbouringParts
                 continue
         runs.append(NeighbouringParts(Span(fetch.file, start, end), [fetch]))
     return runs
-
-
-def _split(content: bytes, sizes: Sequence[int]) -> Iterator[bytes | memoryview]:
-    if len(sizes) == 1:
-        yield content
-        return
-    view, start = memoryview(content), 0
-    for size in sizes:
-        yield view[start : start + size]
-        start += size

@@ -19,7 +19,7 @@ HEADER: Final = struct.Struct("<16sQQ")  # the magic, a checksum of the content,
 ENDING: Final = ".part"
 UNFINISHED: Final = ".part.tmp"
 WRITE: Final = os.O_WRONLY | STRICT
-NAME: Final = re.compile(r"([0-9a-f]{32})-([0-9]{1,12})(\.part|\.part\.tmp)")
+NAME: Final = re.compile(r"([0-9a-f]{32})(?:-([0-9]{1,12})\.part|\.copy)(\.tmp)?")
 WHOLE: Final = -1
 """The number that stands for a copy of a whole file instead of a part."""
 
@@ -54,11 +54,11 @@ class PartName(NamedTuple):
 
 
 def found_name(file_name: str) -> tuple[PartName, bool] | None:
-    """The part in a file with this name, and whether the part is finished; None for other names."""
+    """The part or copy in a file with this name, and whether it is finished; None for other names."""
     match = NAME.fullmatch(file_name)
     if match is None:
         return None
-    return PartName(match[1], int(match[2])), match[3] == ENDING
+    return PartName(match[1], int(match[2] or WHOLE)), match[3] is None
 
 
 class ForeignFile(Exception):

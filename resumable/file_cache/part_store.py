@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, final
 
 from .claim import Claim
@@ -112,6 +112,7 @@ class PartStore:
                         claim.give_up()
                         return Refusal.ELSEWHERE
                 self._room.reserve(size, victims, claim.take_room)
+                claim.release = self._room.release
             except (NoRoom, ForeignFile):
                 claim.give_up()
                 return Refusal.NO_ROOM
@@ -126,26 +127,14 @@ class PartStore:
         Raises:
           DiskFailure: if the part cannot be written; then the claim is given up.
         """
-        try:
-            with on_disk():
-                identity = claim.commit(content)
+        with suppress(ForeignFile), on_disk():
             # Parts written by this process need no verification.
-            self._note_whole(claim.path, identity)
-        except ForeignFile:
-            self._room.release(claim.size)
-        except BaseException:
-            self._room.release(claim.size)
-            raise
+            self._note_whole(claim.path, claim.commit(content))
 
     def end(self, claim: Claim, identity: Identity) -> None:
         """End the claim of a part that another process has written, with this ``identity``."""
         claim.end()
         self._note_whole(claim.path, identity)
-
-    def give_up(self, claim: Claim) -> None:
-        """Give the claim up; may be called again, or after `commit`."""
-        if claim.give_up():
-            self._room.release(claim.size)
 
     def _note_whole(self, path: str, identity: Identity) -> None:
         """Note that the file at ``path`` is whole as long as it has this ``identity``."""

@@ -75,58 +75,38 @@ class PartCutter:
 
     def wanted_parts(self, wanted: Sequence[Span]) -> dict[PartName, WantedPart]:
         """The parts that hold the ``wanted`` bytes."""
-        size, found = self.part_bytes, dict[PartName, WantedPart]()
+        found: dict[PartName, WantedPart] = {}
         for span in wanted:
-            for number in self._numbers(span):
-                start = max(span.start - number * size, 0)
-                end = min(span.end - number * size, size)
-                part = PartName(span.file.content_name, number)
+            for part, start, end in self._cuts(span):
                 before = found.get(part)
+                total = end - start
                 if before is not None:
-                    total = before.total + end - start
+                    total += before.total
                     start, end = min(start, before.start), max(end, before.end)
-                else:
-                    total = end - start
-                found[part] = WantedPart(
-                    span.file, self.size_of(span.file, number), start, end, total
-                )
+                size = self.size_of(span.file, part.number)
+                found[part] = WantedPart(span.file, size, start, end, total)
         return found
 
-    def gaps(self, span: Span, pieces: Mapping[PartName, Piece]) -> list[Span]:
-        """The bytes of ``span`` in parts without a piece; neighbours are joined."""
-        found: list[Span] = []
-        for number in self._numbers(span):
-            if PartName(span.file.content_name, number) in pieces:
-                continue
-            start = max(number * self.part_bytes, span.start)
-            end = min((number + 1) * self.part_bytes, span.end)
-            if found and found[-1].end == start:
-                found[-1] = found[-1]._replace(end=end)
+    def assembled(self, span: Span, pieces: Mapping[PartName, Piece]) -> list[Content | Span]:
+        """The bytes of ``span`` in order, at least one piece; a span for bytes not in ``pieces``."""
+        found: list[Content | Span] = []
+        for part, start, end in self._cuts(span):
+            piece, begin = pieces.get(part), part.number * self.part_bytes
+            if piece is not None:
+                whole = end - start == len(piece.data)
+                view = slice(start - piece.start, end - piece.start)
+                found.append(piece.data if whole else memoryview(piece.data)[view])
+            elif found and isinstance(last := found[-1], Span):
+                found[-1] = last._replace(end=begin + end)
             else:
-                found.append(Span(span.file, start, end))
-        return found
-
-    def assembled(
-        self, span: Span, pieces: Mapping[PartName, Piece], gaps: Iterator[bytes]
-    ) -> list[Content]:
-        """The bytes of ``span``, at least one piece, from ``pieces`` and the next ``gaps``."""
-        size, found, at = self.part_bytes, list[Content](), span.start
-        for number in self._numbers(span):
-            end = min((number + 1) * size, span.end)
-            if at >= end:  # within a gap
-                continue
-            piece = pieces.get(PartName(span.file.content_name, number))
-            if piece is None:
-                found.append(next(gaps))
-            else:
-                start, length = at - number * size - piece.start, end - at
-                whole = length == len(piece.data)
-                data = piece.data if whole else memoryview(piece.data)[start : start + length]
-                found.append(data)
-            at += len(found[-1])
+                found.append(Span(span.file, begin + start, begin + end))
         return found or [b""]
 
-    def _numbers(self, span: Span) -> range:
-        if span.end <= span.start:  # for example an empty document, in no part
-            return range(0)
-        return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))
+    def _cuts(self, span: Span) -> Iterator[tuple[PartName, int, int]]:
+        """Each part with bytes of ``span``, and the offsets of these bytes in the part."""
+        size, content = self.part_bytes, span.file.content_name
+        # An empty span, as of an empty document, is in no part.
+        first = span.start - span.start % size if span.start < span.end else span.end
+        for begin in range(first, span.end, size):
+            start, end = max(span.start - begin, 0), min(span.end - begin, size)
+            yield PartName(content, begin // size), start, end

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Indices
-from ..core.file_locks import lock, lock_shared, unlock
+from ..core.file_locks import close_locked, lock_shared, open_locked, unlock
 from ..core.regular_files import STRICT
 from .part_file import write_all
 
@@ -95,6 +95,7 @@ class PlanFile:
         self._folder = os.path.join(folder, PLANS)
         self._path = ""
         self._descriptor: int | None = None
+        self._process = os.getpid()
 
     def write(self, uses: NextUses) -> None:
         """Replace the content of the file by ``uses``.
@@ -102,9 +103,13 @@ class PlanFile:
         Raises:
           OSError: if the file cannot be written.
         """
-        if self._descriptor is None:
-            self._open()
-        assert self._descriptor is not None
+        if self._process != os.getpid():  # a forked child has closed the parent's file
+            self._process, self._descriptor = os.getpid(), None
+        os.makedirs(self._folder, exist_ok=True)
+        while self._descriptor is None:
+            # Before the lock, another process may take the file for a dead process's.
+            self._path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
+            self._descriptor = open_locked(self._path)
         data = uses.to_bytes()
         # A process that reads the file during the write finds an incomplete plan, and takes the
         # plan for empty.
@@ -112,39 +117,18 @@ class PlanFile:
         write_all(self._descriptor, data)
         os.ftruncate(self._descriptor, len(data))
 
-    def _open(self) -> None:
-        os.makedirs(self._folder, exist_ok=True)
-        while self._descriptor is None:
-            path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
-            descriptor = os.open(path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
-            try:
-                # Before the lock, another process may take the file for a dead process's, and
-                # remove it.
-                with suppress(BlockingIOError):
-                    lock(descriptor)
-                    if os.path.exists(path):
-                        self._path, self._descriptor = path, descriptor
-            finally:
-                if self._descriptor is None:
-                    os.close(descriptor)
-
     @property
     def name(self) -> str:
         """The name of the file; empty before the first `write`."""
         return os.path.basename(self._path)
 
-    def abandon(self) -> None:
-        """Close the file in a forked child, so that the lock ends with the writing process."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor, self._path = None, ""
-
     def close(self) -> None:
         """Remove the file; may be called again."""
-        if self._descriptor is not None:
+        if self._descriptor is not None and self._process == os.getpid():
             with suppress(OSError):
                 os.unlink(self._path)
-        self.abandon()
+            close_locked(self._descriptor)
+        self._descriptor, self._path = None, ""
 
 
 def plans_of_others(folder: str, own: str) -> list[NextUses]:

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, final
 
+from ..core.home_process import in_forked_children
 from ..core.process_counts import process_counts
 from ..errors import ReadError
 from .cache import FileCache
@@ -77,13 +79,22 @@ class CacheReader:
                 self._prepare({span.file.content_name: span.file for span in wanted})
                 self._warn_if_small()
                 reader.collect()
-                pieces = self._pieces(wanted, reader, whole)
+                needed = self._cutter.wanted_parts(wanted)
+                for part, each in needed.items():
+                    self._ahead.reach(part, each.total, reader)
+                missing = self._read(needed, pieces)
+                process_counts.cache_hits += len(pieces)
+                process_counts.cache_misses += len(missing)
+                self._fetch(missing, pieces, reader, whole)
                 self._ahead.begin(reader)
             except DiskFailure as failure:
                 self._refuse(failure.__cause__)
-        gaps = [gap for span in wanted for gap in self._cutter.gaps(span, pieces)]
+        found = [self._cutter.assembled(span, pieces) for span in wanted]
+        gaps = [each for spans in found for each in spans if isinstance(each, Span)]
         filled = iter(reader.read(gaps))
-        return [self._cutter.assembled(span, pieces, filled) for span in wanted]
+        return [
+            [next(filled) if isinstance(each, Span) else each for each in spans] for spans in found
+        ]
 
     def copy_of(self, file: CachedFile, write: WriteContent) -> str | None:
         """The path of a whole copy of ``file``, made by ``write`` if missing; None without room.
@@ -109,10 +120,6 @@ class CacheReader:
     def close(self) -> None:
         """Remove the plan of this process."""
         self._eviction.close()
-
-    def abandon(self) -> None:
-        """Release the plan file in a forked child."""
-        self._eviction.abandon()
 
     def _prepare(self, files: dict[str, CachedFile]) -> None:
         """Note the ``files``, keyed by content name, and publish that this process reads them."""
@@ -150,28 +157,22 @@ class CacheReader:
         self._is_off = True
         warnings.warn(f"{message}; reading without it", RuntimeWarning, stacklevel=2)
 
-    def _pieces(
-        self, wanted: Sequence[Span], reader: UncachedReader, whole: bool
-    ) -> dict[PartName, Piece]:
-        """The pieces on the disk or fetched now; the rest is to be read without the cache."""
-        pieces: dict[PartName, Piece] = {}
-        missing: dict[PartName, WantedPart] = {}
-        for part, needed in self._cutter.wanted_parts(wanted).items():
-            self._foresight.note_read(part.code, needed.total)
-            self._ahead.note_read(needed.total)
-            self._ahead.wait_for(part, reader)
-            data = self._store.read(part, needed.size, needed.start, needed.end)
-            if data is not None:
-                process_counts.cache_hits += 1
-                pieces[part] = Piece(needed.start, data)
-                continue
-            process_counts.cache_misses += 1
-            if whole or 2 * needed.total >= needed.size or self._has_room_for(needed):
-                missing[part] = needed
+    def _fetch(
+        self,
+        missing: dict[PartName, WantedPart],
+        pieces: dict[PartName, Piece],
+        reader: UncachedReader,
+        whole: bool,
+    ) -> None:
+        """Add ``missing`` parts that are worth room to ``pieces``, fetched here or elsewhere."""
+        missing = {
+            part: each
+            for part, each in missing.items()
+            if whole or 2 * each.total >= each.size or self._has_room_for(each)
+        }
         deadline = time.monotonic() + WAIT
         while missing:
             missing = self._fetched(missing, pieces, reader, time.monotonic() < deadline)
-        return pieces
 
     def _has_room_for(self, part: WantedPart) -> bool:
         """Whether there is room for a part with few wanted bytes."""
@@ -193,37 +194,59 @@ class CacheReader:
         fetches, ranking = list[Fetch](), self._eviction.look()
         elsewhere: dict[PartName, WantedPart] = {}
         try:
-            for part, needed in missing.items():
+            for name, needed in missing.items():
                 dense = 2 * needed.total >= needed.size
-                again = ranking.next_use(part.code) if dense else 0
+                again = ranking.next_use(name.code) if dense else 0
                 victims = ranking.needed_after(again) if dense else ranking.only_unused
-                claim = self._store.claim(part, needed.size, victims)
+                claim = self._store.claim(name, needed.size, victims)
                 if isinstance(claim, Claim):
-                    fetches.append(Fetch(part, needed.file, claim))
+                    fetches.append(Fetch(name, needed.file, claim))
                 elif claim is Refusal.ELSEWHERE and patient:
-                    elsewhere[part] = needed
+                    elsewhere[name] = needed
             runs = runs_of(fetches, self._cutter.part_bytes)
             contents = reader.read([run.wanted for run in runs])
             for run, content in zip(runs, contents, strict=True):
-                for fetch, part_content in zip(run.fetches, run.split(content), strict=True):
-                    pieces[fetch.part] = Piece(0, part_content)
-                    self._store.commit(fetch.claim, part_content)
+                for fetch, part in zip(run.fetches, run.job.split(content), strict=True):
+                    pieces[fetch.part] = Piece(0, part)
+                    self._store.commit(fetch.claim, part)
         finally:
             for fetch in fetches:
-                self._store.give_up(fetch.claim)
-        return self._still_missing(elsewhere, pieces, waits=not fetches)
-
-    def _still_missing(
-        self, elsewhere: dict[PartName, WantedPart], pieces: dict[PartName, Piece], waits: bool
-    ) -> dict[PartName, WantedPart]:
-        """Read parts fetched by other processes; returns the parts still missing."""
-        missing: dict[PartName, WantedPart] = {}
-        for part, needed in elsewhere.items():
-            data = self._store.read(part, needed.size, needed.start, needed.end)
-            if data is None:
-                missing[part] = needed
-            else:
-                pieces[part] = Piece(needed.start, data)
-        if missing and waits:
+                fetch.claim.give_up()
+        missing = self._read(elsewhere, pieces)
+        if missing and not fetches:
             time.sleep(PAUSE)
         return missing
+
+    def _read(
+        self, needed: Mapping[PartName, WantedPart], pieces: dict[PartName, Piece]
+    ) -> dict[PartName, WantedPart]:
+        """Read the ``needed`` parts on the disk into ``pieces``; returns the other parts."""
+        missing: dict[PartName, WantedPart] = {}
+        for part, each in needed.items():
+            data = self._store.read(part, each.size, each.start, each.end)
+            if data is None:
+                missing[part] = each
+            else:
+                pieces[part] = Piece(each.start, data)
+        return missing
+
+
+_readers: Final[dict[FileCache, CacheReader]] = {}
+"""The readers of this process."""
+
+
+def reader_of(cache: FileCache) -> CacheReader:
+    """The reader of this process for ``cache``."""
+    reader = _readers.get(cache)
+    if reader is None:
+        reader = _readers.setdefault(cache, CacheReader(cache))
+    return reader
+
+
+@atexit.register
+def _close_all() -> None:
+    for reader in list(_readers.values()):
+        reader.close()
+
+
+in_forked_children(_readers.clear)

@@ -60,12 +60,10 @@ class ReadAhead:
         # more to fetch.
         self._read_since, self._outlook = 0, object()
 
-    def note_read(self, size: int) -> None:
-        """Note that ``size`` bytes were read."""
+    def reach(self, part: PartName, size: int, reader: BackgroundReader) -> None:
+        """Note that ``size`` bytes of ``part`` are read; wait if this process is fetching it ahead."""
+        self._foresight.note_read(part.code, size)
         self._read_since += size
-
-    def wait_for(self, part: PartName, reader: BackgroundReader) -> None:
-        """Wait for ``part`` if this process is fetching it ahead."""
         event = self._in_flight.get(part)
         if event is not None:
             reader.wait(event, WAIT)
@@ -122,7 +120,7 @@ class ReadAhead:
     def _give_up(self, fetches: Sequence[Fetch]) -> None:
         """Remove ``fetches`` from the parts in flight."""
         for fetch in fetches:
-            self._store.give_up(fetch.claim)
+            fetch.claim.give_up()
             event = self._in_flight.pop(fetch.part, None)
             if event is not None:
                 event.set()

@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, TypeAlias, final
 
-from ..core.file_locks import lock, unlock
-from ..core.regular_files import STRICT
+from ..core.file_locks import close_locked, open_locked
 from .claim import remove_if_dead
-from .copy_file import COPY, check_own_copy, remove_copy
+from .copy_file import check_own_copy, remove_copy
 from .part_file import HEADER, WHOLE, ForeignFile, PartFile, PartName, found_name
 
-FLAGS: Final = os.O_RDWR | os.O_CREAT | STRICT
 IN_USE: Final = ".in-use"
 FOLDER: Final = re.compile("[0-9a-f]{2}")
-COPY_NAME: Final = re.compile(r"([0-9a-f]{32})(\.copy|\.copy\.tmp)")
 DIGITS: Final = 20
 
 SPARE: Final = 64
@@ -142,41 +139,25 @@ class Room:
     @contextmanager
     def _in_use(self) -> Iterator[tuple[int, Callable[[int], None]]]:
         """The number of bytes in use, and a function to set the number, under the lock."""
-        descriptor = os.open(os.path.join(self._folder, IN_USE), FLAGS, 0o666)
-        try:
-            _wait_for(descriptor)
-            try:
-                digits = os.read(descriptor, DIGITS)
-                # Other text comes from another program, or from an interrupted write.
-                used = int(digits) if digits.isdigit() else self._most
-
-                def write(number: int) -> None:
-                    os.lseek(descriptor, 0, os.SEEK_SET)
-                    os.write(descriptor, str(number).zfill(DIGITS).encode())
-
-                yield used, write
-            finally:
-                unlock(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _found_copy(file_name: str) -> tuple[PartName, bool] | None:
-    """The copy in a file with this name, and whether the copy is finished; None for other names."""
-    match = COPY_NAME.fullmatch(file_name)
-    return None if match is None else (PartName(match[1], WHOLE), match[2] == COPY)
-
-
-def _wait_for(descriptor: int) -> None:
-    deadline, pause = time.monotonic() + PATIENCE, 1e-4
-    while True:
-        try:
-            return lock(descriptor)
-        except BlockingIOError:
+        path = os.path.join(self._folder, IN_USE)
+        deadline, pause = time.monotonic() + PATIENCE, 1e-4
+        while (descriptor := open_locked(path)) is None:
             if time.monotonic() > deadline:
-                raise NoRoom from None
+                raise NoRoom
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
+        try:
+            digits = os.read(descriptor, DIGITS)
+            # Other text comes from another program, or from an interrupted write.
+            used = int(digits) if digits.isdigit() else self._most
+
+            def write(number: int) -> None:
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                os.write(descriptor, str(number).zfill(DIGITS).encode())
+
+            yield used, write
+        finally:
+            close_locked(descriptor)
 
 
 def part_folders(folder: str) -> list[str]:
@@ -194,7 +175,7 @@ def kept_parts(folder: str) -> tuple[list[KeptPart], int]:
     for path in part_folders(folder):
         with suppress(FileNotFoundError), os.scandir(path) as entries:
             for entry in entries:
-                found = found_name(entry.name) or _found_copy(entry.name)
+                found = found_name(entry.name)
                 if found is None or not entry.is_file(follow_symlinks=False):
                     continue
                 with suppress(FileNotFoundError):

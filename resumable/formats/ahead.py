@@ -131,22 +131,16 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
     def _item(self, place: int) -> T:
         own = place - self._from
         if own != self._items_next or own >= self._items_stop or not self._turns.are_all:
-            own = self._prepare_items(place)
+            if not self._turns.are_all:
+                self._change(Turns(), place)
+            elif own < 0:
+                self._begin(place)
+            own = place - self._from
+            block, self._items_stop = self._made(range(own, own + 1))
+            self._items = iter(block_items(block))
         self._taken = NO_PLACES
         self._items_next = own + 1
         return next(self._items)
-
-    def _prepare_items(self, place: int) -> int:
-        """Make items from ``place`` on; returns the number of ``place`` among the planned items."""
-        if not self._turns.are_all:
-            self._change(Turns(), place)
-        elif place < self._from:
-            self._begin(place)
-        own = place - self._from
-        if own != self._items_next or own >= self._items_stop:
-            block, self._items_stop = self._made(range(own, own + 1))
-            self._items = iter(block_items(block))
-        return own
 
     def _watch(self, places: range) -> None:
         """Notice skipped items, and plan again if the turns have changed."""

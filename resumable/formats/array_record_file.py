@@ -88,9 +88,9 @@ class ArrayRecordFile(Shelved["tuple[int, Reader]"]):
             self.used = True
             return kept[1]
         if not isinstance(self.file, DataFile):
-            with local_copy(self.file) as copy:
-                self.is_beyond_cache = copy.is_beyond_cache
-                return self._opened(copy.path)
+            copy = local_copy(self.file)
+            self.is_beyond_cache = copy.is_beyond_cache
+            return self._opened(copy.path)
         reader = self._opened(self.file.path)
         self.file.check_unchanged()
         return reader

@@ -20,6 +20,7 @@ from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
 from .record import BYTE_ORDER_MARK, ByteReader, Format, LocatedRecord, MemoryReader
 from .records import Records, open_bytes, records
+from .tables.columns import checked_columns
 
 FIRST_READ: Final = 1 << 12
 LARGEST_HEADER: Final = 1 << 20
@@ -158,14 +159,15 @@ def open_csv(
       MalformedItem: if a file begins with no header.
       InvalidType: if ``columns`` are not strings.
     """
-    wanted = None if columns is None else _checked_columns(columns)
+    several = is_several(columns) and not isinstance(columns, (str, bytes))
+    wanted = checked_columns(list(columns) if several else columns)
     if not dialect.header and wanted is None:
         raise InvalidArgument("columns must be given for files without a header, got None")
     source = records(dialect.format, paths, index_dir=index_dir, storage_options=storage_options)
     if not dialect.header:
         assert wanted is not None
         return source, CsvDecoder(dialect, wanted)
-    names: list[str] | None = None
+    names: Sequence[str] | None = None
     first = ""
     for path, found in _headers(source.found or (), dialect):
         if names is None:
@@ -176,7 +178,7 @@ def open_csv(
                 f"{shorten(found)} in {path}"
             )
     if names is None:  # all files are empty
-        names = wanted or []
+        names = wanted or ()
     for name in wanted or ():
         if name not in names:
             raise InvalidArgument(f"columns must be among {shorten(names)}, got {name!r}")
@@ -203,20 +205,6 @@ def _headers(files: Iterable[AnyFile], dialect: Dialect) -> Iterator[tuple[str, 
             with open_bytes(file, dialect.format) as reader:
                 found = read_header(reader, path, dialect)
         yield path, found
-
-
-def _checked_columns(columns: Any) -> list[str]:
-    if isinstance(columns, (str, bytes)) or not is_several(columns):
-        raise InvalidType(f"columns must be names of columns, got {shorten(columns)}")
-    names = list(columns)
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidType(f"columns must be strings, got {shorten(name)}")
-    if not names or len(set(names)) < len(names):
-        raise InvalidArgument(
-            f"columns must be different names, at least one, got {shorten(names)}"
-        )
-    return names
 
 
 def checked_dialect(

@@ -27,7 +27,7 @@ from .io.cached_parts import part_uses
 from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
 from .io.open_files import DataFile, unreadable
 from .io.paths import Paths, file_name, without_query
-from .io.remote import RemoteFile, has_cached_parts
+from .io.remote import RemoteFile
 from .named_files import in_words
 from .parts import FoundInFiles
 
@@ -80,9 +80,9 @@ class WholeFiles(FoundInFiles[T]):
         # A folder may have millions of files, so only the needed files are looked at.
         numbers, file_of = np.unique(indices, return_inverse=True)
         found = [self._files[number] for number in numbers.tolist()]
-        files = [file for file in found if has_cached_parts(file)]
+        files = [file for file in found if file.cache]
         if files:
-            cached = np.array(list(map(has_cached_parts, found)))
+            cached = np.array([file.cache is not None for file in found])
             place_of, remote = np.cumsum(cached) - 1, cached[file_of]
             file_of = place_of[file_of[remote]]
             ends = np.array([file.size for file in files], np.int64)[file_of]

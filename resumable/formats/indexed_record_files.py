@@ -13,7 +13,7 @@ from ..core.process_counts import process_counts
 from ..errors import InvalidType, shorten
 from .data_files import AnyFile, found_data_files
 from .record import Format, LocatedRecord, located
-from .record_file import AnyRecords, RecordFile, RemoteRecords, open_record_files
+from .record_file import AnyRecords, RecordFile, open_record_files
 from .record_files import RecordFiles
 
 
@@ -24,10 +24,10 @@ class IndexedRecordFiles(RecordFiles[Any]):
     An item is a `LocatedRecord`, unless a subclass makes other items.
 
     Attributes:
-      reads_as: the classes that read local and remote files of the format.
+      reads_as: the class that reads a file of the format on a disk.
     """
 
-    reads_as: ClassVar[tuple[type[RecordFile], type[RemoteRecords]]] = (RecordFile, RemoteRecords)
+    reads_as: ClassVar[type[RecordFile]] = RecordFile
 
     _: KW_ONLY
     format: Format
@@ -58,7 +58,7 @@ class IndexedRecordFiles(RecordFiles[Any]):
             found = found_data_files(self.paths, self.storage_options, self.format)
         object.__setattr__(self, "found", tuple(found))
         with process_counts.building():  # building an index may scan all files
-            return open_record_files(found, folder, self.format, *self.reads_as)
+            return open_record_files(found, folder, self.format, self.reads_as)
 
     def _item(self, data: bytes, file: AnyRecords, number: int) -> Any:
         return LocatedRecord(data, file.path, number + 1)

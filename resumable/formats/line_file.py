@@ -9,7 +9,7 @@ import numpy as np
 from ..core.block import Indices
 from .io.open_files import FileData
 from .line_scan import CARRIAGE_RETURN, NEWLINE, Bytes
-from .record_file import RecordFile, RemoteRecords
+from .record_file import RecordFile
 
 
 class LineFile(RecordFile):
@@ -23,13 +23,10 @@ class LineFile(RecordFile):
             found = self._read_run(range(first, last + 1), gather)
             if found is not None:
                 return found
-        ends = self.positions.ends(records, gather)
-        data = self.content.data()
-        starts = np.where(records > 0, ends[records - 1], 0)
-        stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[records])
-        return [
-            data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-        ]
+        return super().read(records, gather)
+
+    def trimmed_stops(self, data: FileData, starts: Indices, stops: Indices) -> Indices:
+        return _stripped_stops(np.frombuffer(data, np.uint8), starts, stops)
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
         return list(map(stripped, super().read_few(records, gather)))
@@ -55,15 +52,6 @@ class LineFile(RecordFile):
         ends = ends[lines.start : lines.stop]
         found: list[str] | None = _split(self.content.data(), begin, ends, encoding)
         return found
-
-
-class RemoteLines(RemoteRecords):
-    """A remote file of lines, read without the newlines."""
-
-    __slots__ = ()
-
-    def trimmed(self, found: list[bytes]) -> list[bytes]:
-        return list(map(stripped, found))
 
 
 def stripped(line: bytes) -> bytes:

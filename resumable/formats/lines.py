@@ -16,7 +16,7 @@ from ..core.dependence import ALWAYS
 from ..core.identity import IdentityFields
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .indexed_record_files import IndexedRecordFiles
-from .line_file import LineFile, RemoteLines, stripped
+from .line_file import LineFile, stripped
 from .line_scan import scan_lines
 from .record import Format, LocatedRecord
 from .record_file import AnyRecords
@@ -77,7 +77,7 @@ def decode_line(record: LocatedRecord, encoding: str | None, errors: str) -> str
 class _LineFiles(IndexedRecordFiles):
     """The base of the sources of lines."""
 
-    reads_as = LineFile, RemoteLines
+    reads_as = LineFile
 
     _: KW_ONLY
     format: Format = field(default=LINES, init=False)
@@ -90,6 +90,9 @@ class _LineFiles(IndexedRecordFiles):
     @computed_once
     def _passes_over(self) -> bool:
         return self.skip_blank
+
+    def _trimmed(self, found: list[bytes]) -> list[bytes]:
+        return list(map(stripped, found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

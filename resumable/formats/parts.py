@@ -27,7 +27,7 @@ from .contents import evidence_of
 from .data_files import AnyFile, path_of_found
 from .io.cached_parts import part_uses
 from .io.held_ranges import NOTHING_HELD, HeldRanges, Ranges
-from .io.remote import RemoteFile, has_cached_parts
+from .io.remote import RemoteFile
 from .named_files import files_in_words, numbers_in_files
 from .read_planner import FileLayout, ReadPlanner
 
@@ -117,7 +117,7 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
     @computed_once
     def _is_cached(self) -> bool:
         """Whether a cache keeps parts of any file."""
-        return any(map(has_cached_parts, self._data_files))
+        return any(file.cache for file in self._data_files)
 
     @abstractmethod
     def _gather(self, indices: Indices, held: HeldRanges = NOTHING_HELD) -> Block:
@@ -164,10 +164,10 @@ class FoundInFiles(LookedUp[T], RecordSource[T]):
         lacking = ~held.holds_items(indices)
         indices, at = indices[lacking], at[lacking]
         order, groups = grouped(self._files_of(indices))
-        files, needed = list[RemoteFile](), list[tuple[Indices, ...]]()
+        files, needed = list[AnyFile](), list[tuple[Indices, ...]]()
         for place, first, last in groups:
             file, chosen = self._data_files[place], order[first:last]
-            if has_cached_parts(file):
+            if file.cache:
                 items, starts, ends = self._ranges_of(place, indices[chosen] - self._begins[place])
                 needed.append((np.full_like(items, len(files)), starts, ends, at[chosen[items]]))
                 files.append(file)

@@ -19,8 +19,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 import numpy as np
 
 from ..core.block import Indices
-from ..file_cache.cache import FileCache
-from ..file_cache.local import reader_of
+from ..file_cache.reading import reader_of
 from .ahead import Reach
 from .data_files import AnyFile
 from .io.held_ranges import Flags, HeldRange, HeldRanges, Ranges
@@ -123,7 +122,7 @@ class ReadPlanner:
         cuts = np.flatnonzero(np.diff(files, prepend=-1, append=-1))
         for start, stop in pairwise(cuts.tolist()):
             place = int(files[start])
-            cache = self._cache_of(place)
+            cache = self.layout.files[place].cache
             if cache is not None and cache.read_ahead:
                 _, starts, _ = self.likely_ranges(place, numbers[start:stop])
                 found[start:stop] = starts // cache.part_bytes
@@ -131,12 +130,8 @@ class ReadPlanner:
 
     def is_fetched_ahead(self, place: int, size: int) -> bool:
         """Whether a cache fetches ``size`` bytes of the file at ``place`` ahead of their use."""
-        cache = self._cache_of(place)
+        cache = self.layout.files[place].cache
         return cache is not None and reader_of(cache).fetches_ahead(size)
-
-    def _cache_of(self, place: int) -> FileCache | None:
-        file = self.layout.files[place]
-        return file.cache if isinstance(file, RemoteFile) else None
 
 
 class _Runs(NamedTuple):
@@ -259,22 +254,17 @@ class _RunPlan:
             (place, np.array([[runs.firsts[each], runs.lasts[each]] for each in there]).ravel())
             for place, there in by_file.items()
         ]
-        found: dict[int, Span] = {}
-        for ranges, (place, there) in zip(
-            self._planner.ranges_of(wanted), by_file.items(), strict=True
-        ):
-            file = files[place]
-            assert isinstance(file, RemoteFile)
+        bounds: dict[int, tuple[int, int]] = {}
+        for ranges, there in zip(self._planner.ranges_of(wanted), by_file.values(), strict=True):
             starts, stops = ranges.starts[::2].tolist(), ranges.stops[1::2].tolist()
-            for number, start, stop in zip(there, starts, stops, strict=True):
-                found[number] = Span(file, start, max(start, stop))
+            bounds |= zip(there, zip(starts, stops, strict=True), strict=True)
         spans, left = list[Span](), self._planner.held.free
         for number in chosen:
-            span = found[number]
-            left -= span.end - span.start
+            start, stop = bounds[number]
+            left -= max(stop - start, 0)
             if left < 0:
                 break
-            spans.append(span)
+            spans.append(Span(files[runs.files[number]], start, max(start, stop)))
         return spans
 
     def _items(self, number: int) -> tuple[int, int]:

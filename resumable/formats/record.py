@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
@@ -53,7 +54,7 @@ class ByteReader(Protocol):
         """Pass over ``size`` bytes; returns the count of bytes, smaller only at the end."""
 
 
-class MemoryReader:
+class MemoryReader(BytesIO):
     """Bytes in memory as a `ByteReader`.
 
     Attributes:
@@ -61,17 +62,8 @@ class MemoryReader:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._rest = memoryview(data)
+        super().__init__(data)
         self.size: int | None = len(data)
-
-    def read(self, size: int) -> bytes:
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return bytes(found)
-
-    def readinto(self, buffer: memoryview) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
 
     def skip(self, size: int) -> int:
         return len(self.read(size))

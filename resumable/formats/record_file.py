@@ -14,7 +14,7 @@ from .index.names import cache_path, pack_path
 from .index.packs import FEWEST_PACKED, packed_indexes
 from .index.record_index import LARGEST_PACKED, RecordIndex, index_of
 from .io.held_ranges import Ranges
-from .io.open_files import DataFile, FileContent
+from .io.open_files import DataFile, FileContent, FileData
 from .io.remote import RemoteFile
 from .record import Format
 
@@ -54,10 +54,14 @@ class RecordFile(NamedTuple):
         ends = self.positions.ends(records, gather)
         data = self.content.data()
         starts = np.where(records > 0, ends[records - 1], 0)
-        stops = ends[records]
+        stops = self.trimmed_stops(data, starts, ends[records])
         return [
             data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
+
+    def trimmed_stops(self, data: FileData, starts: Indices, stops: Indices) -> Indices:
+        """The ends of records from ``starts`` to ``stops``, both shape (n,), without terminators."""
+        return stops
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
         """Like `read`, for a few records, at least one."""
@@ -91,10 +95,6 @@ class RemoteRecords(NamedTuple):
         ends = self.positions.ends(numbers, gather)
         return Ranges(np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers])
 
-    def trimmed(self, found: list[bytes]) -> list[bytes]:
-        """The records ``found``, ready to be handed out."""
-        return found
-
 
 AnyRecords: TypeAlias = RecordFile | RemoteRecords
 
@@ -103,12 +103,11 @@ def with_index(
     file: AnyFile,
     positions: RecordIndex,
     local: type[RecordFile] = RecordFile,
-    remote: type[RemoteRecords] = RemoteRecords,
 ) -> AnyRecords:
-    """``file`` and the index of its records, as a ``local`` or a ``remote`` file."""
+    """``file`` and the index of its records; a file on a disk as ``local``."""
     if isinstance(file, DataFile):
         return local(file.path, FileContent(file), positions)
-    return remote(file.path, file, positions)
+    return RemoteRecords(file.path, file, positions)
 
 
 def open_record_files(
@@ -116,7 +115,6 @@ def open_record_files(
     folder: str | None,
     format: Format,
     local: type[RecordFile] = RecordFile,
-    remote: type[RemoteRecords] = RemoteRecords,
 ) -> tuple[AnyRecords, ...]:
     """Open the indexes of ``files``, kept in ``folder``, or next to the files on a disk.
 
@@ -134,7 +132,7 @@ def open_record_files(
         index = packed.get(file) if isinstance(file, DataFile) else None
         if index is None:
             index = index_of(file, cache_path(location(file), folder, format), format)
-        opened.append(with_index(file, index, local, remote))
+        opened.append(with_index(file, index, local))
     return tuple(opened)
 
 

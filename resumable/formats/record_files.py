@@ -76,6 +76,10 @@ class RecordFiles(FoundInFiles[T]):
         """Whether records passed over by the format are no items."""
         return False
 
+    def _trimmed(self, found: list[bytes]) -> list[bytes]:
+        """The records ``found`` in a remote file, as those of a file on a disk are read."""
+        return found
+
     @abstractmethod
     def _item(self, data: bytes, file: AnyRecords, number: int) -> T:
         """The item of the record ``data``; ``number`` counts the records of the file from 0."""
@@ -159,7 +163,7 @@ class RecordFiles(FoundInFiles[T]):
         fetched = iter(held.read(remote))
         for file, start, stop in parts:
             if isinstance(file, RemoteRecords):
-                found += file.trimmed(next(fetched))
+                found += self._trimmed(next(fetched))
             elif stop - start < FEW_RECORDS:
                 found += file.read_few(few[start:stop], gather)
             else:

@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor, Future
 from functools import partial
 from typing import Any, Final, final
 
+from ..core.home_process import in_forked_children
 from ..core.process_counts import process_counts
 from ..core.weak_sets import members
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
@@ -218,6 +219,7 @@ def _context() -> Any:
     return forking_context()
 
 
+@in_forked_children
 def _forget_pools() -> None:
     """Drop the parent's pools in a forked child, before its exit hooks meet the pools.
 
@@ -231,7 +233,3 @@ def _forget_pools() -> None:
         for process in list(started):
             if isinstance(process, sys.modules["loky.backend.process"].LokyProcess):
                 started.discard(process)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pools)

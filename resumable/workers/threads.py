@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 import weakref
@@ -22,7 +21,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar, final
 
-from ..core.home_process import HomeProcess
+from ..core.home_process import HomeProcess, in_forked_children
 from ..core.weak_sets import members
 from ..errors import WorkerError
 from .answers import Answer, Job
@@ -273,14 +272,11 @@ def _finish() -> None:
         worker.ended.wait(ends - time.monotonic())
 
 
+@in_forked_children
 def _forget() -> None:
     """Forget the parent's threads, absent in a forked child."""
     for known in (_to_stop, _at_work):
         known.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
 
 
 # Runs before `atexit`, and also in processes of `multiprocessing`, which never run `atexit`.

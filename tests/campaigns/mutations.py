@@ -171,21 +171,19 @@ MUTATIONS: Final = [
     Mutation("file_cache/eviction.py", "read & (needed_at > at)", "read & (needed_at >= 0)"),
     Mutation("file_cache/eviction.py", "        if self._others:\n            return 0\n", ""),
     Mutation("file_cache/eviction.py", "last_used[few:] + last_used[:few]", "last_used"),
-    Mutation(
-        "file_cache/eviction.py", "not self._said.issuperset(self._new_contents) or now", "now"
-    ),
+    Mutation("file_cache/eviction.py", "not self._said.issuperset(new.values()) or now", "now"),
     Mutation("file_cache/eviction.py", "with self._lock:", "if True:"),
     Mutation(
-        "file_cache/claim.py",
-        "            lock(descriptor)\n            if _is_at",
-        "            if _is_at",
+        "core/file_locks.py",
+        "            lock(descriptor)\n            if is_at",
+        "            if is_at",
     ),
+    Mutation("core/file_locks.py", "if is_at(descriptor, path):", "if True:"),
     Mutation(
-        "file_cache/claim.py",
-        "if _is_at(descriptor, unfinished):\n                check",
-        "if True:\n                check",
+        "core/file_locks.py",
+        "                    check(descriptor, path)\n",
+        "                    pass\n",
     ),
-    Mutation("file_cache/claim.py", "                check_own(descriptor, unfinished)\n", ""),
     Mutation(
         "file_cache/claim.py", "os.ftruncate(self._descriptor, HEADER.size + self.size)", "pass"
     ),
@@ -193,7 +191,7 @@ MUTATIONS: Final = [
     Mutation(
         "file_cache/claim.py", "        (check_own or _check_own)(descriptor, unfinished)\n", ""
     ),
-    Mutation("file_cache/claim.py", "os.close(_open.pop())", "_open.pop()"),
+    Mutation("core/file_locks.py", "os.close(_held.pop())", "_held.pop()"),
     Mutation("file_cache/claim.py", "if self._ends.acquire(blocking=False):", "if True:"),
     Mutation("file_cache/part_file.py", "and header == header_of(content)", ""),
     Mutation("file_cache/part_file.py", "data if len(data) == stop - start else None", "data"),
@@ -205,9 +203,11 @@ MUTATIONS: Final = [
     Mutation("file_cache/part_file.py", "if now - self._used_ns > 10**9:", "if False:"),
     Mutation("file_cache/part_store.py", "self._checked.clear()", "pass"),
     Mutation("file_cache/part_store.py", "self._checked.get(path) == opened.identity", "True"),
-    Mutation("file_cache/plan.py", "lock(descriptor)\n                    if", "if"),
-    Mutation("file_cache/plan.py", "if os.path.exists(path):", "if True:"),
-    Mutation("file_cache/plan.py", "with suppress(BlockingIOError):", "with suppress():"),
+    Mutation(
+        "core/file_locks.py",
+        "        except BlockingIOError:\n            os.close(descriptor)\n            return None\n",
+        "",
+    ),
     Mutation(
         "file_cache/plan.py",
         "write_all(self._descriptor, data)",
@@ -248,8 +248,8 @@ MUTATIONS: Final = [
     Mutation("file_cache/foresight.py", "self._read[place] += size", "pass"),
     Mutation("file_cache/foresight.py", "if uses.cache == self._cache", "if True"),
     Mutation("file_cache/parts.py", "min(start, before.start), max(end, before.end)", "start, end"),
-    Mutation("file_cache/parts.py", "total = before.total + end - start", "total = end - start"),
-    Mutation("file_cache/parts.py", "at - number * size - piece.start", "at - number * size"),
+    Mutation("file_cache/parts.py", "total += before.total", "pass"),
+    Mutation("file_cache/parts.py", "slice(start - piece.start,", "slice(start,"),
     Mutation("file_cache/contents.py", "if part.remove():", "if part.remove() or True:"),
     Mutation("file_cache/contents.py", "if NAME.fullmatch(name):", "if True:"),
     Mutation(
@@ -267,8 +267,8 @@ MUTATIONS: Final = [
     Mutation("file_cache/copies.py", "            self._room.release(file.size)\n", ""),
     Mutation("file_cache/copy_file.py", "note.identity == identity_of(status)", "True"),
     Mutation("file_cache/copy_file.py", "note is None or note.inode != status.st_ino", "False"),
-    Mutation("formats/io/conditional.py", "_strong(self.tag) == _strong(file.tag[1]) and", ""),
-    Mutation("formats/io/conditional.py", 'size in ("", "*", str(file.size))', "True"),
+    Mutation("formats/io/conditional.py", " or _strong(found.tag) != _strong(file.tag[1])", ""),
+    Mutation("formats/io/conditional.py", 'found.size in ("", "*", str(file.size))', "True"),
     Mutation("formats/io/conditional.py", '"Accept-Encoding": "identity"', ""),
     Mutation("formats/io/held_ranges.py", "held[place].span.end < stop", "False"),
     Mutation("formats/io/held_ranges.py", "begin + len(content), stop", "begin, stop"),
@@ -301,9 +301,7 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/io/fetching.py", "for task in list(tasks):", "for task in ():"),
     Mutation("formats/io/stored_files.py", "self._queue.copy()", "self._queue"),
-    Mutation(
-        "formats/io/stored_files.py", "os.register_at_fork(after_in_child=_reading.clear)", "pass"
-    ),
+    Mutation("formats/io/stored_files.py", "in_forked_children(_reading.clear)", "pass"),
     Mutation("core/regular_files.py", "            os.unlink(temporary)\n", "            pass\n"),
     Mutation("formats/io/fetching_process.py", "with _starts:", "if True:"),
     Mutation(

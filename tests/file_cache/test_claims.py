@@ -116,7 +116,7 @@ def test_a_file_that_got_its_name_before_it_was_locked_is_not_claimed(
         taken.append(descriptor)
         lock(descriptor)
 
-    monkeypatch.setattr("resumable.file_cache.claim.lock", late)
+    monkeypatch.setattr("resumable.core.file_locks.lock", late)
     claim = claimed(path)
     assert len(taken) == 2
     assert unfinished.exists()
@@ -266,7 +266,7 @@ def test_a_plan_at_which_others_look_before_it_is_locked_is_made_anew(
                 looked[0].unlink()
                 lock(descriptor)
 
-    monkeypatch.setattr("resumable.file_cache.plan.lock", late)
+    monkeypatch.setattr("resumable.core.file_locks.lock", late)
     living = PlanFile(str(tmp_path))
     living.write(NO_USES)
     assert len(looked) == 1

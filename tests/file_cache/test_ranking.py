@@ -126,7 +126,7 @@ def test_threads_that_begin_to_read_together_write_one_plan(
         meeting.within()
         lock(descriptor)
 
-    monkeypatch.setattr("resumable.file_cache.plan.lock", late)
+    monkeypatch.setattr("resumable.core.file_locks.lock", late)
     monkeypatch.setattr(eviction, "_lock", meeting)
     eviction.publish(files[:1])
     meeting.join()

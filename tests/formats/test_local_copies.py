@@ -34,9 +34,9 @@ def file() -> Any:
 
 
 def test_a_copy_is_made_once(file: Any) -> None:
-    with local_copy(file) as first, local_copy(file) as second:
-        assert first == second
-        assert Path(first.path).read_bytes() == CONTENT
+    first, second = local_copy(file), local_copy(file)
+    assert first == second
+    assert Path(first.path).read_bytes() == CONTENT
 
 
 def test_a_copy_that_fails_leaves_nothing_and_is_made_by_the_next_try(
@@ -50,8 +50,7 @@ def test_a_copy_that_fails_leaves_nothing_and_is_made_by_the_next_try(
     with monkeypatch.context() as patched:
         patched.setattr(local_copies, "read_uncached", fails)
         for _ in range(3):
-            with pytest.raises(rs.ReadError), local_copy(file):
-                pass
+            with pytest.raises(rs.ReadError):
+                local_copy(file)
     assert sorted(os.listdir(folder)) == before
-    with local_copy(file) as copy:
-        assert Path(copy.path).read_bytes() == CONTENT
+    assert Path(local_copy(file).path).read_bytes() == CONTENT

@@ -136,18 +136,18 @@ def measure_bytes(
 @contextmanager
 def noting(model: LastUse) -> Iterator[None]:
     """Let ``model`` see all that is read through a cache."""
-    pieces = CacheReader._pieces
+    read = CacheReader.read
 
-    def noted(self: Any, wanted: Any, reader: Any, whole: bool) -> Any:
+    def noted(self: Any, wanted: Any, reader: Any, *, whole: bool = False) -> Any:
         for part, needed in self._cutter.wanted_parts(wanted).items():
             model.use(part, needed.size)
-        return pieces(self, wanted, reader, whole)
+        return read(self, wanted, reader, whole=whole)
 
-    CacheReader._pieces = noted  # type: ignore[method-assign]
+    CacheReader.read = noted  # type: ignore[method-assign]
     try:
         yield
     finally:
-        CacheReader._pieces = pieces  # type: ignore[method-assign]
+        CacheReader.read = read  # type: ignore[method-assign]
 
 
 def main() -> None:

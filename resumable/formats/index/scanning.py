@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader, FileIO
+from io import BufferedReader, RawIOBase
+from typing import Any, final
 
 from ..data_files import AnyFile
 from ..io.compression import LONGEST_MAGIC, check_uncompressed
-from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
 from ..io.stored_files import StoredFiles
 from ..record import Format, FoundRecords
@@ -29,7 +29,7 @@ def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
 
 
 @contextmanager
-def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
+def reading(data: AnyFile) -> Iterator[FileReader]:
     """The content of ``data``; the file is checked for changes again at the end.
 
     Raises:
@@ -37,15 +37,15 @@ def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
       OSError: if the file cannot be read.
     """
     if isinstance(data, RemoteFile):
-        yield RemoteReader(data)
+        yield FileReader(RemoteIO(data), data)
         data.check_unchanged()
         return
     with data.open() as file:
-        yield LocalReader(file, data)
+        yield FileReader(file, data)
         data.check_unchanged(os.fstat(file.fileno()))
 
 
-class LocalReader:
+class FileReader:
     """The bytes of a file, read and not mapped, since the file may be cut short meanwhile.
 
     Each method raises `MalformedItem` if the file ends too early.
@@ -56,7 +56,7 @@ class LocalReader:
 
     size: int | None
 
-    def __init__(self, file: FileIO, data: DataFile) -> None:
+    def __init__(self, file: RawIOBase, data: AnyFile) -> None:
         # Small steps stay within the buffer; large reads go past it.
         self._file = BufferedReader(file)
         self._data = data
@@ -91,43 +91,28 @@ class LocalReader:
         self._left -= count
 
 
-class RemoteReader:
-    """A remote file, read from the start for a scan.
-
-    Attributes:
-      size: of the file, in bytes.
-    """
+@final
+class RemoteIO(RawIOBase):
+    """A remote file, read from its start forwards; the next bytes are requested ahead."""
 
     def __init__(self, file: RemoteFile) -> None:
-        self.size: int | None = file.size
+        super().__init__()
         self._pieces = StoredFiles([file]).remote(0)
-        self._first = self._pieces.read_some(LONGEST_MAGIC)
+        self._position = 0
 
-    def peek(self) -> bytes:
-        """The first bytes of the file, before it is read."""
-        return self._first
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int) -> bytes:
-        """The next ``size`` bytes; fewer only at the end."""
-        found = bytearray(size)
-        count = self.readinto(memoryview(found))
-        return bytes(memoryview(found)[:count])
+    def seekable(self) -> bool:
+        return True
 
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill ``buffer``; returns the count of bytes, smaller than the buffer only at the end."""
-        count = 0
-        while count < len(buffer):
-            piece = self._first or self._pieces.read_some(len(buffer) - count)
-            if not piece:
-                break
-            taken = piece[: len(buffer) - count]
-            buffer[count : count + len(taken)] = taken
-            self._first = piece[len(taken) :]
-            count += len(taken)
-        return count
+    def readinto(self, buffer: Any) -> int:
+        piece = self._pieces.read_some(len(buffer))
+        buffer[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
 
-    def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; returns the count of bytes, smaller only at the end."""
-        passed = min(size, len(self._first))
-        self._first = self._first[passed:]
-        return passed + self._pieces.skip(size - passed)
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        ahead = offset if whence == os.SEEK_CUR else offset - self._position
+        self._position += self._pieces.skip(ahead)
+        return self._position

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ...core.block import Indices, joined_ranges
 from ...core.foreseen import PartUses
-from .remote import RemoteFile
 
 
 def part_uses(
-    files: Sequence[RemoteFile], file_of: Indices, starts: Indices, ends: Indices, at: Indices
+    files: Sequence[Any], file_of: Indices, starts: Indices, ends: Indices, at: Indices
 ) -> PartUses:
     """The uses of the cached parts of ``files``, for ranges of bytes.
 
     Args:
-      files: of one cache, at least one.
+      files: remote files with one cache, at least one.
       file_of: the index in ``files`` of each range's file, shape (n,).
       starts: of the ranges in their files, shape (n,).
       ends: of the ranges, shape (n,).
       at: when the ranges are used, shape (n,).
     """
-    cache = files[0].system.cache
-    assert cache is not None
+    cache = files[0].cache
     size = cache.part_bytes
     first = starts // size
     counts = np.where(ends > starts, (ends - 1) // size - first + 1, 0)
@@ -34,17 +33,15 @@ def part_uses(
     return PartUses(cache, files, file_of[use], parts, sizes, at[use])
 
 
-def uses_in_order(files: Sequence[RemoteFile], begins: Indices, unit: int) -> PartUses:
+def uses_in_order(files: Sequence[Any], begins: Indices, unit: int) -> PartUses:
     """The uses of all cached parts of ``files``, each file read from its start to its end.
 
     Args:
-      files: of one cache, at least one.
+      files: remote files with one cache, at least one.
       begins: bytes to read before each file begins, negative within a file, shape (files,).
       unit: bytes that count as one item.
     """
-    cache = files[0].system.cache
-    assert cache is not None
-    part, sizes = cache.part_bytes, np.array([file.size for file in files], np.int64)
+    part, sizes = files[0].cache.part_bytes, np.array([file.size for file in files], np.int64)
     counts = -(-sizes // part)
     file_of = np.repeat(np.arange(len(files)), counts)
     starts = joined_ranges(np.zeros_like(counts), counts) * part

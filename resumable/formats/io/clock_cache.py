@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from threading import RLock
 from typing import Generic, TypeVar
+
+from ...core.home_process import in_forked_children
 
 V = TypeVar("V")
 
 # Reentrant, since a signal handler or a finalizer may run between two bytecodes.
 _lock = RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
+in_forked_children(lambda: globals().update(_lock=RLock()))
 
 
 class Shelved(Generic[V]):

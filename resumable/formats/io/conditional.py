@@ -8,12 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from .failures import statuses
-from .object_store import read_range
+from .object_store import RangeAnswer, read_range
 
 if TYPE_CHECKING:
     from .remote import RemoteFile
@@ -21,29 +20,7 @@ if TYPE_CHECKING:
 PRECONDITION_FAILED: Final = 412
 
 
-class _Content(NamedTuple):
-    """The answer of a server.
-
-    Attributes:
-      data: the bytes of the range; None if the condition was not met.
-      tag: the ETag of the content; None if missing.
-      span: the range and the size of the content, from the header Content-Range.
-    """
-
-    data: bytes | None = None
-    tag: str | None = None
-    span: str | None = None
-
-    def is_of(self, file: RemoteFile) -> bool:
-        """Whether the bytes are known to be from the content of ``file`` when it was found."""
-        assert file.tag is not None
-        if self.data is None or self.tag is None:
-            return False
-        size = (self.span or "").rpartition("/")[2]
-        return _strong(self.tag) == _strong(file.tag[1]) and size in ("", "*", str(file.size))
-
-
-_Asking: TypeAlias = "Callable[[Any, RemoteFile, int, int], Awaitable[_Content]]"
+_Asking: TypeAlias = "Callable[[Any, RemoteFile, int, int], Awaitable[RangeAnswer]]"
 
 servers_without_tags: Final = set[str]()
 """Servers whose answers have proved nothing, as the beginnings of their URLs."""
@@ -54,36 +31,28 @@ def proves_content(file: RemoteFile) -> bool:
     return (
         file.tag is not None
         and file.tag[0] == "ETag"
-        and _asking_of(file) is not None
+        and file.system.kind in ASKING
         and _server(file) not in servers_without_tags
     )
 
 
-def conditional_read(
+async def conditional_read(
     file: RemoteFile, start: int, end: int, otherwise: Callable[[], Any]
-) -> Callable[[], Any]:
-    """A function that returns a coroutine to read ``file`` from ``start`` to ``end``.
-
-    The coroutine raises `MalformedItem` if the file has changed since the pipeline was built.
+) -> bytes:
+    """The bytes of ``file`` from ``start`` to ``end``.
 
     Args:
       file: must satisfy `proves_content`.
       start: of the range.
       end: of the range.
       otherwise: reads the range without a condition.
+
+    Raises:
+      MalformedItem: if the file has changed since the pipeline was built.
     """
-    asking = _asking_of(file)
-    assert asking is not None
-    return partial(_read, asking, file, start, end, otherwise)
-
-
-async def _read(
-    asking: _Asking, file: RemoteFile, start: int, end: int, otherwise: Callable[[], Any]
-) -> bytes:
     assert file.tag is not None
-    system, _ = file.system.open()
-    found = await asking(system, file, start, end)
-    if found.data is not None and found.is_of(file):
+    found = await ASKING[file.system.kind](file.system.open()[0], file, start, end)
+    if found.data is not None and _is_of(found, file):
         return found.data
     # An answer that was cut short may have a wrong size, so a change is checked twice.
     for _ in range(2):
@@ -98,7 +67,7 @@ async def _read(
     return data
 
 
-async def _ask_by_http(system: Any, file: RemoteFile, start: int, end: int) -> _Content:
+async def _ask_by_http(system: Any, file: RemoteFile, start: int, end: int) -> RangeAnswer:
     assert file.tag is not None
     options = dict(system.kwargs)
     headers = dict(options.pop("headers", None) or {})
@@ -109,14 +78,13 @@ async def _ask_by_http(system: Any, file: RemoteFile, start: int, end: int) -> _
     session = await system.set_session()
     async with session.get(system.encode_url(file.key), headers=headers, **options) as answer:
         if answer.status == PRECONDITION_FAILED:
-            return _Content()
+            return RangeAnswer()
         system._raise_not_found_for_status(answer, file.key)
-        return _Content(
-            await answer.read(), answer.headers.get("ETag"), answer.headers.get("Content-Range")
-        )
+        span = answer.headers.get("Content-Range")
+        return RangeAnswer(await answer.read(), answer.headers.get("ETag"), _size_in(span))
 
 
-async def _ask_s3(system: Any, file: RemoteFile, start: int, end: int) -> _Content:
+async def _ask_s3(system: Any, file: RemoteFile, start: int, end: int) -> RangeAnswer:
     assert file.tag is not None
     bucket, key, version = system.split_path(file.key)
     options = {"VersionId": version} if version else {}
@@ -125,17 +93,17 @@ async def _ask_s3(system: Any, file: RemoteFile, start: int, end: int) -> _Conte
     if not version:
         found = await read_range(system, bucket, key, start, end, options.get("IfMatch"))
         if found is not None:
-            return _Content(found.data, found.tag, f"bytes {start}-{end - 1}/{found.size}")
+            return found
     span = f"bytes={start}-{end - 1}"
     try:
         answer = await system._call_s3("get_object", Bucket=bucket, Key=key, Range=span, **options)
     except OSError as error:
         if PRECONDITION_FAILED in statuses(error):
-            return _Content()
+            return RangeAnswer()
         raise
     try:
         data = await answer["Body"].read()
-        return _Content(data, answer.get("ETag"), answer.get("ContentRange"))
+        return RangeAnswer(data, answer.get("ETag"), _size_in(answer.get("ContentRange")))
     finally:
         answer["Body"].close()
 
@@ -144,19 +112,29 @@ ASKING: Final[dict[str, _Asking]] = {
     "fsspec.implementations.http.HTTPFileSystem": _ask_by_http,
     "s3fs.core.S3FileSystem": _ask_s3,
 }
-"""For each class of file systems, the function that makes a conditional request."""
+"""For each class of file systems, the function that makes a conditional request.
 
-
-def _asking_of(file: RemoteFile) -> _Asking | None:
-    # A derived class may read in another way.
-    kind = type(file.system.open()[0])
-    return ASKING.get(f"{kind.__module__}.{kind.__qualname__}")
+A derived class is not named, since it may read in another way.
+"""
 
 
 def _server(file: RemoteFile) -> str:
     parts = urlsplit(file.path)
     endpoint = getattr(file.system.open()[0], "endpoint_url", None)
     return str(endpoint or f"{parts.scheme}://{parts.netloc}")
+
+
+def _is_of(found: RangeAnswer, file: RemoteFile) -> bool:
+    """Whether the bytes ``found`` are known to be of ``file`` as it was found."""
+    assert file.tag is not None
+    if found.tag is None or _strong(found.tag) != _strong(file.tag[1]):
+        return False
+    return found.size in ("", "*", str(file.size))
+
+
+def _size_in(span: str | None) -> str:
+    """The size of the whole content in the header Content-Range, if any."""
+    return (span or "").rpartition("/")[2]
 
 
 def _strong(tag: str) -> str:

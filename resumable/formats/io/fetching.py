@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from errno import ENOENT
@@ -170,8 +170,8 @@ def _try_missing(
     """Make the requests not ``found`` yet, once; returns a failure, preferably a permanent one."""
     missing = [number for number in range(len(requests)) if number not in found]
     failed: _FailedRequest | None = None
-    calls = [requests[number].call for number in missing]
-    for number, (value, error) in zip(missing, _answers(calls, patience), strict=True):
+    answers = _answers([requests[number] for number in missing], patience)
+    for number, (value, error) in zip(missing, answers, strict=True):
         if error is None:
             found[number] = value
         elif failed is None or is_transient(failed.error):
@@ -193,7 +193,7 @@ def _explained(failed: _FailedRequest, patience: Patience) -> BaseException:
         request.explain()
     if request.again is None or not has_no_body(error):
         return error
-    ((_, other),) = _answers([request.again], patience)
+    ((_, other),) = _answers([request._replace(call=request.again)], patience)
     return other if other is not None and statuses(other) & statuses(error) else error
 
 
@@ -217,46 +217,23 @@ Answer: TypeAlias = "tuple[Any, BaseException | None]"
 """The result of a call and None, or None and the error it raised."""
 
 
-def _answers(calls: Sequence[Callable[[], Any]], patience: Patience) -> list[Answer]:
-    """The results or the errors of ``calls``, each made once."""
-    from fsspec.asyn import get_loop
-
+def _answers(requests: Sequence[Request], patience: Patience) -> list[Answer]:
+    """The results or the errors of the calls of ``requests``, each made once."""
     answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
-    tasks = list[asyncio.Task[None]]()
-    loop, timeout = get_loop(), patience.timeout
-    gate = asyncio.Semaphore(patience.at_once)
-
-    async def run(number: int, call: Callable[[], Any]) -> None:
-        async with gate:
-            try:
-                value = await asyncio.wait_for(_called(call), timeout)
-                answers.put((number, (value, None)))
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:
-                answers.put((number, (None, error)))
-
-    def begin() -> None:
-        tasks.extend(loop.create_task(run(*numbered)) for numbered in enumerate(calls))
-
-    def give_up() -> None:
-        for task in tasks:
-            task.cancel()
-
-    loop.call_soon_threadsafe(begin)
+    give_up = _begin(requests, patience, lambda place, answer: answers.put((place, answer)))
     found: dict[int, Answer] = {}
     try:
         # At least one call is running until the end, so the next answer comes within the timeout.
-        while len(found) < len(calls):
-            number, answer = answers.get(timeout=timeout + GRACE)
-            found[number] = answer
+        while len(found) < len(requests):
+            place, answer = answers.get(timeout=patience.timeout + GRACE)
+            found[place] = answer
     except Empty:
-        loop.call_soon_threadsafe(give_up)
+        give_up()
     except BaseException:
-        loop.call_soon_threadsafe(give_up)
+        give_up()
         raise
     late: Answer = (None, asyncio.TimeoutError())
-    return [found.get(number, late) for number in range(len(calls))]
+    return [found.get(place, late) for place in range(len(requests))]
 
 
 def begin(
@@ -274,22 +251,40 @@ def begin(
         None if the call failed.
       gate: limits the requests made at once; by default a gate for ``requests`` alone.
     """
+
+    # A reader asks for failed requests again, and gets the error.
+    def answered(place: int, answer: Answer) -> Awaitable[None]:
+        return asyncio.to_thread(done, place, answer[0])
+
+    return _begin(requests, patience, answered, gate)
+
+
+def _begin(
+    requests: Sequence[Request],
+    patience: Patience,
+    answered: Callable[[int, Answer], Awaitable[None] | None],
+    gate: asyncio.Semaphore | None = None,
+) -> Callable[[], None]:
+    """Like `begin`; ``answered`` is called in the event loop, and awaited if it is a coroutine."""
     from fsspec.asyn import get_loop
 
-    loop = get_loop()
+    loop, tasks = get_loop(), set[asyncio.Task[None]]()
     open_gate = gate or asyncio.Semaphore(patience.at_once)
-    tasks = set[asyncio.Task[None]]()
 
     async def run(place: int, call: Callable[[], Any]) -> None:
-        answer = None
+        answer: Answer = (None, asyncio.CancelledError())
         try:
             async with open_gate:
-                answer = await asyncio.wait_for(_called(call), patience.timeout)
-        except Exception:  # the reader asks again, and gets the error
-            pass
+                answer = (await asyncio.wait_for(_called(call), patience.timeout), None)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            answer = (None, error)
         finally:
             with suppress(RuntimeError):  # the interpreter ends
-                await asyncio.to_thread(done, place, answer)
+                writing = answered(place, answer)
+                if writing is not None:
+                    await writing
 
     def start() -> None:
         for place, request in enumerate(requests):

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 
+from ...core.home_process import in_forked_children
 from ...core.process_counts import process_counts
 from ...file_cache.fetches import FetchJob
 from ...file_cache.part_file import Identity
@@ -206,6 +207,7 @@ def _close() -> None:
         _process.close()
 
 
+@in_forked_children
 def _in_child() -> None:
     global _process, _starts
     if _process is not None:
@@ -214,5 +216,3 @@ def _in_child() -> None:
 
 
 atexit.register(_close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -57,9 +57,9 @@ class HeldRange:
 
     span: Span
     pieces: list[Content]
-    first: int
-    last: int
-    until: int
+    first: int = 0
+    last: int = 0
+    until: int = 0
 
     def __post_init__(self) -> None:
         lengths = map(len, self.pieces[:-1])
@@ -107,20 +107,20 @@ class HeldRanges:
           ReadError: if a file cannot be read.
           FileNotFoundError: if a file no longer exists.
         """
-        found, lacking, cuts = list[list[bytes]](), list[list[int]](), list[_Cut]()
+        found, lacking = list[list[bytes | None]](), list[list[Span]]()
         for file, ranges in wanted:
             held = self._by_file.get(file.path, [])
             contents = [_between(held, *pair) for pair in ranges.pairs()]
             places = [place for place, content in enumerate(contents) if content is None]
-            found.append([content or b"" for content in contents])
-            lacking.append(places)
-            cuts.append(_cut(file, Ranges(ranges.starts[places], ranges.stops[places])))
-        fetched = iter(read_spans([span for cut in cuts for span in cut.spans]))
-        for known, places, cut in zip(found, lacking, cuts, strict=True):
-            read = cut.of([next(fetched) for _ in cut.spans])
-            for place, content in zip(places, read, strict=True):
-                known[place] = content
-        return found
+            found.append(contents)
+            lacking.append(_joined(file, ranges.starts[places], ranges.stops[places]))
+        fetched = iter(read_spans([span for spans in lacking for span in spans]))
+        complete: list[list[bytes]] = []
+        for (_, ranges), contents, spans in zip(wanted, found, lacking, strict=True):
+            read = [HeldRange(span, [next(fetched)]) for span in spans]
+            pairs = zip(ranges.pairs(), contents, strict=True)
+            complete.append([content or _between(read, *pair) or b"" for pair, content in pairs])
+        return complete
 
     def holds_items(self, indices: Indices) -> Flags:
         """Whether the bytes of each item at ``indices``, shape (n,), are held, of the same shape."""
@@ -186,38 +186,13 @@ def _between(held: list[HeldRange], start: int, stop: int) -> bytes | None:
     return held[place].between(start, stop)
 
 
-class _Cut(NamedTuple):
-    """Ranges of a file as parts of larger spans.
-
-    Attributes:
-      spans: to read.
-      parts: for each range the number of its span, and its start and stop within the span.
-    """
-
-    spans: list[Span]
-    parts: list[tuple[int, int, int]]
-
-    def of(self, contents: list[bytes]) -> list[bytes]:
-        """The ranges in the ``contents`` of the spans."""
-        return [contents[number][start:stop] for number, start, stop in self.parts]
-
-
-def _cut(file: RemoteFile, ranges: Ranges) -> _Cut:
-    """The ``ranges`` of ``file``; neighbours share a span."""
-    starts, stops = ranges
+def _joined(file: RemoteFile, starts: Indices, stops: Indices) -> list[Span]:
+    """Spans of ``file`` that contain the ranges, of shape (n,); neighbours share a span."""
     if not len(starts):
-        return _Cut([], [])
+        return []
     order = np.argsort(starts, kind="stable")
     first = starts[order]
     reached = np.maximum.accumulate(stops[order])
     gaps = np.flatnonzero(first[1:] > reached[:-1] + NEAR) + 1
-    begins, ends = first[[0, *gaps]], reached[[*(gaps - 1), -1]]
-    spans = [Span(file, *pair) for pair in Ranges(begins, ends).pairs()]
-    inside = np.searchsorted(begins, starts, side="right") - 1
-    parts = zip(
-        inside.tolist(),
-        (starts - begins[inside]).tolist(),
-        (stops - begins[inside]).tolist(),
-        strict=True,
-    )
-    return _Cut(spans, list(parts))
+    spans = Ranges(first[[0, *gaps]], reached[[*(gaps - 1), -1]])
+    return [Span(file, *pair) for pair in spans.pairs()]

@@ -10,14 +10,13 @@ import multiprocessing.util
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock, RLock
 from typing import BinaryIO, Final, NamedTuple
 
+from ...core.home_process import in_forked_children
 from ...core.regular_files import replacing
-from ...file_cache.local import reader_of
+from ...file_cache.reading import reader_of
 from .remote import RemoteFile
 from .remote_content import LARGEST_RANGE, Span, read_uncached
 
@@ -44,15 +43,12 @@ _folder: _Folder | None = None
 _lock = RLock()
 
 
+@in_forked_children
 def _in_child() -> None:
     global _lock, _folder
     _lock = RLock()
     if _folder is not None:
         _folder = _folder._replace(locks={})
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
 
 
 class LocalCopy(NamedTuple):
@@ -67,9 +63,8 @@ class LocalCopy(NamedTuple):
     is_beyond_cache: bool
 
 
-@contextmanager
-def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
-    """A whole copy of ``file`` on a local disk, for as long as the context lasts.
+def local_copy(file: RemoteFile) -> LocalCopy:
+    """A whole copy of ``file`` on a local disk.
 
     The first use copies the file, and checks that it is unchanged. Later uses return the same copy
     without a request. The copy lies in the cache of the file, for all processes that share the
@@ -84,8 +79,7 @@ def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
     if (cache := file.cache) is not None:
         kept = reader_of(cache).copy_of(file, partial(_write, file))
         if kept is not None:
-            yield LocalCopy(kept, is_beyond_cache=False)
-            return
+            return LocalCopy(kept, is_beyond_cache=False)
     folder = _folder_of_process()
     known = f"{file.path}\n{file.size}\n{file.tag}"
     path = os.path.join(folder.path, hashlib.blake2b(known.encode(), digest_size=16).hexdigest())
@@ -93,7 +87,7 @@ def local_copy(file: RemoteFile) -> Iterator[LocalCopy]:
         if not os.path.exists(path):
             with replacing(path, ".tmp") as opened:
                 _write(file, opened)
-    yield LocalCopy(path, is_beyond_cache=cache is not None)
+    return LocalCopy(path, is_beyond_cache=cache is not None)
 
 
 def _write(file: RemoteFile, opened: BinaryIO) -> None:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -17,6 +16,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, ClassVar, Final, NamedTuple
 from weakref import WeakKeyDictionary
+
+from ...core.home_process import in_forked_children
 
 UNDERSTOOD: Final = frozenset(
     {"anon", "client_kwargs", "config_kwargs", "endpoint_url", "key", "profile", "secret", "token"}
@@ -34,18 +35,18 @@ KEPT_FOR: Final = timedelta(minutes=5)
 """How long credentials are used before s3fs is asked again, and renews them."""
 
 
-class ObjectRange(NamedTuple):
-    """Some bytes of an object.
+class RangeAnswer(NamedTuple):
+    """The answer of a server to the request of a range.
 
     Attributes:
-      data: the bytes.
-      tag: the ETag of the content.
-      size: of the whole content.
+      data: the bytes of the range; None if the condition was not met.
+      tag: the ETag of the content; None if missing.
+      size: of the whole content, in digits; empty or a star if not known.
     """
 
-    data: bytes
-    tag: str | None
-    size: int
+    data: bytes | None = None
+    tag: str | None = None
+    size: str = ""
 
 
 @dataclass
@@ -75,18 +76,15 @@ class _ProcessUses:
     buckets: ClassVar[WeakKeyDictionary[Any, dict[str, _ReadBucket]]] = WeakKeyDictionary()
 
 
+@in_forked_children
 def _in_child() -> None:
     _ProcessUses.is_forked = _ProcessUses.is_forked or _ProcessUses.has_used
     _ProcessUses.buckets = WeakKeyDictionary()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
-
-
 async def read_range(
     system: Any, bucket: str, key: str, start: int, end: int, tag: str | None
-) -> ObjectRange | None:
+) -> RangeAnswer | None:
     """The bytes of an object from ``start`` to ``end``; None if s3fs has to read them.
 
     Args:
@@ -116,7 +114,7 @@ async def read_range(
         found.failures += 1
         return None
     found.failures = 0
-    return ObjectRange(data, answer.meta["e_tag"], answer.meta["size"])
+    return RangeAnswer(data, answer.meta["e_tag"], str(answer.meta["size"]))
 
 
 @lru_cache(1)

@@ -45,6 +45,10 @@ class DataFile(NamedTuple):
         return cls(os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_uid)
 
     @property
+    def cache(self) -> None:
+        """The cache for parts of the file: none, for a file on a disk."""
+
+    @property
     def version(self) -> int:
         """A number of 64 bits that changes with the content of the file."""
         return self.mtime_ns

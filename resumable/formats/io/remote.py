@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain, islice
-from typing import Any, Final, NamedTuple, TypeGuard, final
+from itertools import chain, repeat
+from typing import Any, Final, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from ...errors.public_urls import public_errors, public_url
@@ -131,8 +131,13 @@ class RemoteSystem:
     @property
     def is_in_a_network(self) -> bool:
         """Whether another process finds the same files by the same options."""
+        return self.kind in IN_A_NETWORK
+
+    @property
+    def kind(self) -> str:
+        """The name of the class of the file system."""
         kind = type(self.open()[0])
-        return f"{kind.__module__}.{kind.__qualname__}" in IN_A_NETWORK
+        return f"{kind.__module__}.{kind.__qualname__}"
 
     def _check_no_cache(self, system: Any) -> None:
         from fsspec.implementations.cached import CachingFileSystem
@@ -228,17 +233,12 @@ class RemoteFile(NamedTuple):
     @property
     def version_tag(self) -> tuple[str, str] | None:
         """The tag, unless it is the time of the last change, which copying does not preserve."""
-        return _version_tag(self.tag)
+        return self.tag if self.tag is not None and self.tag[0] in VERSIONS else None
 
     @property
     def cache(self) -> FileCache | None:
         """The cache for parts of the file, if any; a file without a tag has none."""
         return None if self.tag is None else self.system.cache
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether a cache keeps parts of the file."""
-        return self.cache is not None
 
     @property
     def content_name(self) -> str:
@@ -285,11 +285,6 @@ class RemoteFile(NamedTuple):
         raise self.changed()
 
 
-def has_cached_parts(file: object) -> TypeGuard[RemoteFile]:
-    """Whether ``file`` is remote, and a cache keeps parts of it."""
-    return isinstance(file, RemoteFile) and file.is_cached
-
-
 class _Match(NamedTuple):
     """A file that a URL or a pattern names, and its info from the file system."""
 
@@ -330,28 +325,10 @@ def found_remote_files(
         if isinstance(cause, TypeError) and "unexpected keyword argument" in str(cause):
             raise systems[0].refused_options(cause) from cause
         raise
-    found = [
-        _matches(system, answer, is_left_out)
-        for system, answer in zip(systems, answers, strict=True)
-    ]
-    sized = iter(_with_sizes(list(chain.from_iterable(found))))
-    files = iter(_with_distinct_urls([[_file(next(sized)) for _ in matches] for matches in found]))
-    return [list(chain.from_iterable(islice(files, len(pattern)))) for pattern in patterns]
-
-
-def _with_distinct_urls(found: list[list[RemoteFile]]) -> list[list[RemoteFile]]:
-    """``found``, if no two files have the same public URL.
-
-    Raises:
-      InvalidArgument: if two files differ in user and password alone.
-    """
-    urls: dict[str, str] = {}
-    for file in chain.from_iterable(found):
-        if urls.setdefault(file.path, file.url) != file.url:
-            raise InvalidArgument(
-                f"paths must not differ in user and password alone, got {file.path!r} with two"
-            )
-    return found
+    matches = iter(map(_matches, systems, answers, repeat(is_left_out)))
+    found = [[match for _ in pattern for match in next(matches)] for pattern in patterns]
+    files = iter(_files(list(chain.from_iterable(found))))
+    return [[next(files) for _ in each] for each in found]
 
 
 def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], bool]) -> list[_Match]:
@@ -389,17 +366,25 @@ def _asking_for_info(opened: Any, url: str, key: str) -> Request:
     return Request(url, calling(opened, "info", key), again=again)
 
 
-def _with_sizes(matches: list[_Match]) -> list[_Match]:
-    """``matches`` with sizes. Sizes missing in the listing, as by HTTP, are requested."""
-    lacking = [number for number, match in enumerate(matches) if match.info.get("size") is None]
-    requests = []
-    for number in lacking:
-        system, key, _ = matches[number]
-        opened, _ = system.open()
-        requests.append(_asking_for_info(opened, matches[number].url, key))
-    for number, info in zip(lacking, fetch_all(requests, matches[0].system.patience), strict=True):
-        matches[number] = matches[number]._replace(info=info)
-    return matches
+def _files(matches: Sequence[_Match]) -> list[RemoteFile]:
+    """The files of ``matches``. Sizes missing in the listing, as by HTTP, are requested.
+
+    Raises:
+      InvalidArgument: if two files differ in user and password alone.
+    """
+    lacking = [match for match in matches if match.info.get("size") is None]
+    requests = [_asking_for_info(match.system.open()[0], match.url, match.key) for match in lacking]
+    infos = iter(fetch_all(requests, matches[0].system.patience))
+    files, urls = list[RemoteFile](), dict[str, str]()
+    for match in matches:
+        info = next(infos) if match.info.get("size") is None else match.info
+        file = _file(match._replace(info=info))
+        if urls.setdefault(file.path, file.url) != file.url:
+            raise InvalidArgument(
+                f"paths must not differ in user and password alone, got {file.path!r} with two"
+            )
+        files.append(file)
+    return files
 
 
 def _file(match: _Match) -> RemoteFile:
@@ -416,14 +401,10 @@ def _file(match: _Match) -> RemoteFile:
     return RemoteFile(system, key, url, public_url(url), int(info["size"]), tag)
 
 
-def _version_tag(tag: tuple[str, str] | None) -> tuple[str, str] | None:
-    return tag if tag is not None and tag[0] in VERSIONS else None
-
-
 @lru_cache(1 << 16)
 def _content_name(path: str, tag: tuple[str, str] | None, size: int, part_bytes: int) -> str:
     # The query of a signed URL differs each time; a version suffices to identify the content.
-    path = path if _version_tag(tag) is None else without_query(path)
+    path = without_query(path) if tag is not None and tag[0] in VERSIONS else path
     described = repr((path, tag, size, part_bytes)).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(described, digest_size=16).hexdigest()
 

@@ -8,9 +8,9 @@ from threading import Event
 from typing import Any, Final, final
 
 from ...file_cache.fetches import FetchJob
-from ...file_cache.local import reader_of
 from ...file_cache.part_file import Content
 from ...file_cache.parts import Span as Span
+from ...file_cache.reading import reader_of
 from ...file_cache.reading_ahead import Settled
 from .conditional import conditional_read, proves_content
 from .fetching import Request, begin, fetch_all
@@ -42,27 +42,19 @@ def read_pieces(
       ReadError: if a file cannot be read.
       FileNotFoundError: if a file no longer exists.
     """
-    cached = [span for span in spans if span.file.is_cached]
-    if not cached:
-        return [[content] for content in _fetched(spans, checked=checked)]
-    cache = cached[0].file.system.cache
-    assert cache is not None
-    found = reader_of(cache).read(cached, _Uncached(checked), whole=whole)
-    if len(cached) == len(spans):
-        return found
-    from_cache = iter(found)
-    directly = iter(_fetched([span for span in spans if not span.file.is_cached], checked=checked))
-    return [next(from_cache) if span.file.is_cached else [next(directly)] for span in spans]
-
-
-def read_uncached(spans: Sequence[Span]) -> list[bytes]:
-    """The bytes of each of ``spans``, without a cache; raises the errors of `read_pieces`."""
-    return _fetched(spans, checked=False)
+    found = iter(list[list[Content]]())
+    cached = [span for span in spans if span.file.cache]
+    if cached:
+        reader = reader_of(cached[0].file.cache)
+        found = iter(reader.read(cached, _Uncached(checked), whole=whole))
+    uncached = [span for span in spans if not span.file.cache]
+    directly = iter(read_uncached(uncached, checked=checked))
+    return [next(found) if span.file.cache else [next(directly)] for span in spans]
 
 
 def is_checked_by_reads(file: RemoteFile) -> bool:
     """Whether each read of ``file`` shows if it has changed; reads from a cache do not."""
-    return proves_content(file) and not file.is_cached
+    return proves_content(file) and not file.cache
 
 
 @final
@@ -73,7 +65,7 @@ class _Uncached:
         self._checked = checked
 
     def read(self, wanted: Sequence[Span]) -> list[bytes]:
-        return _fetched(wanted, checked=self._checked)
+        return read_uncached(wanted, checked=self._checked)
 
     def begin(self, jobs: Sequence[FetchJob], settled: Settled) -> None:
         system = jobs[0].file.system
@@ -103,7 +95,7 @@ class _Uncached:
             event.wait(seconds)
 
 
-def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
+def read_uncached(spans: Sequence[Span], *, checked: bool = False) -> list[bytes]:
     """The bytes of ``spans``, without a cache.
 
     Args:
@@ -139,7 +131,7 @@ def request_for(span: Span | FetchJob) -> Request:
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)
     if proves_content(file):
-        read = conditional_read(file, start, end, read)
+        read = partial(conditional_read, file, start, end, read)
     # A range may be missing because the size of the file has changed.
     return Request(file.path, partial(_whole, file, start, end, read), file.check_unchanged)
 

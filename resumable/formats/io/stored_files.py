@@ -20,12 +20,13 @@ from weakref import WeakSet
 import numpy as np
 
 from ...core.foreseen import PartUses, foreseeing, uses_between
+from ...core.home_process import in_forked_children
 from ...core.weak_sets import members
 from .cached_parts import uses_in_order
 from .fetching import GRACE, Patience, begin
 from .open_files import DataFile
 from .pieces import Pieces, Start, StoredPieces
-from .remote import RemoteFile, has_cached_parts
+from .remote import RemoteFile
 from .remote_content import LARGEST_RANGE, Span, is_checked_by_reads, read_spans, request_for
 
 FIRST_RANGE: Final = 1 << 18
@@ -111,7 +112,7 @@ class StoredFiles:
         self._in_a_row = 0  # bytes read since the last gap
         self._process = 0
         self._gate = asyncio.Semaphore()
-        if epochs and any(map(has_cached_parts, files)):
+        if epochs and any(file.cache for file in files):
             foreseeing.add(self)
 
     def open(self, number: int, start: int = 0) -> Pieces:
@@ -179,14 +180,13 @@ class StoredFiles:
 
     def horizon(self, most: int) -> int:
         """The units in ``most`` parts, at least 1."""
-        cache = next(file.system.cache for file in self._files if has_cached_parts(file))
-        assert cache is not None
+        cache = next(file.cache for file in self._files if file.cache)
         return max(most * cache.part_bytes // UNIT, 1)
 
     def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
         """The uses of cached parts from unit ``start`` to ``stop``, up to the next epoch's end."""
-        kept = np.flatnonzero([has_cached_parts(file) for file in self._files])
-        files = [file for file in self._files if has_cached_parts(file)]
+        kept = np.flatnonzero([file.cache is not None for file in self._files])
+        files = [file for file in self._files if file.cache]
         starts = np.array(self._starts, np.int64)
         for epoch in range(2):
             begins = starts + epoch * starts[-1] - self._offset
@@ -255,14 +255,14 @@ class StoredFiles:
         """The range after all requested bytes; None unless in a remote file without a cache."""
         number = bisect_right(self._starts, self._end) - 1
         file = self._files[number] if number < len(self._files) else None
-        if not isinstance(file, RemoteFile) or file.is_cached:
+        if not isinstance(file, RemoteFile) or file.cache:
             return None
         return self._span(file, self._end - self._starts[number])
 
     def _span(self, file: RemoteFile, start: int) -> Span:
         """The range of ``file`` to read at once from ``start`` on."""
         share, largest = self._share, LARGEST_RANGE
-        if share and not file.is_cached:
+        if share and not file.cache:
             largest = min(max(share // RANGES, SMALL_RANGE), largest)
         return Span(file, start, min(start + min(self._range, largest), file.size))
 
@@ -278,9 +278,8 @@ class StoredFiles:
 _reading: Final[WeakSet[StoredFiles]] = WeakSet()
 """The streams of this process that are being read."""
 
-if hasattr(os, "register_at_fork"):
-    # Streams of the parent take no share of the child's read-ahead.
-    os.register_at_fork(after_in_child=_reading.clear)
+# Streams of the parent take no share of the child's read-ahead.
+in_forked_children(_reading.clear)
 
 
 @final

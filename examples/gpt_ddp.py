@@ -80,7 +80,7 @@ def mixed(**parts: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
 
 def rows(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
     """Rows of tokens that never end, so no rank ends before the others."""
-    return part.repeat().filter(is_long).map(tokenize).pack(LENGTH + 1, window=32)
+    return part.repeat().filter(is_long).map(tokenize).pack(LENGTH + 1, group=32)
 
 
 def is_long(document: dict[str, Any]) -> bool:

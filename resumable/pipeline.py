@@ -17,7 +17,7 @@ from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
 from .core.indexed import Indexed
 from .core.iterator import PipelineIterator
-from .core.old_names import warn_of_old_name
+from .core.old_names import warn_of_old_name, with_old_argument
 from .core.orders import Length, countable
 from .core.origin import ItemOrigin
 from .core.runnable import RunnablePipeline
@@ -46,7 +46,7 @@ from .stages.map import Map
 from .stages.map_batches import MapBatches
 from .stages.mix import Mix
 from .stages.pack import BestFitPack, ConcatenatePack
-from .stages.packs import WINDOW
+from .stages.packs import GROUP
 from .stages.partition import Partition, share_of
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
@@ -497,12 +497,13 @@ class Pipeline(Generic[T]):
             )
         )
 
-    @explained_by(BestFitPack, ConcatenatePack)
+    @with_old_argument("window", "group")
+    @explained_by(BestFitPack, ConcatenatePack, window="group")
     def pack(
         self,
         length: int | Mapping[str, int],
         *,
-        window: int = WINDOW,
+        group: int = GROUP,
         how: str = "best_fit",
         key: str | None = None,
         tail: str = "pad",
@@ -523,7 +524,7 @@ class Pipeline(Generic[T]):
         ``how="concatenate"``.
         """
         options: dict[str, Any] = {
-            "window": window,
+            "window": group,
             "key": key,
             "tail": tail,
             "pad": pad,
@@ -558,14 +559,15 @@ class Pipeline(Generic[T]):
             )
         return Pipeline(ConcatenatePack(self.stage, length, **options))
 
-    @explained_by(Bucket, fn_version="version")
+    @with_old_argument("window", "group")
+    @explained_by(Bucket, fn_version="version", window="group")
     def bucket(
         self,
         length: Callable[[T], int] | Sequence[str],
         *,
         batch_size: int | None = None,
         max_tokens: int | Mapping[str, int] | None = None,
-        window: int = 1024,
+        group: int = 1024,
         seed: int = 0,
         boundaries: Sequence[int] | None = None,
         multiple_of: int | None = None,
@@ -582,7 +584,7 @@ class Pipeline(Generic[T]):
                 fields=None if is_function else length,  # type: ignore[arg-type]
                 batch_size=batch_size,
                 max_tokens=max_tokens,
-                window=window,
+                window=group,
                 seed=seed,
                 boundaries=boundaries,
                 multiple_of=multiple_of,

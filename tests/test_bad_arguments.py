@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.facts import Refusal, gathered
+from support.facts import STAGE_FACTS, Refusal
 from support.graphs import stream
 from support.samples import ten
 
@@ -33,7 +33,7 @@ Table.__module__ = "pyarrow.lib"
 
 
 REFUSED: list[Refusal] = [
-    *gathered(lambda facts: facts.refused),
+    *STAGE_FACTS.gathered(lambda facts: facts.refused),
     (lambda: rs.range(0, 5, 0), ValueError, "step must not be 0, got 0"),
     (lambda: rs.range(2.5), TypeError, "stop must be an integer, got 2.5"),  # type: ignore[call-overload]
     (lambda: rs.range(True), TypeError, "stop must be an integer, got True"),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command import ROOT
+from support.format_facts import named_packages
 
 import resumable as rs
 from resumable import errors
@@ -175,12 +176,7 @@ def test_whatever_takes_or_gives_an_array_says_its_shape() -> None:
 
 
 # The packages without which the example of a name cannot run.
-NEEDS = {
-    "array_record": "array_record",
-    "arrow": "pyarrow",
-    "lance": "lance",
-    "parquet": "pyarrow",
-    "tfrecord": "google_crc32c",
+NEEDS = named_packages() | {
     "decoders.example": "google",
     "metrics.prometheus": "prometheus_client",
 }

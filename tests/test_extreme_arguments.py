@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.facts import Extreme, merged
+from support.facts import STAGE_FACTS, Extreme
 from support.graphs import catalogue, stream
 from support.samples import floats, tokens
 from support.tiers import thinned
@@ -72,7 +72,7 @@ SOURCES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
 
 
 BUILDERS: dict[str, Extreme] = {
-    **merged(lambda facts: facts.extremes),
+    **STAGE_FACTS.merged(lambda facts: facts.extremes),
     "padded": lambda p, x: p.map(tokens).batch(2, collate=rs.padded(x)),
     "padded floats": lambda p, x: p.map(floats).batch(2, collate=rs.padded({"x": x})),
     "range stop": lambda p, x: rs.range(x),
@@ -87,7 +87,7 @@ BUILDERS: dict[str, Extreme] = {
     "apply": lambda p, x: p.apply(x),
 }
 # What reads, or holds, as much as it is told to before it gives an item is not told much here.
-PATIENT = merged(lambda facts: facts.endless_over)
+PATIENT = STAGE_FACTS.merged(lambda facts: facts.endless_over)
 
 
 def own(call: Callable[..., Any], *arguments: Any) -> Any:

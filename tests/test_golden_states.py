@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from golden import write
 from golden.write import STREAMS, TABLES, checkpointed, repr_of, sampled
+from support.format_facts import named_packages
 from support.graphs import catalogue
 
 import resumable as rs
@@ -21,15 +22,6 @@ SAVED = [
     for path in sorted(FOLDER.glob("states-*.json"))
     for name in json.loads(path.read_text())
 ]
-NEEDED = {
-    "array_record": "array_record",
-    "arrow": "pyarrow",
-    "lance": "lance",
-    "parquet": "pyarrow",
-    "tfrecord": "google_crc32c",
-}
-"""Packages without which the formats are not read."""
-
 OF_0_1 = {
     "states-1.json": "9a59fe4fa8d0da9a",
     "states-2.json": "4570bb7ec023c2e7",
@@ -51,7 +43,7 @@ def test_what_a_version_published_is_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize(("path", "name"), SAVED)
 def test_a_state_of_an_earlier_version_resumes(path: Path, name: str, catalogue_data: Path) -> None:
-    package = NEEDED.get(name.split()[0])
+    package = named_packages().get(name.split()[0])
     if package is not None:
         pytest.importorskip(package, reason=f"{package} is not installed")
     entry = json.loads(path.read_text())[name]

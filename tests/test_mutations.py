@@ -34,7 +34,7 @@ def test_a_fault_is_noticed_and_one_that_is_none_survives(
     monkeypatch.setattr("campaigns.mutants.TESTS", {"triggers": tests})
     monkeypatch.setattr("campaigns.mutants.ALL", [tests])
     path, rule = (
-        "triggers/steps.py",
+        "triggers/rules.py",
         "progress.step // self.steps > progress.saved_step // self.steps",
     )
     faults = [Mutation(path, rule, "False"), Mutation(path, rule, f"bool({rule})")]

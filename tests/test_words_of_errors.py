@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.facts import merged
+from support.facts import STAGE_FACTS
 from support.graphs import catalogue, write_data
 
 import resumable as rs
-from resumable.core.dependence import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.evidence import Evidence
 from resumable.core.fingerprint import fingerprint
 from resumable.core.graph import walk
+from resumable.core.identity import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.resuming import explain_mismatch
 from resumable.core.stage import Stage
 from resumable.errors import shorten
@@ -39,7 +39,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "LocatedRecords": records,
     **{
         kind.__name__: builder
-        for kind, builder in merged(lambda facts: facts.built_by).items()
+        for kind, builder in STAGE_FACTS.merged(lambda facts: facts.built_by).items()
         if kind.identity
     },
 }

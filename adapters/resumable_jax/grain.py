@@ -37,11 +37,11 @@ from resumable.core import (
     by_index,
     check_int,
 )
-from resumable.core.dependence import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.epochs import in_epoch
 from resumable.core.evidence import UNKNOWN, Evidence
 from resumable.core.fingerprint import fingerprint
 from resumable.core.graph import walk
+from resumable.core.identity import EPOCHS, ITEMS, PARTS, RANK
 from resumable.core.orders import MOST_ITEMS
 from resumable.core.stage import as_stage, runs_ahead
 from resumable.errors import shorten

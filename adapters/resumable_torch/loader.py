@@ -38,8 +38,7 @@ from resumable.core.arguments import check_bool, check_callable, check_choice, c
 from resumable.core.best_effort import BestEffort
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
-from resumable.core.run_counters import RunCounters
-from resumable.core.run_stats import described
+from resumable.core.run_counters import RunCounters, described
 from resumable.core.savers import GuardedStateDict
 from resumable.core.stopwatch import Stopwatch
 from resumable.errors import shorten

@@ -28,13 +28,13 @@ def operators(numbers: Numbers) -> Iterator[Operator]:
     for how, blocks in rows.items():
         yield Operator(
             "pack",
-            pipeline.pack(LENGTH, window=WINDOW, how=how),
+            pipeline.pack(LENGTH, group=WINDOW, how=how),
             partial(one_by_one, blocks, numbers),
             partial(in_batches, blocks, numbers),
             variant=how,
             compared=tokens_of_rows,
         )
-    bucketed = pipeline.bucket(len, batch_size=LIKE, window=WINDOW)
+    bucketed = pipeline.bucket(len, batch_size=LIKE, group=WINDOW)
     yield Operator("bucket", bucketed, alike(numbers), compared=tokens_of_batches)
 
 

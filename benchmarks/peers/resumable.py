@@ -60,13 +60,13 @@ def _done(pipeline: Any, work: Work, workers: int, executor: str) -> Any:
         return pipeline.bucket(
             len,
             batch_size=work.batch,
-            window=groups.window,
+            group=groups.window,
             boundaries=groups.boundaries,
             seed=SEED,
         )
     if isinstance(groups, Pack):
         how = "best_fit" if groups.whole else "concatenate"
-        pipeline = pipeline.pack(groups.length, window=groups.window, how=how)
+        pipeline = pipeline.pack(groups.length, group=groups.window, how=how)
     if work.batch is not None:
         pipeline = pipeline.batch(work.batch)
     return pipeline

@@ -44,7 +44,7 @@ def behind_pack(steps: int) -> tuple[int, list[float]]:
         return {"tokens": [number] * (number % 100 + 1)}
 
     numbers = rs.range(DOCUMENTS).shuffle(seed=0).map(document)
-    pipeline = numbers.pack(256, key="tokens", window=WINDOW)
+    pipeline = numbers.pack(256, key="tokens", group=WINDOW)
     store = rs.Memory()
     with rs.Checkpointer(store, rs.EverySteps(steps)) as checkpointer:
         for _ in checkpointer.resume(pipeline):
@@ -72,7 +72,7 @@ def run(options: Options) -> Result:
     rows = [
         (f"step {far:,}, shuffled, mixed, dealt out and batched", 0, _milliseconds(ahead)),
         (
-            f"step {packed + 1:,} behind `pack(window={WINDOW:,})`",
+            f"step {packed + 1:,} behind `pack(group={WINDOW:,})`",
             f"{read:,}",
             _milliseconds(behind),
         ),

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.changed import ChangedArgument, changed_arguments, changes_between
-from ..core.dependence import LATER_EPOCHS, Dependence
 from ..core.fingerprint import fingerprint
+from ..core.identity import LATER_EPOCHS, Dependence
 from ..core.runnable import dependence_of_resume
 from ..core.stage import Stage
 from ..errors import ResumableError

@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple
 from .. import from_files
 from ..errors import InvalidArgument, ResumableError
 from ..errors.public_urls import public_url
-from ..formats.index.known import FORMATS
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
 from ..formats.io.compression import compression_of
 from ..formats.io.paths import file_name, found_files, is_remote, without_query
 from ..formats.io.remote import found_remote_files
+from ..formats.known import FORMATS
 from ..pipeline import Pipeline
 from ..views.table import table_lines
 from .progress import progress_bar

@@ -1,8 +1,8 @@
 """The commands of the command line, and their arguments."""
 
-# This module imports nothing of the library, so help and a mistyped argument take no longer than
-# Python itself. The module named like a command is loaded when the command runs. The docstring
-# of the module is the help text.
+# This module imports nothing of the library but the names of formats, so help and a mistyped
+# argument take no longer than Python itself. The module named like a command is loaded when the
+# command runs. The docstring of the module is the help text.
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pkgutil import get_data
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, final
+
+from ..formats.known import FORMATS
 
 BATCH_SIZE: Final = 256
 """Lines in a step of the demo."""
@@ -343,7 +345,7 @@ COMMANDS: Final = {
         Argument(
             "--format",
             "format of all files (default: by the name of each file, else lines)",
-            more={"choices": ["lines", "jsonl", "csv", "tar", "tfrecord", "warc"]},
+            more={"choices": [format.name for format in FORMATS]},
         ),
         Argument("--index-dir DIR", "where to keep the indexes; needed for URLs"),
         Argument(

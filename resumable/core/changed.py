@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
-from .dependence import SO_FAR, Dependence
 from .epochs import ByEpoch
 from .evidence import Evidence
 from .fingerprint import SHARED, fingerprint
+from .identity import SO_FAR, Dependence
 from .pipelines_by_epoch import PIPELINES, follows_from_repeats, holds_by_epoch
 from .stage import Stage
 from .transform import PassThrough

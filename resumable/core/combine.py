@@ -15,8 +15,7 @@ from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .computed_once import computed_once
-from .dependence import ALWAYS
-from .identity import IdentityField
+from .identity import ALWAYS, IdentityField
 from .layout import LISTS
 from .lookup import IndexedIterator
 from .orders import MOST_ITEMS, Length

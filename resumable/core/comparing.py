@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias, final
 
 from ..state.saved_pipeline import BY_EPOCH, SavedPipeline, below, in_epoch
-from .dependence import ENDS, LATER_EPOCHS, NOTHING, OVER_EPOCHS, PARTS, RANK, SO_FAR, Dependence
 from .differences import (
     ArgumentDifference,
     Difference,
@@ -21,7 +20,17 @@ from .differences import (
 from .epochs_difference import EpochCount, EpochsDifference, PipelinesOfEpochs
 from .evidence import Evidence
 from .fingerprint import StageIdentity
-from .identity import IdentityField
+from .identity import (
+    ENDS,
+    LATER_EPOCHS,
+    NOTHING,
+    OVER_EPOCHS,
+    PARTS,
+    RANK,
+    SO_FAR,
+    Dependence,
+    IdentityField,
+)
 from .library_stages import changes_of
 from .mismatch import Mismatch, Rule
 from .stage import Stage, own_partitions

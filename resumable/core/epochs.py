@@ -17,12 +17,11 @@ from typing import Any, ClassVar, Final, TypeVar, final
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
 from .computed_once import computed_once
-from .dependence import ALWAYS, NOTHING, Dependence
 from .epoch_runs import EpochRuns
 from .exclusion import check_records
 from .function_state import calling_with_state
 from .graph import with_inputs
-from .identity import IdentityField, IdentityFields
+from .identity import ALWAYS, NOTHING, Dependence, IdentityField, IdentityFields
 from .records import Records
 from .relation import InputItems, Relation, Same
 from .saved_state import SavedState

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from ..errors import InvalidArgument, MalformedItem, shorten
 from .arguments import check_field, check_int
 from .block import Block
-from .dependence import ITEMS, PARTS, RANK, Dependence
+from .identity import ITEMS, PARTS, RANK, Dependence
 from .orders import MOST_ITEMS, Length
 from .relation import Held, Relation, Split
 from .transform import Transform

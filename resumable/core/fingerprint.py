@@ -9,7 +9,10 @@ from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from ..state.saved_pipeline import SavedPipeline
-from .dependence import (
+from .epochs import ByEpoch
+from .evidence import UNKNOWN, Evidence
+from .function_state import CallsFunction
+from .identity import (
     ALWAYS,
     ANYTHING,
     ENDS,
@@ -21,11 +24,8 @@ from .dependence import (
     PARTS,
     RANK,
     Dependence,
+    IdentityField,
 )
-from .epochs import ByEpoch
-from .evidence import UNKNOWN, Evidence
-from .function_state import CallsFunction
-from .identity import IdentityField
 from .stage import Stage
 from .timeline import Timeline
 from .transform import PassThrough

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidType, shorten
-from .dependence import ALWAYS
-from .identity import IdentityField, IdentityFields
+from .identity import ALWAYS, IdentityField, IdentityFields
 from .transform import Transform
 
 T = TypeVar("T")

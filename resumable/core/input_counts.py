@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from .combine import Combine, joins_inputs
 from .epochs import in_epoch
 from .relation import Aligned, Grouped, Permuted, Relation, Repeated, Same, Sliced
-from .skipped import MovesCopies
 from .stage import Stage, known_length
 from .stage_iterator import StageIterator
 from .timeline import UNBOUNDED
@@ -63,7 +62,7 @@ def _by_motion(
     stage, again = iterator._stage, iterator._items_held
     if not isinstance(stage, Stage) or again is None or ahead == UNBOUNDED:
         return
-    if isinstance(iterator, MovesCopies):
+    if iterator._skipped_in_copies("") is not None:  # as a whole, copies have another place
         if not ahead:
             yield from _added([dict(_by_motion(one, 0, prefix)) for one in iterator.inputs])
         return

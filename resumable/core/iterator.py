@@ -46,8 +46,7 @@ from .layout import Layout
 from .named_state import named_by, state_for
 from .process_counts import process_counts
 from .resuming import compare
-from .run_counters import TOKENS, RunCounters
-from .run_stats import counts_since, described
+from .run_counters import TOKENS, RunCounters, counts_since, described
 from .runnable import RunnablePipeline, dependence_of_resume, saved_position
 from .savers import GuardedStateDict
 from .skipped import iterators, skipped_items

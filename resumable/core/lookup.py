@@ -21,8 +21,8 @@ import numpy as np
 from ..errors import InvalidArgument, InvalidType
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
-from .dependence import ITEMS, PARTS, Dependence
 from .foreseen import PartUses, foreseeing
+from .identity import ITEMS, PARTS, Dependence
 from .indexed import FIRST_BLOCK, LARGEST_BLOCK
 from .made_of import epoch_at, first_epoch, record_at
 from .orders import MOST_ITEMS

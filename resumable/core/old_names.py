@@ -1,11 +1,14 @@
-"""The names of 0.3 for authors of stages, read until 0.5 with a warning."""
+"""The names of 0.3, read until 0.5 with a warning."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, cast, final
+
+B = TypeVar("B", bound=Callable[..., Any])
 
 _MOVED: Final = {
     "core.arguments": "check_bool check_callable check_choice",
@@ -34,7 +37,7 @@ NAMES_OF_0_3: Final = {
         "core.transform",
         "StateForwardingIterator",
     ),
-    "Reliance": ("Dependence", "core.dependence", "Dependence"),
+    "Reliance": ("Dependence", "core.identity", "Dependence"),
     "SteadyIterator": ("OwnStateIterator", "core.transform", "OwnStateIterator"),
     "blocks_of": ("iterator.blocks(size)", "core.old_bases", "blocks_of"),
     "derived": ("computed_once", "core.computed_once", "computed_once"),
@@ -60,6 +63,22 @@ def warn_of_old_name(what: str, advice: str, stacklevel: int) -> None:
     """Warn that ``what`` goes; ``stacklevel`` counts from the caller, as in `warnings.warn`."""
     message = f"{what} will not be read from version 0.5 on: {advice}"
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel + 1)
+
+
+def with_old_argument(old: str, new: str) -> Callable[[B], B]:
+    """Let a builder take the argument ``new`` also by the name it had in 0.3."""
+
+    def accept(builder: B) -> B:
+        @wraps(builder)
+        def called(*args: Any, **options: Any) -> Any:
+            if old in options and new not in options:
+                warn_of_old_name(f"{old}= of {builder.__name__}", f"write {new}=", 2)
+                options[new] = options.pop(old)
+            return builder(*args, **options)
+
+        return cast(B, called)
+
+    return accept
 
 
 def read_renamed(kind: type[Any], names: Mapping[str, str]) -> None:

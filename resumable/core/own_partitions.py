@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import StateMismatch
 from ..state.partitions import PARTITIONS
 from ..state.value import State
-from .dependence import ITEMS, PARTS, RANK
 from .graph import walk, with_inputs, without_threads
+from .identity import ITEMS, PARTS, RANK
 from .resuming import compare
 from .runnable import saved_position
 from .stage import OwnsPartitions, Stage, own_partitions

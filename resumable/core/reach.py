@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from .dependence import LATER_EPOCHS, OVER_EPOCHS
+from .identity import LATER_EPOCHS, OVER_EPOCHS
 from .relation import Repeated
 from .timeline import UNBOUNDED
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ..errors import StateMismatch
 from ..state.saved_pipeline import SavedPipeline, UnreadableFingerprint
 from .comparing import IsOwn, differences
-from .dependence import NOTHING, Dependence
 from .differences import FoundArgument
 from .fingerprint import fingerprint, identified
+from .identity import NOTHING, Dependence
 from .mismatch import Mismatch, Rule
 from .runnable import SavedPosition, dependence_of_resume
 from .saved_run import SavedRun

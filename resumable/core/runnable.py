@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, final
 from ..errors import InvalidArgument, StateMismatch, UnencodableState
 from ..state.partitions import EPOCH_REACHED
 from ..state.value import LARGEST_COUNT, MAX_DEPTH, State, freeze, unpack, unpack_count
-from .dependence import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Dependence
 from .fingerprint import fingerprint
 from .foreign_source import inexact_sources
 from .graph import walk
+from .identity import EPOCHS, ITEMS, LATER_EPOCHS, NOTHING, PARTS, RANK, Dependence
 from .lookup import looks_up
 from .saved_state import saved_state
 from .stage import Stage

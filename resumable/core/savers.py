@@ -14,7 +14,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
 from ..errors import ExternalStateError
-from ..errors.foreign_savers import ForeignSaver, saver_that_asks
+from ..errors.foreign_states import ForeignSaver, saver_that_asks
 from .fingerprint import holds_items_of_rank
 from .own_partitions import all_own_partitions
 from .stage import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ..state.saved_pipeline import below
@@ -22,14 +22,6 @@ class CountsSkipped(StageIterator[T]):
     @abstractmethod
     def skipped(self) -> int | None:
         """Number of items dropped in this epoch; None where failing items are not dropped."""
-
-
-class MovesCopies(StageIterator[T]):
-    """Motion over copies of earlier stages."""
-
-    @abstractmethod
-    def skipped_in_copies(self, path: str) -> Iterable[Mapping[str, int]]:
-        """Number of items dropped by each copied stage, by its path, which begins with ``path``."""
 
 
 def skipped_items(
@@ -57,8 +49,9 @@ def skipped_items(
         # made by `exclude` and `by_epoch`, has the place of the original.
         places = paths.get(id(iterator._stage)) or [place]
         place = places.pop(0) if len(places) > 1 else places[0]
-        if isinstance(iterator, MovesCopies):
-            for counts in iterator.skipped_in_copies(below(place, (None,), 0)):
+        in_copies = iterator._skipped_in_copies(below(place, (None,), 0))
+        if in_copies is not None:
+            for counts in in_copies:
                 for inner, number in counts.items():
                     skipped[inner] += number
             return

@@ -19,9 +19,8 @@ from .arguments import check_int
 from .block import block_items
 from .callables import callables_in
 from .computed_once import computed_once
-from .dependence import ITEMS, PARTS, RANK, Dependence
 from .flow import read_flow
-from .identity import IdentityField, IdentityFields
+from .identity import ITEMS, PARTS, RANK, Dependence, IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .old_names import OldName, read_renamed

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice
@@ -211,6 +211,21 @@ class StageIterator(ABC, Generic[T]):
     def _place_by_index(self) -> tuple[Any, int, int] | None:
         """(stage looked up by index, its epoch, number of its items handed out), or None."""
         return None
+
+    def _skipped_in_copies(self, path: str) -> Iterable[Mapping[str, int]] | None:
+        """Number of items dropped by each stage in copies of earlier stages, by its path.
+
+        The paths begin with ``path``. None if the iterator does not move copies of earlier stages.
+        """
+        return None
+
+    def _use_workers_of(self, source: Any) -> Any:
+        """Take workers from ``source`` and leave them there; called before the first item.
+
+        Returns:
+          the source for the upstream iterators.
+        """
+        return source
 
     def items(self) -> Items[T]:
         """The remaining items in the fastest available way, moving this iterator along."""

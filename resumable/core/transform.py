@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .block import Block
-from .dependence import NOTHING, Dependence
+from .identity import NOTHING, Dependence
 from .old_names import OldName
 from .orders import Length
 from .position import CountsItems, Position

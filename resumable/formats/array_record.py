@@ -10,8 +10,7 @@ from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from .array_record_file import ArrayRecordFile
 from .contents import FILES
 from .data_files import AnyFile, found_data_files

@@ -12,9 +12,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
-from ..core.identity import IdentityField
+from ..core.identity import ALWAYS, IdentityField
 from .data_files import AnyFile
 from .io.open_files import DataFile, ReadingAhead
 from .io.paths import file_name, is_remote, without_query

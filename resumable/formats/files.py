@@ -15,9 +15,8 @@ import numpy as np
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
 from ..core.foreseen import PartUses
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..errors import InvalidArgument

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..core.block import Block, Indices
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
 from ..core.evidence import Evidence
-from ..core.identity import IdentityField, IdentityFields
+from ..core.identity import ALWAYS, IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
 from ..errors import InvalidArgument, InvalidType, shorten
 from .data_files import AnyFile

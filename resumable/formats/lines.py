@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Final
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .indexed_record_files import IndexedRecordFiles
 from .line_file import LineFile, stripped

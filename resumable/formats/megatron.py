@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from ..core.arguments import check_choice
 from ..core.block import Indices
-from ..core.dependence import ALWAYS
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from .data_files import AnyFile, found_data_files, path_of_found
 from .io.fetching import map_at_once
 from .io.open_files import DataFile

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from ..core.block import Block
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
 from ..core.evidence import Evidence
-from ..core.identity import IdentityField, IdentityFields
+from ..core.identity import ALWAYS, IdentityField, IdentityFields
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.reach import Reach

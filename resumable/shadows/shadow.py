@@ -15,8 +15,8 @@ from typing import Any, ClassVar, final
 
 from ..core.combine import joins_inputs
 from ..core.computed_once import computed_once
-from ..core.dependence import RANK
 from ..core.graph import with_inputs, without_threads
+from ..core.identity import RANK
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.lookup import IndexedIterator

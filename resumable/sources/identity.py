@@ -6,10 +6,9 @@ import hashlib
 import json
 from typing import Any, Final
 
-from ..core.dependence import ALWAYS, EPOCHS, ITEMS
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.fingerprint import fingerprint
-from ..core.identity import IdentityField
+from ..core.identity import ALWAYS, EPOCHS, ITEMS, IdentityField
 from ..core.stage import Stage
 from ..errors import InvalidType, shorten
 from .inexact import parts_of

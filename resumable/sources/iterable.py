@@ -23,11 +23,10 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from ..core.left_out import AtPlaces
 from ..core.origin import Origin
 from ..core.position import Position

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
-from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
-from ..core.identity import IdentityField, IdentityFields
+from ..core.identity import ALWAYS, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
 from ..core.lookup import LookedUp

@@ -11,9 +11,8 @@ import numpy as np
 
 from ..core.block import Block, Indices
 from ..core.computed_once import computed_once
-from ..core.dependence import ALWAYS
 from ..core.evidence import UNKNOWN, Evidence
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, ColumnsLike, Layout
 from ..core.lookup import LookedUp

@@ -52,9 +52,9 @@ from ..shadows.traced import AsksTraced, CollatesTraced
 class Bucket(FunctionVersion[Any]):
     """Batches of items of similar length, which need little padding.
 
-    The items of each group of ``window`` are sorted by length and cut into batches. The batches of
-    a group come in an order drawn from (seed, epoch, group). Every item comes once. The items after
-    the last full batch form a smaller batch, unless ``drop_last`` leaves them out.
+    Each ``window`` of items is sorted by length and cut into batches. The batches of a group come in
+    an order drawn from (seed, epoch, group). Every item comes once. The items after the last full
+    batch form a smaller batch, unless ``drop_last`` leaves them out.
 
     State: O(1), upstream's from before the current group, the number of the group, and an offset. A
     resume reads the group again.
@@ -99,7 +99,8 @@ class Bucket(FunctionVersion[Any]):
 
     identity: ClassVar[IdentityFields] = {
         "fields": IdentityField(ALWAYS, shown_as="length"),
-        **dict.fromkeys(("batch_size", "max_tokens", "window"), ALWAYS),
+        **dict.fromkeys(("batch_size", "max_tokens"), ALWAYS),
+        "window": IdentityField(ALWAYS, shown_as="group"),
         "seed": SEED,
         **dict.fromkeys(("boundaries", "multiple_of", "drop_last"), ALWAYS),
         **FunctionVersion.identity,
@@ -134,7 +135,7 @@ class Bucket(FunctionVersion[Any]):
                 object.__setattr__(self, name, check_int(name, value, minimum=1))
         if self.batch_size is None and self.max_tokens is None:
             raise InvalidArgument("there must be batch_size or max_tokens, got neither")
-        check_field(self, "window", check_int, minimum=1)
+        object.__setattr__(self, "window", check_int("group", self.window, minimum=1))
         check_field(self, "seed", check_seed)
         if self.boundaries is not None:
             object.__setattr__(self, "boundaries", _check_boundaries(self.boundaries))

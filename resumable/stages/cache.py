@@ -240,6 +240,7 @@ class _CacheIterator(CountsItems, StageIterator[T]):
     """Hands out kept items, and reads upstream for missing items."""
 
     _stage: Cache[T]
+    _items_held = None
 
     def __init__(self, stage: Cache[T], epoch: int) -> None:
         self._stage = stage
@@ -326,10 +327,6 @@ class _CacheIterator(CountsItems, StageIterator[T]):
                 "did the data shrink since the save?",
                 self._stage,
             )
-
-    @property
-    def _items_held(self) -> None:
-        return None
 
     def get_state(self) -> State:
         return {"position": self._position}

@@ -29,10 +29,10 @@ from ..core import (
     check_int,
     computed_once,
 )
-from ..core.dependence import OVER_EPOCHS, SO_FAR
 from ..core.epochs import in_epoch
 from ..core.exclusion import left_out_of, stream_without
 from ..core.graph import walk
+from ..core.identity import OVER_EPOCHS, SO_FAR
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
 from ..core.orders import MOST_ITEMS

@@ -33,7 +33,7 @@ from ..core import (
     check_seed,
 )
 from ..core.arguments import check_bool, check_choice, check_field
-from ..core.dependence import SO_FAR
+from ..core.identity import SO_FAR
 from ..core.orders import MOST_ITEMS, countable
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of

@@ -39,7 +39,7 @@ from ..groups.rows import Columns
 from ..groups.segments import Segments
 from ..order.permutation import permutation
 from ..order.random_bits import derive
-from .packs import ROW_FIELDS, ROW_LENGTH, Packs
+from .packs import ROW_FIELDS, ROW_LENGTH, WINDOW, Packs
 
 
 @final
@@ -47,8 +47,8 @@ from .packs import ROW_FIELDS, ROW_LENGTH, Packs
 class BestFitPack(Packs):
     """Rows of ``length`` tokens, each of whole documents, with few places left over.
 
-    The documents of a group of ``window`` are packed by best-fit decreasing: from the longest to
-    the shortest, each goes to the fullest row with space for it (D. S. Johnson, *Near-optimal bin
+    The documents of each ``window`` are packed by best-fit decreasing: from the longest to the
+    shortest, each goes to the fullest row with space for it (D. S. Johnson, *Near-optimal bin
     packing algorithms*, MIT, 1973). A row has its documents in upstream's order. Rows come in the
     order of their first documents.
 
@@ -130,7 +130,8 @@ class BestFitPack(Packs):
 
     identity: ClassVar[IdentityFields] = {
         "row_length": ROW_LENGTH,
-        **dict.fromkeys(("window", "key", "tail", "pad", "too_long", *ROW_FIELDS), ALWAYS),
+        "window": WINDOW,
+        **dict.fromkeys(("key", "tail", "pad", "too_long", *ROW_FIELDS), ALWAYS),
         "shuffle_rows": SEED,
     }
     tails: ClassVar[tuple[str, ...]] = ("pad", "short")

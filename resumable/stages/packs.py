@@ -42,7 +42,8 @@ from ..groups.segments import Segments
 from ..groups.traced_rows import ORIGIN, traced_rows, with_origin
 from ..shadows.traced import Each
 
-WINDOW = 1024
+GROUP: Final = 1024
+WINDOW: Final = IdentityField(ALWAYS, shown_as="group")
 ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
 ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "parts")
 
@@ -56,7 +57,7 @@ class Packs(Transform[Columns]):
 
     row_length: RowLength
     _: KW_ONLY
-    window: int = WINDOW
+    window: int = GROUP
     key: str | None = None
     tail: str = "pad"
     pad: Numbers = 0
@@ -72,7 +73,7 @@ class Packs(Transform[Columns]):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "row_length", check_length(self.row_length))
-        check_field(self, "window", check_int, minimum=1)
+        object.__setattr__(self, "window", check_int("group", self.window, minimum=1))
         object.__setattr__(self, "per_document", check_per_document(self.per_document))
         check_bool("parts", self.parts)
         object.__setattr__(self, "pad", check_numbers("pad", self.pad, self.per_document))

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core import Indices, SourceItem
 from ..core.combine import PLANNED_AT_ONCE, UNPLANNED, TurnsIterator
-from ..core.skipped import MovesCopies, skipped_items
+from ..core.skipped import skipped_items
 from ..core.stage_iterator import DeferredState, state_deferrer
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows
 from ..state.partitions import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
 from ..state.value import State, unpack, unpack_count, unpack_flag
-from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
+from ..workers.idle_workers import WorkerSource, reuse_workers
 from ..workers.partition_pool import PartitionPool, PartitionProxy, PartitionWorkersConfig
 from .map_pools import MapPools, maps_with_processes
 
@@ -40,7 +40,7 @@ class _TurnProgress(NamedTuple):
     marks: list[DeferredState | None]
 
 
-class PartitionIterator(TurnsIterator[T], MovesCopies[T], ReusesWorkers):
+class PartitionIterator(TurnsIterator[T]):
     """Motion through the partitions of a rank, possibly run by workers.
 
     In the methods ``numbers`` are indices into the partitions of the rank, as in every
@@ -75,7 +75,7 @@ class PartitionIterator(TurnsIterator[T], MovesCopies[T], ReusesWorkers):
         self._deferrers = list(map(state_deferrer, self._upstreams))
         self._counted = self._fresh_progress([0] * len(numbers))
 
-    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
+    def _use_workers_of(self, source: WorkerSource) -> WorkerSource:
         if self._pool is not None:
             self._pool.use_workers_of(source)
         if self._map_pools is None:
@@ -149,7 +149,7 @@ class PartitionIterator(TurnsIterator[T], MovesCopies[T], ReusesWorkers):
             [None if count else mark for count, mark in zip(moved, known.marks, strict=True)],
         )
 
-    def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
+    def _skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
         for pipeline, upstream in zip(self._stage.pipelines, self._upstreams, strict=True):
             if isinstance(upstream, PartitionProxy):
                 yield upstream.skipped_in(pipeline, path)

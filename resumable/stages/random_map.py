@@ -27,7 +27,7 @@ from ..core import (
 from ..core.arguments import check_field
 from ..core.callables import StandIn
 from ..core.reach import Reach
-from ..core.skipped import MovesCopies, skipped_items
+from ..core.skipped import skipped_items
 from ..core.transform import ForwardingIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
@@ -180,7 +180,7 @@ class _MappedIterator(ForwardingIterator[T]):
         self._upstream = mapped
 
 
-class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
+class _OverPartitionsIterator(_MappedIterator[T]):
     """A map over copies of the earlier stages, which deliver items with their places."""
 
     def set_state(self, state: State) -> None:
@@ -196,7 +196,7 @@ class _OverPartitionsIterator(_MappedIterator[T], MovesCopies[T]):
             original = copied_from(self._stage.upstream, self._stage.read, found.stage)
             yield found if original is None else found._replace(stage=original)
 
-    def skipped_in_copies(self, path: str) -> Iterator[Mapping[str, int]]:
+    def _skipped_in_copies(self, path: str) -> Iterator[Mapping[str, int]]:
         (reading,) = self._upstream.inputs
         yield skipped_items(self._stage.read, reading, path)
 

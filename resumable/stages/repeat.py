@@ -33,11 +33,11 @@ from ..core import (
 )
 from ..core.arguments import check_field
 from ..core.block import concatenate
-from ..core.dependence import LATER_EPOCHS
 from ..core.epoch_runs import ENDLESS, EpochRuns
 from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch, runs_of
 from ..core.function_state import restore_functions
 from ..core.graph import walk, why_first_epoch_only, with_inputs
+from ..core.identity import LATER_EPOCHS
 from ..core.made_of import record_at
 from ..core.orders import MOST_ITEMS
 from ..core.reach import Reach, reached_all
@@ -47,7 +47,7 @@ from ..core.stage_iterator import pulled_blocks
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
-from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
+from ..workers.idle_workers import IdleWorkers, WorkerSource, reuse_workers
 from .part import is_in_partition
 
 T = TypeVar("T")
@@ -227,7 +227,7 @@ def check_later_epochs(upstream: Stage[Any]) -> None:
         raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
 
 
-class RepeatIterator(TransformIterator[T], ReusesWorkers):
+class RepeatIterator(TransformIterator[T]):
     """Motion through the epochs, one after another."""
 
     _stage: Repeat[T]
@@ -358,7 +358,7 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
         self._delivered = delivered
         self._upstream.set_state(upstream)
 
-    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
+    def _use_workers_of(self, source: WorkerSource) -> WorkerSource:
         self._source = source
         return source
 

@@ -29,8 +29,7 @@ from ..core import (
 )
 from ..core.arguments import check_below, check_choice
 from ..core.block import concatenate, take_rows
-from ..core.dependence import ENDS
-from ..core.identity import COUNT_HINT
+from ..core.identity import COUNT_HINT, ENDS
 from ..core.made_of import epoch_at
 from ..core.orders import countable
 from ..core.reach import Reach, reached_by_index

@@ -25,8 +25,7 @@ from ..core import (
     check_int,
 )
 from ..core.arguments import check_field
-from ..core.dependence import OVER_EPOCHS
-from ..core.identity import COUNT_HINT
+from ..core.identity import COUNT_HINT, OVER_EPOCHS
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ..errors import StateMismatch, shorten
 from ..errors.foreign_states import looks_like
-from .by_partition import by_partition
 from .encoding import dumps_frozen, loads
+from .partitions import by_partition
 from .value import State
 
 KEY: Final = "resumable"

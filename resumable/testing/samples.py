@@ -8,8 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_items
-from ..core.dependence import ALWAYS
-from ..core.identity import IdentityFields
+from ..core.identity import ALWAYS, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
 from ..formats.ahead import ReadAheadItems, TurnsSeen, growing

@@ -29,7 +29,7 @@ PARTS: Final[Sequence[Callable[[Pipeline[Any]], Pipeline[Any]]]] = (
     lambda part: part.filter(lambda item: len(repr(item)) % 3).batch(2, collate=list),
     lambda part: part.map(fails_on_some, on_error="skip").enumerate(),
     lambda part: part.flat_map(lambda item: [item] * (len(repr(item)) % 4)).shuffle(3, window=4),
-    lambda part: part.map(as_document).pack(5, window=3, key="tokens"),
+    lambda part: part.map(as_document).pack(5, group=3, key="tokens"),
     lambda part: part.shuffle(2).random_map(with_noise, 5).repeat(2),
 )
 """Pipelines within partitions."""
@@ -156,26 +156,26 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.builds(
             partial(pipeline.map(as_document).pack, key="tokens"),
             sizes,
-            window=sizes,
+            group=sizes,
             how=packed_how,
         ),
         st.builds(
             pipeline.map(as_two_fields).pack,
             st.fixed_dictionaries({"x": sizes, "y": sizes}),
-            window=sizes,
+            group=sizes,
             how=packed_how,
         ),
         st.builds(
             partial(pipeline.map(as_document).pack, align=2, eos=0, key="tokens", parts=True),
             sizes.map(lambda size: 4 * size),
             max_documents=st.none() | sizes,
-            window=sizes,
+            group=sizes,
             how=packed_how,
         ),
         st.builds(
             partial(pipeline.bucket, lambda item: len(repr(item)), collate=list),
             batch_size=sizes,
-            window=sizes,
+            group=sizes,
             seed=seeds,
         ),
         st.integers(1, 9).map(

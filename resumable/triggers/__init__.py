@@ -2,10 +2,10 @@
 
 from .base import Progress as Progress
 from .base import Trigger as Trigger
-from .end import AtEnd as AtEnd
-from .every import every as every
-from .seconds import EverySeconds as EverySeconds
+from .rules import AtEnd as AtEnd
+from .rules import AtSteps as AtSteps
+from .rules import EverySeconds as EverySeconds
+from .rules import EverySteps as EverySteps
+from .rules import When as When
+from .rules import every as every
 from .signals import OnSignal as OnSignal
-from .steps import AtSteps as AtSteps
-from .steps import EverySteps as EverySteps
-from .when import When as When

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 from ..core.block import Block, block_length
 from .answers import Job
 from .chunk_work import LONGEST_SECONDS, Outcome
-from .sizes import approximate_bytes
+from .items_ahead import approximate_bytes
 from .threads import Threads
 from .workers import Workers
 

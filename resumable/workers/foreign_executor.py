@@ -28,7 +28,7 @@ from ..errors import InvalidType, shorten
 from .answers import Job
 from .chunk_work import Outcome, PickledOutcome, attempt_and_pickle, attempt_in_time
 from .executor_thread import ChunkJob, ExecutorService, ExecutorWorkers
-from .sizes import approximate_bytes
+from .items_ahead import approximate_bytes
 from .threads import HEARTBEAT
 from .workers import WorkerCall, WorkersLost
 

@@ -77,23 +77,8 @@ NEW_WORKERS: Final = IdleWorkers()
 NEW_WORKERS.close()
 
 
-class ReusesWorkers:
-    """An iterator with workers, or an iterator that starts iterators with workers."""
-
-    # Not an abstract class: `isinstance` would take five times as long, in every epoch.
-
-    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
-        """Take workers from ``source`` and leave them there; called before the first item.
-
-        Returns:
-          the source for the upstream iterators.
-        """
-        raise NotImplementedError
-
-
 def reuse_workers(root: StageIterator[Any], source: WorkerSource) -> None:
     """Let ``root``, just started, and all its upstreams take workers from ``source``."""
-    if isinstance(root, ReusesWorkers):
-        source = root.use_workers_of(source)
+    source = root._use_workers_of(source)
     for upstream in root.inputs:
         reuse_workers(upstream, source)

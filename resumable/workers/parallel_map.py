@@ -36,7 +36,7 @@ from .after_item import AfterItem
 from .chunk import Chunk
 from .chunk_work import Outcome
 from .failure import Failure
-from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
+from .idle_workers import NEW_WORKERS, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
 from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error, lost_error
@@ -49,7 +49,7 @@ REST_SECONDS: Final = 0.1
 """Seconds that an epoch ending early waits for calls in work, to keep its workers for the next."""
 
 
-class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers):
+class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
     """Motion of a map with workers; the state is the state of the same map without workers."""
 
     def __init__(
@@ -120,7 +120,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         unpack = self._tally.set_state if self._calls.drop else self._tally.set_plain_state
         unpack(self._stage, state, self._upstream)
 
-    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
+    def _use_workers_of(self, source: WorkerSource) -> WorkerSource:
         self._source = source
         return source
 

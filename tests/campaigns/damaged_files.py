@@ -5,12 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
-from importlib.util import find_spec
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,10 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from campaigns.damaged_records import check_named, damaged_anywhere, lines_of, text_files
-from formats.array_records import OPTIONS, records
-from formats.array_records import write as write_array_record
 from formats.compressing import COMPRESS, HAS_ZSTD, IN_PARTS
-from formats.megatron_files import files_of
 from formats.table_files import write_more_parquet, write_tables
 
 import resumable as rs
@@ -29,15 +24,14 @@ from resumable.core.block import block_items
 from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
-from resumable.workers.fork_server import fork
 
 __all__ = [
-    "FILES",
-    "ArrayRecordTarget",
+    "COMPRESSED",
     "CompressedTarget",
     "OneByteTarget",
     "TableTarget",
-    "TokenTarget",
+    "written",
+    "written_beside",
 ]
 
 
@@ -175,91 +169,6 @@ def _differing_bytes(one: bytes, other: bytes) -> int:
     return int((np.frombuffer(one, "u1") != np.frombuffer(other, "u1")).sum())
 
 
-class TokenTarget:
-    """The index of Megatron-LM's token files. The file of tokens is always the same."""
-
-    damaged = staticmethod(damaged_anywhere)
-    tokens = bytes(range(96))
-
-    @cached_property
-    def real(self) -> list[bytes]:
-        """The same tokens as documents of other lengths and dtypes."""
-        halves = np.frombuffer(self.tokens, "i2")
-        splits = [[[halves]], [[halves[:9]], [halves[9:30], halves[30:]], []]]
-        splits += [[[part] for part in np.split(halves, 8)]]
-        quarters = [[part] for part in np.split(np.frombuffer(self.tokens, "i1"), 6)]
-        found = [files_of(split, "int16", modes) for split in splits for modes in (False, True)]
-        found.append(files_of(quarters, "int8"))
-        assert {tokens for _, tokens in found} == {self.tokens}
-        return [index for index, _ in found]
-
-    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
-        """Read ``data`` as an index: how many items it gave, and whether it was refused.
-
-        Raises:
-          AssertionError: if the items are not the bytes of the file of tokens, whole and in order.
-        """
-        found = list[list[Any]]()
-        with written(data, folder, ".idx") as path, written_beside(path, ".bin", self.tokens):
-            try:
-                for items in ("document", "sequence"):
-                    found.append(list(rs.megatron(path, items=items)))
-            except rs.MalformedItem as error:
-                check_named(error, str(path))
-                return 0, 1
-        for items_of in found:
-            joined = b"".join(item.tobytes() for item in items_of)
-            assert joined == self.tokens, "tokens are lost, or stand twice"
-        assert len(found[1]) == int.from_bytes(data[18:26], "little"), "sequences are lost"
-        return len(found[0]), 0
-
-
-class ArrayRecordTarget:
-    """Files of records that the package `array_record` reads; their checksums tell all damage."""
-
-    damaged = staticmethod(damaged_anywhere)
-
-    def __init__(self) -> None:
-        self._expected = [records(0, 40), [number.to_bytes(2, "big") * 900 for number in range(70)]]
-
-    @cached_property
-    def real(self) -> list[bytes]:
-        """Records one by one, in groups, compressed or not; short ones and long ones."""
-        found = [(each, way) for each in self._expected for way in OPTIONS]
-        with TemporaryDirectory() as folder:
-            paths = [Path(folder) / str(number) for number in range(len(found))]
-            # In a fork, since a process that has written or read some cannot fork children that open
-            # damaged ones: the package kills these by a signal.
-            child = fork()
-            if not child:
-                for path, each in zip(paths, found, strict=True):
-                    write_array_record(path, *each)
-                os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
-            return [path.read_bytes() for path in paths]
-
-    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
-        """Read ``data`` as a file: how many records it gave, and whether one was refused.
-
-        Raises:
-          AssertionError: if one is not what was written.
-        """
-        items = list[bytes]()
-        with written(data, folder) as path:
-            try:
-                pipeline = rs.array_record(path)
-                for item in pipeline:
-                    items.append(item)
-                backwards = pipeline.gather(np.arange(len(items))[::-1])
-            except rs.MalformedItem as error:
-                check_named(error, str(path))
-                assert any(items == whole[: len(items)] for whole in self._expected)
-                return len(items), 1
-        assert items in self._expected, "other records than were written"
-        assert backwards == items[::-1], "records that are looked up are others"
-        return len(items), 0
-
-
 @contextmanager
 def written_beside(path: Path, suffix: str, data: bytes) -> Iterator[None]:
     """Another file with ``data`` and the name of ``path`` but for its suffix."""
@@ -301,8 +210,7 @@ def decompress_zstd(data: bytes) -> bytes:
     return content
 
 
-FILES: Final[dict[str, ArrayRecordTarget | CompressedTarget | TableTarget | TokenTarget]] = {
-    "megatron": TokenTarget(),
+COMPRESSED: Final = {
     "gz": CompressedTarget(
         ".gz",
         compressed(".gz", "m.gz", "m.bgz"),
@@ -324,14 +232,6 @@ FILES: Final[dict[str, ArrayRecordTarget | CompressedTarget | TableTarget | Toke
 if HAS_ZSTD:
     from backports import zstd
 
-    FILES["zst"] = CompressedTarget(
+    COMPRESSED["zst"] = CompressedTarget(
         ".zst", compressed(".zst", "m.zst"), decompress_zstd, (zstd.ZstdError, EOFError)
     )
-if find_spec("array_record"):
-    FILES["array_record"] = ArrayRecordTarget()
-if find_spec("pyarrow"):
-    FILES["parquet"] = TableTarget(rs.parquet, "*.parquet")
-    FILES["parquet in parts"] = TableTarget(partial(rs.parquet, batch_rows=3), "*.parquet")
-    FILES["arrow"] = TableTarget(rs.arrow, "*.arrow")
-    FILES["parquet, one byte"] = OneByteTarget(rs.parquet, "*.parquet")
-    FILES["arrow, one byte"] = OneByteTarget(rs.arrow, "*.arrow")

@@ -6,8 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import cached_property
-from importlib.util import find_spec
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -15,14 +14,31 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from campaigns.damaged_records import damaged_anywhere
-from formats.compressing import HAS_ZSTD
 from formats.shard_files import Files, litdata_files, mds_files, numbered, token_files, write_files
 from formats.zipped import unzip
 
 import resumable as rs
 from resumable.testing.comparing import same
 
-__all__ = ["SHARDS", "ShardTarget"]
+__all__ = [
+    "INDEX",
+    "LITDATA",
+    "MDS",
+    "TOKENS",
+    "ShardTarget",
+    "around",
+    "batches_reference",
+    "beside",
+    "chunks_of",
+    "indexes",
+    "litdata_around",
+    "litdata_chunks",
+    "litdata_reference",
+    "mds_around",
+    "mds_reference",
+    "mds_shards",
+    "tokens_reference",
+]
 
 INDEX: Final = "index.json"
 Open = Callable[[Path], rs.Pipeline[Any]]
@@ -301,6 +317,7 @@ def litdata_around(data: bytes) -> Files:
     return {INDEX: json.dumps(index).encode()}
 
 
+@cache
 def of_litdata(dataset_name: str) -> Files:
     """A dataset that LitData has written."""
     with TemporaryDirectory() as folder:
@@ -317,7 +334,7 @@ def around(dataset_name: str, place: int) -> Callable[[bytes], Files]:
     """What makes the index of a dataset of one chunk, whose number of items stands at ``place``."""
 
     def files(data: bytes) -> Files:
-        index = json.loads(of_litdata_index[dataset_name])
+        index = json.loads(of_litdata(dataset_name)[INDEX])
         count = int.from_bytes(data[place : place + 4], "little")
         del index["chunks"][1:]
         index["chunks"][0] |= {
@@ -328,9 +345,6 @@ def around(dataset_name: str, place: int) -> Callable[[bytes], Files]:
         return {INDEX: json.dumps(index).encode()}
 
     return files
-
-
-of_litdata_index: Final = {name: of_litdata(name)[INDEX] for name in ("batch", "table")}
 
 
 def indexes(files: Files) -> Callable[[], list[bytes]]:
@@ -344,30 +358,3 @@ def beside(files: Files) -> Callable[[bytes], Files]:
 MDS: Final = mds_files(SAMPLES, 3)
 LITDATA: Final = litdata_files(numbered(7), per_chunk=3)
 TOKENS: Final = token_files([range(9), range(5)])
-
-SHARDS: Final[dict[str, ShardTarget]] = {
-    "mds": ShardTarget(rs.mds, mds_shards, mds_around, "shard.00000.mds", mds_reference),
-    "mds index": ShardTarget(rs.mds, indexes(MDS), beside(MDS), INDEX, mds_reference, True),
-    "litdata": ShardTarget(
-        rs.litdata, litdata_chunks, litdata_around, "chunk-0-0.bin", litdata_reference
-    ),
-    "litdata index": ShardTarget(
-        rs.litdata, indexes(LITDATA), beside(LITDATA), INDEX, litdata_reference, True
-    ),
-    "litdata tokens index": ShardTarget(
-        lambda path: rs.litdata(path, block_size=4),
-        indexes(TOKENS),
-        beside(TOKENS),
-        INDEX,
-        tokens_reference,
-        True,
-    ),
-}
-if HAS_ZSTD:
-    SHARDS["litdata batches"] = ShardTarget(
-        rs.litdata, lambda: chunks_of("batch"), around("batch", 12), "chunk.bin", batches_reference
-    )
-if find_spec("pyarrow"):
-    SHARDS["litdata table"] = ShardTarget(
-        rs.litdata, lambda: chunks_of("table"), around("table", 0), "chunk.bin", batches_reference
-    )

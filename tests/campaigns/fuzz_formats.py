@@ -9,46 +9,23 @@ import argparse
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from campaigns.children import tried_in_children
-from campaigns.damaged_files import FILES
-from campaigns.damaged_records import RECORDS
-from campaigns.damaged_shards import SHARDS
+from campaigns.damaged_files import COMPRESSED
+from support.format_facts import FORMAT_FACTS, Target
 
-__all__ = ["TARGETS", "Report", "Target", "fuzz"]
-
-
-class Target(Protocol):
-    """What damaged files are read as.
-
-    Attributes:
-      real: good files; small ones, so that damage strikes what matters.
-      damaged: a file that follows from random choices and the good ones.
-    """
-
-    @property
-    def real(self) -> list[bytes]: ...
-    @property
-    def damaged(self) -> Callable[[Random, list[bytes]], bytes]: ...
-
-    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
-        """How many items ``data`` gave, and how many records were refused.
-
-        Args:
-          data: the bytes of a file.
-          folder: for that file.
-
-        Raises:
-          Exception: any but `AssertionError` too, for what must not happen.
-        """
+__all__ = ["TARGETS", "Report", "fuzz"]
 
 
-TARGETS: Final[Mapping[str, Target]] = {**RECORDS, **FILES, **SHARDS}
+TARGETS: Final[Mapping[str, Target]] = {
+    **FORMAT_FACTS.merged(lambda facts: facts.damaged() if facts.is_installed else {}),
+    **COMPRESSED,
+}
 
 
 class Report(NamedTuple):

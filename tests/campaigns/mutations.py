@@ -2,14 +2,15 @@
 
 A general tool for mutations makes thousands of them, most of no consequence, and runs the whole suite for each.
 This table has those that would lose, repeat or reorder items, spoil a state or a save, or make work that is not needed.
-Those of stages stand with their facts, in `tests/stages/facts/`. `mutants.TESTS` names the tests that must turn red, so each is tried against a few folders, and one that survives is worth reading.
+Those of stages and formats stand with their facts, in `tests/stages/facts/` and `tests/formats/facts/`. `mutants.TESTS` names the tests that must turn red, so each is tried against a few folders, and one that survives is worth reading.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from support.facts import Mutation, gathered
+from support.facts import STAGE_FACTS, Mutation
+from support.format_facts import FORMAT_FACTS
 
 __all__ = ["MUTATIONS", "Mutation"]
 
@@ -78,7 +79,9 @@ MUTATIONS: Final = [
     Mutation(RELATION, "else -(-count // self.size)]", "else count // self.size]"),
     Mutation(RELATION, "self.size + np.arange(self.size)", "self.size + np.arange(self.size - 1)"),
     # stages, and what they are made of
-    *gathered(lambda facts: facts.mutations),
+    *STAGE_FACTS.gathered(lambda facts: facts.mutations),
+    # formats
+    *FORMAT_FACTS.gathered(lambda facts: facts.mutations),
     Mutation(
         "core/access.py",
         "lambda indices: [item(index) for index in indices.tolist()]",
@@ -346,25 +349,6 @@ MUTATIONS: Final = [
         "items = list(many(indices.tolist()))",
         "items = list(many(sorted(indices.tolist())))",
     ),
-    Mutation("formats/jsonl.py", "if line.number == 1:", "if True:"),
-    Mutation("formats/warc.py", "stop <= seen and tail == END", "stop <= seen"),
-    Mutation("formats/warc.py", "stop <= seen and tail == END", "tail == END"),
-    Mutation("formats/warc.py", "if len(lengths) != 1:", "if not lengths:"),
-    Mutation("formats/warc.py", "if end != len(data) or not data.endswith(END):", "if False:"),
-    Mutation("formats/tfrecord.py", "if is_damaged or passed", "if passed"),
-    Mutation("formats/tfrecord.py", "min(left, MOST_SHOWN)", "left"),
-    Mutation("formats/tar.py", "        if name in sample:", "        if False:"),
-    Mutation("formats/tar.py", "if member.start > found.stop:", "if False:"),
-    Mutation(
-        "formats/tar.py", "self._passed_over.append(self.samples)", "self._passed_over.append(0)"
-    ),
-    Mutation("formats/tar_members.py", "if recorded - 255 - summed not in (0, 65521)", "if False"),
-    Mutation("formats/tar_members.py", "        if kind in WITHOUT_DATA:", "        if False:"),
-    Mutation(
-        "formats/tar_members.py",
-        "            sparse = sparse or extension.sparse\n            extension = None\n",
-        "            sparse = sparse or extension.sparse\n",
-    ),
     Mutation("formats/stream_file.py", "self._cut = True", "self._cut = False"),
     Mutation(
         "formats/io/pieces.py",
@@ -388,73 +372,20 @@ MUTATIONS: Final = [
         "formats/tables/group_reads.py", "joined_ranges(self._firsts[numbers], counts)", "places"
     ),
     Mutation("formats/tables/source.py", "indices[read], at[read]", "indices, at"),
-    Mutation("formats/tables/parquet_file.py", "if columns is None or any(", "if any("),
     Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),
     Mutation(
         "formats/tables/values.py",
         "if array.null_count or isinstance(array, pa.ChunkedArray):",
         "if isinstance(array, pa.ChunkedArray):",
     ),
-    Mutation(
-        "formats/tables/parquet_file.py",
-        "if reader is None or reader.next_row > first:",
-        "if not reader:",
-    ),
-    Mutation("formats/tables/parquet_file.py", "if sum(counts) != footer.num_rows:", "if False:"),
-    Mutation("formats/tables/parquet_file.py", "batch.slice(missing)", "batch"),
-    Mutation(
-        "formats/tables/parquet_file.py",
-        "page_checksum_verification=True",
-        "page_checksum_verification=False",
-    ),
-    Mutation(
-        "formats/tables/arrow_file.py", "if self._is_file or each.start < batch.start", "if True"
-    ),
-    Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
-    Mutation("formats/tables/arrow_messages.py", "if column != rows:", "if False:"),
-    Mutation(
-        "formats/tables/arrow_messages.py",
-        "if message.stop > end or message.rows < 0:",
-        "if False:",
-    ),
-    Mutation("formats/tables/arrow_messages.py", "if message.stop < end:", "if False:"),
-    Mutation("formats/tables/arrow_messages.py", ">= MOST_PADDING:", ">= 1 << 40:"),
-    Mutation(
-        "formats/tables/arrow_messages.py",
-        "if is_file:\n        _check",
-        "if not 1:\n        _check",
-    ),
-    Mutation(
-        "formats/tables/arrow_messages.py",
-        "(marks == -1) & (lengths > 0)",
-        "(marks == -1) & (lengths < 0)",
-    ),
-    Mutation("formats/megatron_index.py", "if size != tokens.size:", "if size > tokens.size:"),
-    Mutation("formats/megatron_index.py", "(np.diff(starts) < 0)", "(starts < 0)"),
-    Mutation("formats/megatron_index.py", "[starts[1:]]", "[starts[1:] - 1]"),
-    Mutation("formats/megatron_index.py", "self.content + self.dtype.str.encode()", "self.content"),
-    Mutation(
-        "formats/megatron.py", "np.frombuffer(data, dtype).copy()", "np.frombuffer(data, dtype)"
-    ),
     Mutation("formats/shards/shard.py", "offsets[1:] < offsets[:-1]", "offsets[1:] < 0"),
     Mutation("formats/shards/shard.py", "if offsets[-1] != last:", "if offsets[-1] > last:"),
     Mutation("formats/shards/shard.py", "min(directory.nbytes + OVERHEAD, cache.most)", "0"),
     Mutation("formats/shards/unpacking.py", "if size > most:", "if False:"),
     Mutation("formats/shards/index_json.py", "if file.size != size:", "if file.size < size:"),
-    Mutation("formats/shards/mds_columns.py", "if place != len(record):", "if False:"),
-    Mutation("formats/shards/mds_columns.py", "encoding.is_pickle and not allow_pickle", "False"),
     Mutation("formats/shards/shard.py", "if count != items:", "if count < items:"),
-    Mutation(
-        "formats/shards/litdata_leaves.py",
-        "pickle.loads if allow_pickle else partial(_refuse_pickle, config.file)",
-        "pickle.loads",
-    ),
-    Mutation(
-        "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
-    ),
     Mutation("formats/parts.py", "np.concatenate(places))", "np.concatenate(places[::-1]))"),
     Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
-    Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
         "formats/index/cache_file.py",
         "right = records > 0 and header == header_of(data, records, passed_over, content)",
@@ -470,20 +401,6 @@ MUTATIONS: Final = [
         "for number in (first + record, first + record - 1 if record else first)",
         "for number in (first + record,)",
     ),
-    Mutation("formats/line_scan.py", "kept_before = blank + lines -", "kept_before = blank -"),
-    Mutation("formats/csv_scan.py", "if not at_start.all():", "if False:"),
-    Mutation(
-        "formats/csv_scan.py",
-        "max(last_end + LARGEST_DAMAGED, quotes.opened + 1)",
-        "last_end + LARGEST_DAMAGED",
-    ),
-    Mutation("formats/csv_scan.py", "inside or closed == place - 1 or", "inside or"),
-    Mutation("formats/csv_scan.py", "(self.before == scan.quote and not self.closed)", "False"),
-    Mutation("formats/csv_scan.py", " or (byte == scan.escape and closed == place - 1)", ""),
-    Mutation("formats/csv_scan.py", "(begins_field and start >= taken)", "begins_field"),
-    Mutation("formats/csv_scan.py", "not inside and place > taken and", "not inside and"),
-    Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
-    Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
     Mutation("formats/records.py", ', "format_name": FORMAT_NAME}', "}"),
     Mutation("formats/io/clock_cache.py", "            if oldest.used:", "            if False:"),
     Mutation(
@@ -500,14 +417,7 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/index/pack_file.py", " or not is_believed(self.owner, data):", ":"),
     Mutation("formats/index/packs.py", "                    before.discard()\n", ""),
-    Mutation(
-        "formats/line_file.py",
-        "    if len(found) != len(ends):\n        return None\n",
-        "",
-    ),
-    Mutation("formats/lines.py", "range(start - begin, stop - begin)", "range(start, stop)"),
     Mutation("formats/index/packs.py", "len(missing) >= FEWEST_PACKED", "True"),
-    Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in signs", "    if False and signs"),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
     Mutation(BLOCK, "if all(same_columns(first, block) for block in filled[1:]):", "if True:"),
@@ -658,12 +568,12 @@ MUTATIONS: Final = [
     Mutation(FOREIGN, "_IMPORTED, os.getpid()", "_IMPORTED, 0"),
     # when to save
     Mutation(
-        "triggers/steps.py",
+        "triggers/rules.py",
         "progress.step // self.steps > progress.saved_step // self.steps",
         "progress.step % self.steps == 0",
     ),
-    Mutation("triggers/steps.py", "progress.saved_step)\n", "progress.saved_step - 1)\n"),
-    Mutation("triggers/seconds.py", ">= self.seconds", "> self.seconds"),
+    Mutation("triggers/rules.py", "progress.saved_step)\n", "progress.saved_step - 1)\n"),
+    Mutation("triggers/rules.py", ">= self.seconds", "> self.seconds"),
     Mutation(
         "triggers/base.py",
         "return any([trigger.is_due(progress) for trigger in self.triggers])",

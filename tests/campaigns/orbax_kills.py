@@ -75,7 +75,7 @@ def pipeline(kind: str, number: int, processes: int) -> rs.Pipeline[Any]:
 
 def _packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
     kept = part.filter(lambda number: number % 5 > 0).repeat()
-    return kept.map(lambda number: [number] * (1 + number % 3)).pack(6, window=4)
+    return kept.map(lambda number: [number] * (1 + number % 3)).pack(6, group=4)
 
 
 def total(batch: Any) -> int:

@@ -104,7 +104,7 @@ STAGES: Final[dict[str, Callable[[Made, int], Made]]] = {
     "window": lambda p, size: p.map(first_number).window(size + 1, shift=size),
     "arrays": lambda p, size: p.map(first_number).batch(size),
     "rows": lambda p, size: p.map(first_number).batch(size).unbatch(),
-    "pack": lambda p, size: p.map(lambda item: [*numbers_in(item)]).pack(2 * size, window=size),
+    "pack": lambda p, size: p.map(lambda item: [*numbers_in(item)]).pack(2 * size, group=size),
     "enumerate": lambda p, size: p.enumerate(),
     "scan": lambda p, size: p.scan(summed, size),
     "skip": lambda p, size: p.skip(size),

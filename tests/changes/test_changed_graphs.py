@@ -151,7 +151,7 @@ def test_where_data_are_repeated_in_partitions_the_advice_leads_to_code_that_res
 
     def packed(data: rs.Pipeline[int]) -> rs.Pipeline[Any]:
         def rows(part: rs.Pipeline[int]) -> rs.Pipeline[Any]:
-            return part.repeat().filter(number_is_no_third).map(document).pack(8, window=4)
+            return part.repeat().filter(number_is_no_third).map(document).pack(8, group=4)
 
         return data.shuffle(0).partition(4, rows)
 

@@ -180,7 +180,7 @@ def test_packed_rows_of_a_mixture_that_changes_have_every_document_once(tmp_path
 
     def rows(mixtures: Mapping[int, Mixture]) -> rs.Pipeline[Any]:
         numbered = of_mixtures(mixtures, tmp_path).map(as_numbers)
-        return numbered.pack(8, window=4)
+        return numbered.pack(8, group=4)
 
     run = Run(tmp_path / "run")
     mixtures = {0: mixture_file(tmp_path, "mixture.json", ds1=1, ds2=1)}

@@ -77,7 +77,7 @@ STEPS: Mapping[str, Step] = {
     "interleave of functions": lambda mixed: mixed.interleave_map(repeated, cycle_length=2),
     "prefetch": lambda mixed: mixed.prefetch(2),
     "cache": lambda mixed: mixed.cache(),
-    "bucket": lambda mixed: mixed.bucket(hashed, batch_size=3, window=8, collate=list),
+    "bucket": lambda mixed: mixed.bucket(hashed, batch_size=3, group=8, collate=list),
 }
 ONLY_BY_INDEX: Mapping[str, Step] = {
     "shuffle": lambda mixed: mixed.shuffle(7),

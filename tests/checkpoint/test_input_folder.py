@@ -53,7 +53,7 @@ def in_partitions(rank: int, ranks: int) -> rs.Pipeline[Any]:
 
 def packed(rank: int, ranks: int) -> rs.Pipeline[Any]:
     documents = NUMBERS.map(graphs.document)
-    return documents.partition(8, lambda part: part.pack(16, window=4)).shard(rank, ranks)
+    return documents.partition(8, lambda part: part.pack(16, group=4)).shard(rank, ranks)
 
 
 def filtered_first(rank: int, ranks: int) -> rs.Pipeline[Any]:

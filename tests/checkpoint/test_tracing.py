@@ -40,7 +40,7 @@ RUNS: dict[str, Make] = {
     "rows": lambda rank, ranks: (
         rs.range(300)
         .map(lambda number: {"tokens": [1] * (number % 4 + 1), "n": number})
-        .pack(8, key="tokens", per_document=("n",), window=16)
+        .pack(8, key="tokens", per_document=("n",), group=16)
         .map(lambda row: row["n"])
         .shard(rank, ranks)
     ),
@@ -222,7 +222,7 @@ def test_behind_a_group_one_group_is_made_again() -> None:
         read += 1
         return [number] * 32  # so 16 rows are made of a group
 
-    pipeline = rs.range(10**6).shuffle(0).map(document).pack(64, window=32)
+    pipeline = rs.range(10**6).shuffle(0).map(document).pack(64, group=32)
     store = rs.Memory()
     with rs.Checkpointer(store, rs.EverySteps(50)) as checkpointer:
         for _ in checkpointer.resume(pipeline):

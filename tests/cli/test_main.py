@@ -48,6 +48,8 @@ def test_help_and_mistyped_arguments_load_nothing_that_a_command_needs() -> None
             "resumable.cli.main",
             "resumable.cli.output",
             "resumable.cli.parsers",
+            "resumable.formats",  # empty
+            "resumable.formats.known",  # names alone
         )
     }
 

@@ -25,7 +25,7 @@ VERSIONED: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
     "scan": lambda version: numbers.scan(lambda carry, number: (0, number), 0, version=version),
     "bucket": lambda version: numbers.map(document).bucket(len, batch_size=3, version=version),
     "filter behind pack": lambda version: (
-        numbers.filter(abs, version=version).map(document).pack(16, window=7)
+        numbers.filter(abs, version=version).map(document).pack(16, group=7)
     ),
 }  # fmt: skip
 

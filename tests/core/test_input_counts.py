@@ -77,7 +77,7 @@ TAILS: dict[str, Tail] = {
     "zip": lambda mixed: rs.zip(mixed, rs.range(20)),
     "unbatch": lambda mixed: mixed.batch(3, collate=list).unbatch(),
     "flat_map": lambda mixed: mixed.flat_map(twice),
-    "pack": lambda mixed: mixed.map(lambda item: [item[1]] * (item[1] % 4)).pack(5, window=4),
+    "pack": lambda mixed: mixed.map(lambda item: [item[1]] * (item[1] % 4)).pack(5, group=4),
     "window": lambda mixed: mixed.window(3, shift=2),
     "shuffle": lambda mixed: mixed.shuffle(1, window=5),
     "cache": lambda mixed: mixed.cache().repeat(2),

@@ -249,11 +249,9 @@ REGROUPED: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "unbatch": lambda numbers: numbers.batch(7).unbatch(),
     "rebatch": lambda numbers: numbers.batch(5).rebatch(2),
     "map_batches": lambda numbers: numbers.map_batches(list, 4),
-    "bucket": lambda numbers: numbers.map(document).bucket(len, batch_size=2, window=7),
-    "pack": lambda numbers: numbers.map(document).pack(16, window=7),
-    "pack concatenated": lambda numbers: numbers.map(document).pack(
-        16, how="concatenate", window=7
-    ),
+    "bucket": lambda numbers: numbers.map(document).bucket(len, batch_size=2, group=7),
+    "pack": lambda numbers: numbers.map(document).pack(16, group=7),
+    "pack concatenated": lambda numbers: numbers.map(document).pack(16, how="concatenate", group=7),
     "window": lambda numbers: numbers.window(3, shift=2),
     "shuffle in a window": lambda numbers: numbers.shuffle(0, window=3),
     "interleave": lambda numbers: numbers.interleave_map(lambda item: [item] * 3, cycle_length=2),

@@ -79,7 +79,7 @@ def test_columns_are_not_copied() -> None:
 
 def test_rows_of_several_packs_that_cannot_be_stacked_stay_a_list() -> None:
     documents = rs.from_sequence([{"tokens": [1, 2]}, {"tokens": [3]}])
-    one, other = (documents.pack(length, window=1) for length in (2, 3))
+    one, other = (documents.pack(length, group=1) for length in (2, 3))
     for joined in (rs.interleave(one, other), rs.mix(one, other)):
         with iter(joined) as iterator:
             moved = iterator.pull(4)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from formats.records_of_formats import files_in
 
 import resumable as rs
 
 __all__ = [
+    "content_of",
     "numbers",
+    "numbers_of",
     "rows",
     "sources",
     "write_arrow",
+    "write_each",
     "write_more_parquet",
     "write_parquet",
     "write_tables",
@@ -68,6 +74,32 @@ def write_arrow(
     with make(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table, max_chunksize=batch)
     return path
+
+
+def content_of(write: Callable[[Path, Any], object], table: Any) -> bytes:
+    """What a function writes of a table."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        write(path, table)
+        return path.read_bytes()
+
+
+def numbers_of(number: int) -> Any:
+    """A table whose size does not depend on the number."""
+    import pyarrow as pa
+
+    return pa.table({"x": pa.array([number] * 50, "int64")})
+
+
+def write_each(
+    folder: Path, data: bytes, suffix: str, write: Callable[[Path, Any], object]
+) -> None:
+    """Files of four rows with ``data``."""
+    import pyarrow as pa
+
+    for number, path in enumerate(files_in(folder, suffix)):
+        ids = range(4 * number, 4 * number + 4)
+        write(path, pa.table({"id": list(ids), "data": [data + bytes([each]) for each in ids]}))
 
 
 def write_tables(folder: Path) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from formats import warcs
-from formats.archives import archive
-from formats.megatron_files import files_of
-from formats.shard_files import litdata_files, mds_files, numbered
-from formats.tfrecords import framed
+from formats.facts.tar import of_one_size
+from formats.records_of_formats import numbered_lines
+from support.format_facts import FORMAT_FACTS
 from support.s3_server import s3_server
 
 import resumable as rs
@@ -28,111 +24,25 @@ from resumable.state.value import State
 FILES = 3
 
 
-def text(number: int, lines: int = 20) -> bytes:
-    return b"".join(b'"%d %03d"\n' % (number, line) for line in range(lines))
+ONE_SIZE = FORMAT_FACTS.merged(lambda facts: facts.one_size)
+PACKAGES = FORMAT_FACTS.merged(lambda facts: dict.fromkeys(facts.one_size, facts.package))
 
 
-def tar(number: int) -> bytes:
-    """As many tars are: the members of each have other names, but all tars have one size."""
-    return archive((f"{10 * number + sample}.txt", b"y" * 70) for sample in range(5))
-
-
-def packed_stream(number: int) -> bytes:
-    return gzip.compress(text(number), compresslevel=0, mtime=0)
-
-
-def table(number: int, kind: str) -> bytes:
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    rows, sink = pa.table({"x": pa.array([number] * 50, "int64")}), pa.BufferOutputStream()
-    if kind == "arrow":
-        with pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
-    else:
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(rows, sink, compression="none")
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def tokens(number: int) -> bytes:
-    return files_of([[range(9 * number, 9 * number + 9)]] * 3)[1]
-
-
-def megatron_of(paths: list[Path]) -> rs.Pipeline[Any]:
-    """The tokens, with an index beside each file."""
-    for path in paths:
-        path.with_suffix(".idx").write_bytes(files_of([[range(9)]] * 3)[0])
-    return rs.megatron(paths)
-
-
-def mds_of(paths: list[Path]) -> rs.Pipeline[Any]:
-    """The samples, with an index of the shards beside them."""
-    index = json.loads(mds_files([(0, "")] * 9, 9)["index.json"])
-    (shard,) = index["shards"]
-    named = [{"basename": path.name, "bytes": path.stat().st_size, "hashes": {}} for path in paths]
-    index["shards"] = [shard | {"raw_data": each} for each in named]
-    (paths[0].parent / "index.json").write_text(json.dumps(index))
-    return rs.mds(paths[0].parent)
-
-
-def litdata_of(paths: list[Path]) -> rs.Pipeline[Any]:
-    """The items, with an index of the chunks beside them."""
-    index = json.loads(litdata_files(numbered(9), per_chunk=9)["index.json"])
-    (chunk,) = index["chunks"]
-    index["chunks"] = [
-        chunk | {"filename": path.name, "chunk_bytes": path.stat().st_size} for path in paths
-    ]
-    (paths[0].parent / "index.json").write_text(json.dumps(index))
-    return rs.litdata(paths[0].parent)
-
-
-def mds_shard(number: int) -> bytes:
-    samples = [(number, "abc")] * 9
-    return mds_files(samples, 9)["shard.00000.mds"]
-
-
-def litdata_chunk(number: int) -> bytes:
-    items = [(bytes([number] * 8), b"abc")] * 9
-    return litdata_files(items, per_chunk=9)["chunk-0-0.bin"]
-
-
-Read = Callable[[Any], rs.Pipeline[Any]]
-FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
-    "lines": (text, rs.lines),
-    "lines in large files": (lambda number: text(number, 20_000), rs.lines),
-    "jsonl": (text, rs.jsonl),
-    "csv": (lambda number: b"column\n" + text(number), rs.csv),
-    "tar": (tar, rs.tar),
-    "tfrecord": (lambda number: framed(text(number)), rs.tfrecord),
-    "warc": (lambda number: warcs.record(text(number)), rs.warc),
-    "compressed": (packed_stream, rs.lines),
-    "megatron": (tokens, megatron_of),
-    "mds": (mds_shard, mds_of),
-    "litdata": (litdata_chunk, litdata_of),
-    "files": (text, lambda paths: rs.files(paths, read=True)),
-    "paths": (text, rs.files),
-    "parquet": (lambda number: table(number, "parquet"), rs.parquet),
-    "arrow": (lambda number: table(number, "arrow"), rs.arrow),
-}
-NAMES = {"tar": "{}.tar", "megatron": "{}.bin", "compressed": "{}.txt.gz"}
-
-
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=ONE_SIZE)
 def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "tfrecord":
-        pytest.importorskip("google_crc32c", reason="google-crc32c is not installed")
+    if (package := PACKAGES[request.param]) is not None:
+        pytest.importorskip(package, reason=f"{package} is not installed")
     return str(request.param)
 
 
 @pytest.fixture
 def paths(kind: str, tmp_path: Path) -> list[Path]:
     """Files of one size."""
-    name = NAMES.get(kind, "{}.txt")
-    written = [tmp_path / "data" / name.format(number) for number in range(FILES)]
+    files = ONE_SIZE[kind]
+    written = [tmp_path / "data" / files.name.format(number) for number in range(FILES)]
     written[0].parent.mkdir()
     for number, path in enumerate(written):
-        path.write_bytes(FORMATS[kind][0](number))
+        path.write_bytes(files.content(number))
     assert len({path.stat().st_size for path in written}) == 1
     return written
 
@@ -163,7 +73,7 @@ def bare(node: Any) -> Any:
 
 
 def test_exchanged_files_are_refused_by_name(kind: str, paths: list[Path]) -> None:
-    read = FORMATS[kind][1]
+    read = ONE_SIZE[kind].read
     state = state_of(read(paths))
     exchange(paths[1], paths[2])
     with pytest.raises(
@@ -173,7 +83,7 @@ def test_exchanged_files_are_refused_by_name(kind: str, paths: list[Path]) -> No
 
 
 def test_a_copy_is_the_same_data(kind: str, paths: list[Path], tmp_path: Path) -> None:
-    read = FORMATS[kind][1]
+    read = ONE_SIZE[kind].read
     state = state_of(read(paths))
     rest = list(read(paths))[2:]
     copies = [tmp_path / "copy" / path.name for path in paths]
@@ -190,7 +100,7 @@ def test_a_copy_is_the_same_data(kind: str, paths: list[Path], tmp_path: Path) -
 def test_a_state_without_evidence_is_compared_by_names_and_sizes(
     kind: str, paths: list[Path]
 ) -> None:
-    read = FORMATS[kind][1]
+    read = ONE_SIZE[kind].read
     state = state_of(read(paths))
     assert "contents" in state["fingerprint"]
     exchange(paths[1], paths[2])
@@ -199,7 +109,7 @@ def test_a_state_without_evidence_is_compared_by_names_and_sizes(
 
 
 def test_ranks_save_over_files_together(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(text(1))
+    (tmp_path / "a.txt").write_bytes(numbered_lines(1))
     store = rs.Memory()
 
     def run(rank: int, steps: int) -> list[Any]:
@@ -229,7 +139,7 @@ def test_the_digest_is_the_same_however_an_index_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes(text(1, 300) + b"\n\n")
+    path.write_bytes(numbered_lines(1, 300) + b"\n\n")
     scanned = rs.lines(path).fingerprint
     monkeypatch.setattr(record_index, "SMALLEST_CACHED", 1)
     assert rs.lines(path).fingerprint == scanned
@@ -318,7 +228,7 @@ def test_a_remote_file_without_a_version_is_known_by_its_ends(
     remote: str, indexed: bool, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"index_dir": tmp_path} if indexed else {}
-    shards = {f"{number}.tar": tar(number) for number in range(FILES)}
+    shards = {f"{number}.tar": of_one_size(number) for number in range(FILES)}
     put(f"{remote}/a", shards)
     state = state_of(rs.tar(f"{remote}/a/*.tar", **options))
     put(f"{remote}/b", shards)
@@ -329,15 +239,15 @@ def test_a_remote_file_without_a_version_is_known_by_its_ends(
 
 
 def test_what_was_indexed_on_a_disk_is_the_same_behind_a_url(remote: str, tmp_path: Path) -> None:
-    (tmp_path / "0.tar").write_bytes(tar(0))
-    put(remote, {"0.tar": tar(0)})
+    (tmp_path / "0.tar").write_bytes(of_one_size(0))
+    put(remote, {"0.tar": of_one_size(0)})
     local = rs.tar(tmp_path / "*.tar")
     assert local.fingerprint == rs.tar(f"{remote}/*.tar", index_dir=tmp_path / "index").fingerprint
 
 
 def test_versions_of_s3_are_compared_for_the_same_urls() -> None:
     boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
-    with s3_server({f"a/{number}.tar": tar(number) for number in range(FILES)}) as address:
+    with s3_server({f"a/{number}.tar": of_one_size(number) for number in range(FILES)}) as address:
         client: Any = boto3.client("s3", endpoint_url=address)
         options = {"endpoint_url": address}
 
@@ -352,7 +262,7 @@ def test_versions_of_s3_are_compared_for_the_same_urls() -> None:
             key = f"b/{number}.tar"
             upload = client.create_multipart_upload(Bucket="bucket", Key=key)["UploadId"]
             part = client.upload_part(
-                Bucket="bucket", Key=key, UploadId=upload, PartNumber=1, Body=tar(number)
+                Bucket="bucket", Key=key, UploadId=upload, PartNumber=1, Body=of_one_size(number)
             )
             client.complete_multipart_upload(
                 Bucket="bucket", Key=key, UploadId=upload,
@@ -360,12 +270,12 @@ def test_versions_of_s3_are_compared_for_the_same_urls() -> None:
             )  # fmt: skip
         copy = rs.tar("s3://bucket/b/*.tar", storage_options=options)
         assert len(list(copy.resume(state))) == 5 * FILES - 2
-        client.put_object(Bucket="bucket", Key="a/1.tar", Body=tar(2))
+        client.put_object(Bucket="bucket", Key="a/1.tar", Body=of_one_size(2))
         with pytest.raises(rs.StateMismatch, match=r"1\.tar has other content .* by its ETag"):
             a().resume(state)
-        client.put_object(Bucket="bucket", Key="a/1.tar", Body=tar(1))
+        client.put_object(Bucket="bucket", Key="a/1.tar", Body=of_one_size(1))
         assert len(list(a().resume(state))) == 5 * FILES - 2
-        client.put_object(Bucket="bucket", Key="a/9.tar", Body=tar(9))
+        client.put_object(Bucket="bucket", Key="a/9.tar", Body=of_one_size(9))
         assert len(list(a())) == 5 * (FILES + 1)
         client.close()
 

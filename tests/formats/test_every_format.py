@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from campaigns.damaged_records import RECORDS
+from campaigns.damaged_records import RecordTarget
 from support.command import ROOT
-from support.graphs import catalogue
+from support.format_facts import FORMAT_FACTS, FormatFacts
 
 import resumable as rs
 from resumable import from_files
 from resumable.cli.parsers import add_commands
-from resumable.formats.index.known import FORMATS
 from resumable.formats.index.names import is_cache, suffix_of
+from resumable.formats.known import FORMATS
 
 NAMES = [format.name for format in FORMATS]
-KNOWN = "FORMATS of resumable/formats/index/known.py"
-# They are in the tables below only where their package is installed.
-PACKAGED = {"tfrecord": "google_crc32c"}
+KNOWN = "FORMATS of resumable/formats/known.py"
 
 
 def of_page(path: str) -> str:
     return (ROOT / "docs" / path).read_text(encoding="utf-8")
 
 
-def test_each_function_with_an_index_reads_a_known_format() -> None:
-    with_index = {
-        name
+def functions_of_files() -> list[tuple[str, Callable[..., Any]]]:
+    """The functions that make pipelines over files, by name."""
+    return [
+        (name, function)
         for name, function in vars(from_files).items()
         if inspect.isfunction(function)
         and function.__module__ == from_files.__name__
         and not name.startswith("_")
-        and "index_dir" in inspect.signature(function).parameters
+    ]
+
+
+def test_each_function_with_an_index_reads_a_known_format() -> None:
+    with_index = {
+        name
+        for name, function in functions_of_files()
+        if "index_dir" in inspect.signature(function).parameters
     }
     assert with_index == set(NAMES), f"{sorted(with_index ^ set(NAMES))} must be in {KNOWN}"
 
@@ -43,10 +51,7 @@ def test_the_command_line_offers_each_format() -> None:
     parser = argparse.ArgumentParser()
     add_commands(parser)
     for name in NAMES:
-        try:
-            parser.parse_args(["index", "--format", name, "file"])
-        except SystemExit:
-            pytest.fail(f"{name!r} must be in the choices of --format in resumable/cli/parsers.py")
+        assert parser.parse_args(["index", "--format", name, "file"]).format == name
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,32 +65,58 @@ def test_a_format_is_public_and_described(name: str) -> None:
     assert f"`{name}`" in of_page("guides/files.md"), f"docs/guides/files.md must explain `{name}`"
 
 
+def test_each_format_has_facts() -> None:
+    functions = {name for name, _ in functions_of_files()}
+    told = [FORMAT_FACTS.path(name) for name in sorted(functions ^ FORMAT_FACTS.all.keys())]
+    assert functions == FORMAT_FACTS.all.keys(), f"missing, or of no format: {told}"
+
+
+def needs(name: str, field: str, entry: str) -> str:
+    return f"`{field}` of {FORMAT_FACTS.path(name)} needs an entry {entry}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_format_has_files_for_each_test_that_all_formats_take(name: str) -> None:
-    if name in PACKAGED:
-        pytest.importorskip(PACKAGED[name], reason=f"{PACKAGED[name]} is not installed")
-    assert name in RECORDS, f"a RecordTarget {name!r} must be in tests/campaigns/damaged_records.py"
-    for path in ("tests/formats/test_contents.py", "tests/formats/test_remote_index.py"):
-        table = (ROOT / path).read_text(encoding="utf-8")
-        assert f'\n    "{name}": (' in table, f"a file of {name!r} must be in the table of {path}"
+    facts = FORMAT_FACTS.all[name]
+    if facts.package is not None:
+        pytest.importorskip(facts.package, reason=f"{facts.package} is not installed")
+    for field in ("one_size", "removed", "behind_urls", "in_streams"):
+        assert name in getattr(facts, field), needs(name, field, repr(name))
+    assert facts.behind_urls[name].has_index, f"the file behind a URL of {name} needs an index"
+    assert isinstance(facts.damaged().get(name), RecordTarget), needs(
+        name, "damaged", f"{name!r}: RecordTarget(...)"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_format_is_in_the_catalogue_also_with_what_is_skipped(name: str) -> None:
-    if name in PACKAGED:
-        pytest.importorskip(PACKAGED[name], reason=f"{PACKAGED[name]} is not installed")
-    found = [one for one in catalogue(Path()) if one.split()[0] == name]
-    assert found, f"a pipeline named {name!r} must be in tests/support/catalogue/files.py"
+def test_a_format_is_in_the_catalogue_also_with_what_is_skipped(name: str, tmp_path: Path) -> None:
+    found = FORMAT_FACTS.all[name].pipelines(tmp_path)
+    assert name in found, needs(name, "pipelines", repr(name))
     skips = "on_error" in inspect.signature(getattr(rs, name)).parameters
-    assert not skips or f"{name} skipping" in found, f"so must one named '{name} skipping'"
+    skipping = f"{name} skipping"
+    assert not skips or skipping in found, needs(name, "pipelines", repr(skipping))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_pattern_takes_a_cache_of_a_format_for_data(name: str) -> None:
     format = next(format for format in FORMATS if format.name == name)
-    if name in PACKAGED:
-        pytest.importorskip(PACKAGED[name], reason=f"{PACKAGED[name]} is not installed")
-    assert name in RECORDS, f"a RecordTarget {name!r} must be in tests/campaigns/damaged_records.py"
-    found = RECORDS[name].format
+    facts = FORMAT_FACTS.all[name]
+    if facts.package is not None:
+        pytest.importorskip(facts.package, reason=f"{facts.package} is not installed")
+    target = facts.damaged()[name]
+    assert isinstance(target, RecordTarget)
+    found = target.format
     assert is_cache(f"a{suffix_of(found)}"), f"caches of {name} begin otherwise than {KNOWN} says"
     assert found.name.split("-")[0] == format.caches
+
+
+def test_an_incomplete_file_is_refused_with_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_damage(name: str) -> None:
+        FormatFacts(one_size={}, removed={})  # type: ignore[call-arg]
+
+    monkeypatch.setattr("support.fact_files.import_module", without_damage)
+    told = r"^tests/formats/facts/array_record\.py must have FACTS.*format_facts.py.*'damaged'"
+    with pytest.raises(ImportError, match=told):
+        FORMAT_FACTS.read()

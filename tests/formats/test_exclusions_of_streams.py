@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import itertools
 import json
-import tarfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from formats.compressing import COMPRESS, IN_PARTS
-from formats.tfrecords import framed
+from formats.records_of_formats import short_lists
 from hypothesis import given
 from hypothesis import strategies as st
+from support.format_facts import FORMAT_FACTS
 from support.interrupting import some_interrupters
 from support.tiers import thinned
 
@@ -342,47 +340,16 @@ def test_what_is_left_out_is_not_decoded(tmp_path: Path) -> None:
     assert list(values.exclude([1])) == [1, 3]
 
 
-def of_jsonl(number: int) -> bytes:
-    return b"".join(b"\n" * (at == 2) + b"[%d, %d]\n" % (number, at) for at in range(9))
-
-
-def of_csv(number: int) -> bytes:
-    rows = b"".join(b"\n" * (at == 3) + b'%d,"a\n%d"\n' % (number, at) for at in range(8))
-    return b"\nid,text\n" + rows
-
-
-def of_tar(number: int) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        for at in range(9):
-            member = tarfile.TarInfo(f"{number}-{at}.cls")
-            member.size = 1
-            tar.addfile(member, io.BytesIO(b"%d" % at))
-    return file.getvalue()
-
-
-def of_tfrecord(number: int) -> bytes:
-    return b"".join(framed(b"%d %d" % (number, at)) for at in range(9))
-
-
-FORMATS: dict[str, tuple[Callable[[int], bytes], Callable[..., rs.Pipeline[Any]]]] = {
-    "jsonl": (of_jsonl, rs.jsonl),
-    "lines": (of_jsonl, rs.lines),
-    "lines, not blank": (of_jsonl, partial(rs.lines, skip_blank=True)),
-    "csv": (of_csv, rs.csv),
-    "tar": (of_tar, rs.tar),
-}
-if find_spec("google_crc32c"):
-    FORMATS["tfrecord"] = of_tfrecord, rs.tfrecord
+IN_STREAMS = FORMAT_FACTS.merged(lambda facts: facts.in_streams if facts.is_installed else {})
 
 
 @pytest.mark.filterwarnings("ignore:exclude names records of .* that are no items")
 @pytest.mark.parametrize("suffix", sorted({".gz", ".zst"} & ALL.keys()))
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", IN_STREAMS)
 def test_a_stream_leaves_out_the_records_that_the_plain_files_do(
     tmp_path: Path, name: str, suffix: str
 ) -> None:
-    content, read = FORMATS[name]
+    content, read = IN_STREAMS[name]
     plain, stream = [tmp_path / str(at) for at in range(3)], list[str]()
     for at, path in enumerate(plain):
         path.write_bytes(content(at))
@@ -409,7 +376,7 @@ def test_remote_files_without_an_index_leave_records_out() -> None:
     files = fsspec.filesystem("memory")
     folder = str(uuid.uuid4())
     for at in range(2):
-        files.pipe(f"memory://{folder}/{at}.jsonl", of_jsonl(at))
+        files.pipe(f"memory://{folder}/{at}.jsonl", short_lists(at))
     values = rs.jsonl(f"memory://{folder}/*.jsonl")
     assert isinstance(values.stage.inputs[0], RecordStream)
     whole = list(values)

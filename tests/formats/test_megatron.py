@@ -128,7 +128,7 @@ def test_it_is_a_source_as_others_are(prefixes: list[Path], items: str) -> None:
 
 def test_each_partition_reads_its_documents(prefixes: list[Path]) -> None:
     def rows(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        return part.pack(16, window=4)
+        return part.pack(16, group=4)
 
     tokens_of_one_dtype = rs.megatron(prefixes).shuffle(0).map(lambda tokens: tokens.astype("i4"))
     packed = tokens_of_one_dtype.partition(2, rows)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import gzip
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from formats import warcs
 from formats.archives import archive, numbered
 from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
-from formats.tfrecords import framed
+from support.format_facts import FORMAT_FACTS, named_packages
 from support.s3_server import s3_server
 from support.tiers import is_deep
 
@@ -37,15 +36,11 @@ for package in ("fsspec", "aiohttp"):
 COUNT: Final = 400
 LINES: Final = [f"{number} {'y' * (number % 40)}" for number in range(COUNT)]
 TEXT: Final = "\n".join(LINES).encode()
-Read = Callable[..., rs.Pipeline[Any]]
 
-FILES: dict[str, tuple[bytes, Read]] = {
-    "lines": (TEXT[:1500], rs.lines),
-    "jsonl": (b"\r\n".join(b'{"id": %d}' % n + b"\n" * (n % 3) for n in range(60)), rs.jsonl),
-    "csv": (b"id,text\n" + b"".join(b'%d,"a\nb"\n' % n for n in range(60)), rs.csv),
-    "tar": (archive(numbered(30)), rs.tar),
-    "tfrecord": (b"".join(framed(b"%d" % n * (n % 50)) for n in range(60)), rs.tfrecord),
-    "warc": (b"".join(warcs.records_of(40)), rs.warc),
+FILES: Final = {
+    name: file
+    for name, file in FORMAT_FACTS.merged(lambda facts: facts.behind_urls).items()
+    if file.has_index
 }
 
 
@@ -65,8 +60,9 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=sorted(FILES))
 def written(request: pytest.FixtureRequest, tmp_path: Path, http_server: FileServer) -> Any:
     """The same file, in two parts, on the disk and behind URLs: what reads the one and the other."""
-    content, read = FILES[request.param]
-    pytest.importorskip("google_crc32c") if read is rs.tfrecord else None
+    if (package := named_packages().get(request.param)) is not None:
+        pytest.importorskip(package)
+    content, read = FILES[request.param].content(), FILES[request.param].read
     paths, urls = [], []
     for name in (f"a.{request.param}", f"b.{request.param}"):
         (tmp_path / name).write_bytes(content)

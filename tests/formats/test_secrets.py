@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats import warcs
-from formats.archives import archive, numbered
 from formats.http_files import AT_ONCE, FileServer
-from formats.tfrecords import framed
+from support.format_facts import FORMAT_FACTS, named_packages
 
 import resumable as rs
 from resumable.cli.main import main
@@ -28,31 +26,7 @@ SECRETS = (PASSWORD, SIGNATURE, TOKEN)
 QUERY = f"X-Amz-Expires=60&X-Amz-Signature={SIGNATURE}%2B"
 
 
-def table(kind: str) -> bytes:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    from formats import table_files
-
-    write = table_files.write_parquet if kind == "parquet" else table_files.write_arrow
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a")
-        write(path, pyarrow.Table.from_pylist(table_files.rows(0, 40)))
-        return path.read_bytes()
-
-
-READ: dict[str, tuple[Callable[[], bytes], Callable[..., rs.Pipeline[Any]], bool]] = {
-    "lines": (lambda: b"one line\n" * 40, rs.lines, True),
-    "jsonl": (lambda: b'{"a": 1}\n' * 40, rs.jsonl, True),
-    "csv": (lambda: b"a,b\n" + b"1,2\n" * 40, rs.csv, True),
-    "tar": (lambda: archive(numbered(40)), rs.tar, True),
-    "tfrecord": (lambda: b"".join(framed(b"record") for _ in range(40)), rs.tfrecord, True),
-    "warc": (lambda: b"".join(warcs.records_of(40)), rs.warc, True),
-    "stream": (lambda: b"one line\n" * 40, rs.lines, False),
-    "bytes": (lambda: b"content", lambda urls, **options: rs.files(urls, read=True, **options), False),
-    "parquet": (lambda: table("parquet"), rs.parquet, False),
-    "arrow": (lambda: table("arrow"), rs.arrow, False),
-}  # fmt: skip
+FILES = FORMAT_FACTS.merged(lambda facts: facts.behind_urls)
 
 
 def assert_public(told: Iterable[str | bytes]) -> None:
@@ -70,11 +44,12 @@ class Secret:
     """A file behind a signed URL with a password, and how it is read."""
 
     def __init__(self, kind: str, server: FileServer, folder: Path) -> None:
-        make, self._read, indexed = READ[kind]
-        if kind == "tfrecord":
-            pytest.importorskip("google_crc32c", reason="google-crc32c is not installed")
+        file = FILES[kind]
+        self._read = file.read
+        if (package := named_packages().get(kind)) is not None:
+            pytest.importorskip(package, reason=f"{package} is not installed")
         self.name, self.server = f"/some/a.{kind}", server
-        server.files[self.name] = make()
+        server.files[self.name] = file.content()
         server.tags[f"{self.name}?{QUERY}"] = '"1"'
         self.url = f"{server.address}{self.name}?{QUERY}".replace("//", f"//user:{PASSWORD}@", 1)
         self.options: dict[str, Any] = {
@@ -83,14 +58,14 @@ class Secret:
                 "client_kwargs": {"headers": {"X-Token": TOKEN}},
             }
         }
-        if indexed:
+        if file.has_index:
             self.options["index_dir"] = str(folder / "index")
 
     def pipeline(self) -> rs.Pipeline[Any]:
         return self._read([self.url], **self.options)
 
 
-@pytest.fixture(params=READ)
+@pytest.fixture(params=FILES)
 def secret(request: pytest.FixtureRequest, http_server: FileServer, tmp_path: Path) -> Secret:
     return Secret(request.param, http_server, tmp_path)
 
@@ -238,9 +213,9 @@ def test_a_file_is_left_out_by_its_name_with_or_without_its_query(
     secret = Secret("jsonl", http_server, tmp_path)
     (record,) = next(iter(rs.origins(secret.pipeline()))).records()
     for name in (record.file, secret.url, f"a.jsonl?{QUERY}"):
-        assert len(secret.pipeline().exclude({str(name): [0, 1]})) == 38
+        assert len(secret.pipeline().exclude({str(name): [0, 1]})) == 58
         left = list(secret.pipeline().exclude({str(name): [0]}))
-        assert len(left) == 39
+        assert len(left) == 59
 
 
 def test_two_users_of_one_url_are_refused(http_server: FileServer, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ BATCHES = rs.range(100).shuffle(1).batch(4)
 PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "batches": BATCHES,
     "a filter behind shard": rs.range(60).shard(1, 2).filter(lambda number: number % 3 > 0),
-    "packed": rs.range(1, 40).map(graphs.document).pack(16, window=4),
+    "packed": rs.range(1, 40).map(graphs.document).pack(16, group=4),
     "mixed": rs.mix(rs.range(50), rs.range(100, 130), seed=1, stop="all").batch(2),
     "epochs": rs.range(10).shuffle(3).repeat(3).batch(4),
 }

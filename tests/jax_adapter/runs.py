@@ -70,7 +70,7 @@ def packed_rows(rows: Any) -> Batch:
 def packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Batch]:
     """The documents of a partition without every seventh, as batches of packed rows."""
     kept = part.filter(lambda number: number % 7 > 0).map(document)
-    return kept.pack(LENGTH, window=4).batch(ROWS).map(packed_rows)
+    return kept.pack(LENGTH, group=4).batch(ROWS).map(packed_rows)
 
 
 def pipeline(kind: str, number: int, processes: int) -> rs.Pipeline[Batch]:

@@ -208,7 +208,7 @@ def test_any_hosts_go_on_where_any_others_stopped(
 
 
 def documents(pipeline: Any) -> Any:
-    return pipeline.map(lambda number: [number] * (1 + number % 5)).pack(16, window=8)
+    return pipeline.map(lambda number: [number] * (1 + number % 5)).pack(16, group=8)
 
 
 def rows(batch: Any) -> list[Any]:

@@ -97,7 +97,7 @@ def test_more_or_fewer_go_on_from_the_file_of_one(ranks: int, tmp_path: Path) ->
 
 def packed(rank: int, ranks: int) -> rs.Pipeline[Any]:
     documents = rs.range(1, 60).shuffle(1).map(graphs.document)
-    return documents.partition(4, lambda part: part.pack(16, window=4)).shard(rank, ranks)
+    return documents.partition(4, lambda part: part.pack(16, group=4)).shard(rank, ranks)
 
 
 def mixed(rank: int, ranks: int) -> rs.Pipeline[Any]:

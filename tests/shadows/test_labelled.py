@@ -66,7 +66,7 @@ def some(documents: rs.Pipeline[Any]) -> dict[str, rs.Pipeline[Any]]:
         "windows": documents.map(label).window(4, shift=3),
         "unbatch": documents.map(label).batch(4).filter(len).unbatch(),
         "bucket": documents.bucket(
-            lambda item: len(item["tokens"]), batch_size=3, window=8, collate=lambda items: items
+            lambda item: len(item["tokens"]), batch_size=3, group=8, collate=lambda items: items
         ).map(lambda items: list(map(label, items))),
         "flat map": documents.flat_map(thirds).map(lambda pair: pair[0]),
         "flat map of pipelines": documents.flat_map(
@@ -74,10 +74,10 @@ def some(documents: rs.Pipeline[Any]) -> dict[str, rs.Pipeline[Any]]:
         ),
         "interleave": documents.interleave_map(thirds, cycle_length=3).map(lambda pair: pair[0]),
         "pack": documents.pack(
-            9, key="tokens", per_document=("label",), window=8, shuffle_rows=1
+            9, key="tokens", per_document=("label",), group=8, shuffle_rows=1
         ).map(lambda row: row["label"]),
         "concatenated rows": documents.pack(
-            9, key="tokens", how="concatenate", per_document=("label",), window=8
+            9, key="tokens", how="concatenate", per_document=("label",), group=8
         ).map(lambda row: row["label"]),
         "repeat": documents.shuffle(seed=1, window=5).map(label).repeat(2),
         "shard": documents.map(label).shard(1, 3),

@@ -23,9 +23,9 @@ DOCUMENTS: list[dict[str, Any]] = [
     "options",
     [
         {},
-        {"window": 7, "shuffle_rows": 1},
+        {"group": 7, "shuffle_rows": 1},
         {"how": "concatenate"},
-        {"how": "concatenate", "window": 7},
+        {"how": "concatenate", "group": 7},
         {"max_documents": 2},
         {"too_long": "drop"},
         {"align": {"a": 2, "b": 1}},

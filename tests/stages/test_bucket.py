@@ -30,7 +30,7 @@ def length_of(item: tuple[int, int]) -> int:
 def test_batches_of_a_count_hold_every_item_of_their_group_once(
     lengths: list[int], batch_size: int, window: int, seed: int
 ) -> None:
-    options: dict[str, Any] = {"batch_size": batch_size, "window": window, "collate": list}
+    options: dict[str, Any] = {"batch_size": batch_size, "group": window, "collate": list}
     batches = list(numbered(lengths).bucket(length_of, seed=seed, **options))
     assert sorted(item for batch in batches for item in batch) == list(enumerate(lengths))
     assert all(1 <= len(batch) <= batch_size for batch in batches)
@@ -58,7 +58,7 @@ def test_batches_keep_within_a_budget_of_tokens(
         max_tokens=max_tokens,
         batch_size=batch_size,
         multiple_of=multiple_of,
-        window=13,
+        group=13,
         collate=list,
     )
     batches = list(pipeline)
@@ -85,7 +85,7 @@ def test_batches_of_several_lengths_keep_within_one_budget_or_that_of_each(
         max_tokens={"y": 24, "x": 40} if each else 50,
         batch_size=batch_size,
         multiple_of=multiple_of,
-        window=13,
+        group=13,
     )
     batches = list(pipeline)
     assert sorted(number for batch in batches for number in batch["number"].tolist()) == list(
@@ -132,7 +132,7 @@ def test_items_of_several_lengths_are_alike_in_the_shares_that_they_take() -> No
 
 def test_one_field_is_what_a_function_of_its_length_is() -> None:
     items = [{"x": [1] * (number * 7 % 11)} for number in range(30)]
-    options: dict[str, Any] = {"max_tokens": 24, "boundaries": [4, 8], "window": 13, "seed": 3}
+    options: dict[str, Any] = {"max_tokens": 24, "boundaries": [4, 8], "group": 13, "seed": 3}
     by_name = rs.from_sequence(items).bucket(["x"], **options)
     by_function = rs.from_sequence(items).bucket(lambda item: len(item["x"]), **options)
     assert [batch["x"].tolist() for batch in by_name] == [
@@ -161,7 +161,7 @@ def test_an_item_without_the_lengths_is_refused(item: Any) -> None:
 @given(LENGTHS)
 def test_boundaries_keep_lengths_apart(lengths: list[int]) -> None:
     pipeline = numbered(lengths).bucket(
-        length_of, batch_size=4, boundaries=[5, 10], window=17, collate=list
+        length_of, batch_size=4, boundaries=[5, 10], group=17, collate=list
     )
     batches = list(pipeline)
     assert sorted(item for batch in batches for item in batch) == list(enumerate(lengths))
@@ -171,7 +171,7 @@ def test_boundaries_keep_lengths_apart(lengths: list[int]) -> None:
 
 def test_the_order_of_batches_depends_on_seed_epoch_and_group() -> None:
     def order(seed: int) -> list[Any]:
-        pipeline = stream(60).bucket(lambda item: item % 20, batch_size=1, window=20, seed=seed)
+        pipeline = stream(60).bucket(lambda item: item % 20, batch_size=1, group=20, seed=seed)
         return [int(batch[0]) % 20 for batch in pipeline.repeat(2)]
 
     first = order(0)
@@ -184,7 +184,7 @@ def test_the_order_of_batches_depends_on_seed_epoch_and_group() -> None:
 
 @pytest.mark.parametrize("lengths", [[], [0], [3] * 7, [9, 1, 9, 1, 30, 0]])
 def test_a_resume_at_any_batch_is_exact(lengths: list[int]) -> None:
-    pipeline = numbered(lengths).bucket(length_of, batch_size=2, window=4, collate=list).repeat(2)
+    pipeline = numbered(lengths).bucket(length_of, batch_size=2, group=4, collate=list).repeat(2)
     check_resumes_everywhere(pipeline)
 
 
@@ -195,7 +195,7 @@ def test_batches_are_collated_when_they_are_asked_for() -> None:
         collated.append(len(items))
         return len(items)
 
-    pipeline = rs.range(100).bucket(lambda item: item, batch_size=4, window=40, collate=collate)
+    pipeline = rs.range(100).bucket(lambda item: item, batch_size=4, group=40, collate=collate)
     iterator = iter(pipeline)
     next(iterator)
     assert collated == [4]
@@ -210,7 +210,7 @@ def test_batches_are_collated_when_they_are_asked_for() -> None:
         ({"batch_size": None}, "there must be batch_size or max_tokens, got neither"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
-        ({"window": 0}, "window must be at least 1"),
+        ({"group": 0}, "group must be at least 1"),
         ({"seed": None}, "seed must be an integer, got None"),
         ({"boundaries": 5}, "boundaries must be a list of integers, got 5"),
         ({"boundaries": np.array(5)}, r"boundaries must be a list of integers, got array\(5\)"),
@@ -267,7 +267,7 @@ def test_a_larger_window_needs_less_padding() -> None:
     texts = [np.ones(int(size), np.int32) for size in rng.lognormal(4, 1, 2000)]
     shares = []
     for window in (32, 256, 2048):
-        batches = list(rs.from_sequence(texts).bucket(len, batch_size=32, window=window))
+        batches = list(rs.from_sequence(texts).bucket(len, batch_size=32, group=window))
         shares.append(sum(map(np.count_nonzero, batches)) / sum(batch.size for batch in batches))
     assert shares == sorted(shares)
     assert shares[0] < 0.5
@@ -275,7 +275,7 @@ def test_a_larger_window_needs_less_padding() -> None:
 
 
 def test_batches_of_three_generations_are_those_of_one_run() -> None:
-    pipeline = stream(50).bucket(lambda item: item % 7, batch_size=3, window=16, collate=list)
+    pipeline = stream(50).bucket(lambda item: item % 7, batch_size=3, group=16, collate=list)
     expected = list(pipeline.repeat(2))
     got: list[Any] = []
     iterator = iter(pipeline.repeat(2))

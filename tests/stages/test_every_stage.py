@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.command import ROOT
-from support.facts import StageFacts, all_facts, gathered, merged
+from support.facts import STAGE_FACTS, StageFacts
 
 import resumable as rs
 from resumable.core import Stage
@@ -79,8 +79,8 @@ def facts_of(kind: type) -> StageFacts:
     told = (
         f"{kind.__name__} needs FACTS in tests/stages/facts/{name}.py, see tests/support/facts.py"
     )
-    assert name in all_facts(), told
-    return all_facts()[name]
+    assert name in STAGE_FACTS.all, told
+    return STAGE_FACTS.all[name]
 
 
 def needs(field: str, kind: type, why: str = "") -> str:
@@ -168,11 +168,11 @@ def test_numbers_that_a_stage_takes_are_tried_at_their_extremes(kind: type[Stage
 
 
 def test_names_of_pipelines_that_other_facts_give_are_known() -> None:
-    names = merged(lambda facts: facts.pipelines).keys()
-    given = {*gathered(lambda facts: [*facts.checked, *facts.sharing_an_object])}
+    names = STAGE_FACTS.merged(lambda facts: facts.pipelines).keys()
+    given = {*STAGE_FACTS.gathered(lambda facts: [*facts.checked, *facts.sharing_an_object])}
     assert given <= names
-    extremes = merged(lambda facts: facts.extremes).keys()
-    assert merged(lambda facts: facts.endless_over).keys() <= extremes
+    extremes = STAGE_FACTS.merged(lambda facts: facts.extremes).keys()
+    assert STAGE_FACTS.merged(lambda facts: facts.endless_over).keys() <= extremes
 
 
 def test_an_incomplete_file_is_refused_with_what_is_missing(
@@ -182,13 +182,13 @@ def test_an_incomplete_file_is_refused_with_what_is_missing(
         StageFacts(built_by={}, pipelines={}, checked=(), behind_deals={}, around_changes={})  # type: ignore[call-arg]
 
     for imported, missing in ((without_extremes, ": .*'extremes'"), (lambda name: None, "$")):
-        monkeypatch.setattr("support.facts.import_module", imported)
+        monkeypatch.setattr("support.fact_files.import_module", imported)
         with pytest.raises(
             ImportError, match=rf"^tests/stages/facts/batch\.py must have FACTS.*{missing}"
         ):
-            all_facts.__wrapped__()
+            STAGE_FACTS.read()
 
 
 def test_two_stages_do_not_share_a_name() -> None:
     with pytest.raises(ValueError, match=r"'same'.* of .*/bucket\.py is in an earlier"):
-        merged(lambda facts: {"same": facts})
+        STAGE_FACTS.merged(lambda facts: {"same": facts})

@@ -20,7 +20,7 @@ from support.graphs import stream
 
 import resumable as rs
 from resumable.core.block import block_items
-from resumable.core.dependence import EPOCHS
+from resumable.core.identity import EPOCHS
 from resumable.order import changing, long_schedule
 from resumable.stages import mix
 

@@ -60,7 +60,7 @@ def test_best_fit_keeps_documents_whole_and_cuts_those_that_are_longer_than_a_ro
     lengths: list[int], length: int, window: int, tail: str
 ) -> None:
     texts = documents(lengths)
-    rows = list(source(texts).pack(length, window=window, tail=tail, pad=-1))
+    rows = list(source(texts).pack(length, group=window, tail=tail, pad=-1))
     pieces = [text[at : at + length] for text in texts for at in range(0, len(text), length)]
     assert sorted(segments(rows)) == sorted(pieces)
     for row in rows:
@@ -75,7 +75,7 @@ def test_concatenated_rows_are_the_stream_of_tokens(
     lengths: list[int], length: int, window: int, tail: str
 ) -> None:
     texts = documents(lengths)
-    rows = list(source(texts).pack(length, window=window, how="concatenate", tail=tail, pad=-1))
+    rows = list(source(texts).pack(length, group=window, how="concatenate", tail=tail, pad=-1))
     tokens = [token for row in rows for token in row["tokens"][row["segment_ids"] > 0].tolist()]
     total = sum(lengths)
     assert tokens == list(range(total - total % length if tail == "drop" else total))
@@ -100,7 +100,7 @@ def test_concatenated_rows_are_the_stream_of_tokens(
 def test_a_resume_at_any_row_is_exact_over_three_generations(
     how: str, tail: str, lengths: list[int]
 ) -> None:
-    pipeline = source(documents(lengths)).pack(8, window=3, how=how, tail=tail).repeat(2)
+    pipeline = source(documents(lengths)).pack(8, group=3, how=how, tail=tail).repeat(2)
     check_resumes_everywhere(pipeline)
     expected = [row["tokens"].tolist() for row in pipeline]
     for first in thinned(range(len(expected) + 1), 3, (how, tail, lengths)):
@@ -208,7 +208,7 @@ def test_what_is_no_document_is_refused(how: str, items: list[Any], match: str) 
 @pytest.mark.parametrize("empty", [[], np.array([]), np.array([], np.int8)], ids=repr)
 def test_a_document_without_tokens_may_have_any_dtype(how: str, empty: Any) -> None:
     texts = [empty, np.ones(3, np.uint8), empty]
-    (row,) = rs.from_sequence(texts).pack(3, how=how, window=3)
+    (row,) = rs.from_sequence(texts).pack(3, how=how, group=3)
     assert (row["tokens"].dtype, row["tokens"].tolist()) == (np.uint8, [1, 1, 1])
     assert list(rs.from_sequence([empty, empty]).pack(3, how=how)) == []
 
@@ -252,7 +252,7 @@ def test_tokens_may_have_any_dtype_and_shape(how: str, tail: str, kind: str) -> 
         for number, length in enumerate(lengths)
     ]
     pipeline = rs.from_sequence(texts).pack(
-        6, how=how, tail=tail, window=4, pad={"ids": 0, "value": 0}
+        6, how=how, tail=tail, group=4, pad={"ids": 0, "value": 0}
     )
     dtype = exotic(kind, 1, 0).dtype.newbyteorder("=")
     found = []
@@ -303,10 +303,10 @@ def test_padding_that_a_dtype_cannot_hold_is_refused(dtype: str, pad: float) -> 
 def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
     texts = [np.zeros(3, np.uint8), np.zeros(3, np.int32)]
     with pytest.raises(rs.MalformedItem, match=r"'int32'} after {'tokens': 'uint8'}"):
-        list(rs.from_sequence(texts).pack(4, window=1, how="concatenate"))
+        list(rs.from_sequence(texts).pack(4, group=1, how="concatenate"))
     shapes = [np.zeros((3, 2), np.uint8), np.zeros((3, 1), np.uint8)]
     with pytest.raises(rs.MalformedItem, match=r"'uint8\(1,\)'} after {'tokens': 'uint8\(2,\)'}"):
-        list(rs.from_sequence(shapes).pack(4, window=1, how="concatenate"))
+        list(rs.from_sequence(shapes).pack(4, group=1, how="concatenate"))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
     [
         ({"length": 0}, "length must be at least 1, got 0"),
         ({"length": 2**31}, "length must be at most 2147483647, got 2147483648"),
-        ({"window": 0}, "window must be at least 1, got 0"),
+        ({"group": 0}, "group must be at least 1, got 0"),
         ({"how": "first_fit"}, "how must be one of 'best_fit', 'concatenate'"),
         ({"tail": "drop"}, "tail must be one of 'pad', 'short', got 'drop'"),
         ({"too_long": "cut off"}, "too_long must be one of"),
@@ -359,7 +359,7 @@ def test_the_state_does_not_grow_with_the_window_and_a_resume_reads_one_group(ho
         read.append(number)
         return np.full(number % 50, 7, np.uint16)
 
-    pipeline = rs.range(10_000).shuffle(1).map(text).pack(256, how=how, window=1000).batch(4)
+    pipeline = rs.range(10_000).shuffle(1).map(text).pack(256, how=how, group=1000).batch(4)
     iterator = iter(pipeline)
     expected = [row["tokens"].tolist() for row in islice(iterator, 150)]
     assert len(rs.dumps(iterator.get_state())) <= 300
@@ -376,14 +376,14 @@ def test_another_window_of_a_stream_of_tokens_is_allowed_on_resume() -> None:
     texts = documents([5, 9, 2, 30, 1, 1, 4, 8])
     expected = [row["tokens"].tolist() for row in source(texts).pack(6, how="concatenate")]
     for cut in range(len(expected)):
-        iterator = iter(source(texts).pack(6, how="concatenate", window=4))
+        iterator = iter(source(texts).pack(6, how="concatenate", group=4))
         list(islice(iterator, cut))
         state = iterator.get_state()
         for window in (1, 3, 100):
-            other = source(texts).pack(6, how="concatenate", window=window)
+            other = source(texts).pack(6, how="concatenate", group=window)
             assert [row["tokens"].tolist() for row in other.resume(state)] == expected[cut:]
-        with pytest.raises(rs.StateMismatch, match="window"):
-            source(texts).pack(6).resume(iter(source(texts).pack(6, window=3)).get_state())
+        with pytest.raises(rs.StateMismatch, match="group"):
+            source(texts).pack(6).resume(iter(source(texts).pack(6, group=3)).get_state())
 
 
 def test_data_that_shrank_under_a_state_is_refused() -> None:
@@ -406,7 +406,7 @@ def test_what_waits_for_the_next_row_does_not_change_with_the_array_it_came_in()
             buffer[:] = number
             yield buffer
 
-    rows = list(rs.from_iterable(numbers).pack(2, how="concatenate", window=1))
+    rows = list(rs.from_iterable(numbers).pack(2, how="concatenate", group=1))
     assert [row["tokens"].tolist() for row in rows] == [
         [0, 0],
         [0, 1],
@@ -415,3 +415,22 @@ def test_what_waits_for_the_next_row_does_not_change_with_the_array_it_came_in()
         [2, 3],
         [3, 3],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("pack", {"length": 4}), ("bucket", {"length": len, "batch_size": 2})]
+)
+def test_the_group_has_its_name_of_0_3_with_a_warning(name: str, arguments: dict[str, Any]) -> None:
+    make = getattr(rs.from_sequence([[1, 2], [3], [4, 5, 6], [7]] * 9), name)
+    with pytest.warns(DeprecationWarning, match=f"window= of {name} .* write group=") as warned:
+        old = make(**arguments, window=3)
+    assert warned[0].filename == __file__
+    new = make(**arguments, group=3)
+    assert old.fingerprint == new.fingerprint
+    assert "window" in new.fingerprint  # as in states of 0.3
+    assert repr(list(old)) == repr(list(new))
+    with pytest.raises(rs.StateMismatch, match="group"):
+        make(**arguments, group=4).resume(iter(old).get_state())
+    for call in ({"group": 0}, {"window": 3, "group": 3}, {"windows": 3}):
+        with pytest.raises((rs.InvalidArgument, rs.InvalidType), match=r"group|no argument"):
+            make(**arguments, **call)

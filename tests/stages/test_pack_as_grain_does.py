@@ -265,8 +265,8 @@ def test_each_part_of_a_document_begins_with_bos() -> None:
 def test_shuffled_rows_are_the_same_ones_wherever_a_run_is_cut() -> None:
     rng = np.random.default_rng(42)
     texts = [rng.integers(0, 10, size=size) for size in rng.integers(5, 30, size=100).tolist()]
-    plain = rows_of(texts, 100, window=20)
-    shuffled = rows_of(texts, 100, window=20, shuffle_rows=0)
+    plain = rows_of(texts, 100, group=20)
+    shuffled = rows_of(texts, 100, group=20, shuffle_rows=0)
     assert shuffled != plain
     assert sorted(map(repr, shuffled)) == sorted(map(repr, plain))
     seeds = {
@@ -305,7 +305,7 @@ def test_a_stream_of_documents_is_cut_at_the_length_of_a_row() -> None:
 
 @pytest.mark.parametrize("count", range(12))
 def test_a_stream_resumes_anywhere_and_after_its_end(count: int) -> None:
-    pipeline = rs.from_sequence(observations(count)).pack(8, how="concatenate", window=3)
+    pipeline = rs.from_sequence(observations(count)).pack(8, how="concatenate", group=3)
     check_resumes_everywhere(pipeline)
     iterator = iter(pipeline)
     assert bool(list(iterator)) == (count > 0)

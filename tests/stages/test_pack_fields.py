@@ -62,7 +62,7 @@ def segments(row: dict[str, Any]) -> list[tuple[list[int], list[list[int]]]]:
 def test_best_fit_puts_all_fields_of_a_document_into_one_row(
     lengths: list[tuple[int, int]], window: int, tail: str
 ) -> None:
-    rows = list(source(lengths).pack(CAPACITIES, window=window, tail=tail))
+    rows = list(source(lengths).pack(CAPACITIES, group=window, tail=tail))
     expected = []
     for text in documents(lengths):
         for part in range(3):
@@ -80,7 +80,7 @@ def test_best_fit_puts_all_fields_of_a_document_into_one_row(
 def test_concatenated_rows_have_the_tokens_of_each_field_in_order(
     lengths: list[tuple[int, int]], window: int, tail: str
 ) -> None:
-    pipeline = source(lengths).pack(CAPACITIES, window=window, tail=tail, how="concatenate")
+    pipeline = source(lengths).pack(CAPACITIES, group=window, tail=tail, how="concatenate")
     rows = list(pipeline)
     texts = documents(lengths)
     for place, name in enumerate(CAPACITIES):
@@ -113,7 +113,7 @@ def test_concatenated_rows_have_the_tokens_of_each_field_in_order(
 def test_a_resume_at_any_row_is_exact_over_three_generations(
     how: str, tail: str, lengths: list[tuple[int, int]]
 ) -> None:
-    pipeline = source(lengths).pack(CAPACITIES, window=3, how=how, tail=tail).repeat(2)
+    pipeline = source(lengths).pack(CAPACITIES, group=3, how=how, tail=tail).repeat(2)
     check_resumes_everywhere(pipeline)
     expected = [repr(row) for row in pipeline]
     for first in thinned(range(len(expected) + 1), 3, (how, tail, lengths)):
@@ -133,7 +133,7 @@ def test_another_window_of_a_stream_of_fields_is_allowed_on_resume(
     lengths: list[tuple[int, int]], window: int, other: int
 ) -> None:
     def packed(size: int) -> rs.Pipeline[Any]:
-        return source(lengths).pack(CAPACITIES, window=size, how="concatenate")
+        return source(lengths).pack(CAPACITIES, group=size, how="concatenate")
 
     expected = [repr(row) for row in packed(window)]
     iterator = iter(packed(window))
@@ -151,7 +151,7 @@ def test_a_resume_computes_one_group() -> None:
         return {"a": [number] * (number % 50 + 1), "b": [number] * (number % 7)}
 
     for how in ("best_fit", "concatenate"):
-        pipeline = rs.range(2000).map(text).pack({"a": 128, "b": 16}, window=100, how=how)
+        pipeline = rs.range(2000).map(text).pack({"a": 128, "b": 16}, group=100, how=how)
         iterator = iter(pipeline)
         list(islice(iterator, 200))
         state = rs.dumps(iterator.get_state())
@@ -238,7 +238,7 @@ def test_fields_without_tokens_have_the_dtype_of_the_others() -> None:
     ]
     for how in ("best_fit", "concatenate"):
         for window in (1, 2, 3):
-            rows = list(rs.from_sequence(texts).pack({"a": 2, "b": 2}, how=how, window=window))
+            rows = list(rs.from_sequence(texts).pack({"a": 2, "b": 2}, how=how, group=window))
             dtypes = {str(row["b"].dtype) for row in rows if row["b_segment_ids"].any()}
             assert dtypes == {"uint8"}
     (row,) = rs.from_sequence(texts[:1]).pack({"a": 2, "b": 2}, tail="short")
@@ -290,7 +290,7 @@ def test_kinds_of_fields_may_not_change_in_a_stream_of_documents() -> None:
     with pytest.raises(
         rs.MalformedItem, match=r"'b': 'float64'} after {'a': 'int64', 'b': 'int64'}"
     ):
-        list(rs.from_sequence(texts).pack({"a": 9, "b": 9}, window=1, how="concatenate"))
+        list(rs.from_sequence(texts).pack({"a": 9, "b": 9}, group=1, how="concatenate"))
 
 
 @pytest.mark.parametrize("how", ["best_fit", "concatenate"])

@@ -24,7 +24,7 @@ OPTIONS = st.fixed_dictionaries(
         "eos": st.sampled_from([None, EOS]),
         "max_documents": st.sampled_from([None, 1, 2, 3]),
         "tail": st.sampled_from(["pad", "short"]),
-        "window": st.integers(1, 9),
+        "group": st.integers(1, 9),
     }
 )
 
@@ -104,7 +104,7 @@ def test_a_stream_is_cut_where_no_further_token_fits(
     for cut_at in range(len(rows) + 1):
         state = rs.loads(rs.dumps(iterator.get_state()))
         resumed = source(texts).pack(
-            length, how="concatenate", pad=PAD, **{**options, "window": other}
+            length, how="concatenate", pad=PAD, **{**options, "group": other}
         )
         assert repr(list(resumed.resume(state))) == repr(rows[cut_at:])
         next(iterator, None)
@@ -175,8 +175,8 @@ def test_a_row_has_as_many_documents_as_it_may() -> None:
 
 def test_rows_are_shuffled_within_a_group_and_in_another_order_in_each_epoch() -> None:
     texts = documents([4] * 24)
-    plain = [row["tokens"].tolist() for row in source(texts).pack(4, window=8)]
-    pipeline = source(texts).pack(4, window=8, shuffle_rows=3).repeat(2)
+    plain = [row["tokens"].tolist() for row in source(texts).pack(4, group=8)]
+    pipeline = source(texts).pack(4, group=8, shuffle_rows=3).repeat(2)
     rows = [row["tokens"].tolist() for row in pipeline]
     for start in range(0, 24, 8):
         group = rows[start : start + 8]
@@ -186,7 +186,7 @@ def test_rows_are_shuffled_within_a_group_and_in_another_order_in_each_epoch() -
         # Groups are shuffled differently, too.
         assert group != [[token + 32 for token in row] for row in rows[start - 8 : start]]
     assert sorted(rows[24:]) == plain
-    other = source(texts).pack(4, window=8, shuffle_rows=4)
+    other = source(texts).pack(4, group=8, shuffle_rows=4)
     assert [row["tokens"].tolist() for row in other] != rows[:24]
     check_resumes_everywhere(pipeline)
     with pytest.raises(rs.StateMismatch, match=r"shuffle_rows.*is the seed taken from the clock"):
@@ -204,7 +204,7 @@ def test_states_stay_small_and_a_resume_reads_two_groups_at_most() -> None:
         pipeline = (
             rs.range(3000)
             .map(text)
-            .pack(256, how=how, window=100, align=8, bos=1, eos=2, max_documents=12)
+            .pack(256, how=how, group=100, align=8, bos=1, eos=2, max_documents=12)
         )
         iterator = iter(pipeline)
         list(islice(iterator, 200))

@@ -50,7 +50,7 @@ def test_every_row_has_the_values_of_its_documents_in_their_order(
     lengths: list[int], how: str, window: int, most: int | None, tail: str
 ) -> None:
     pipeline = source(lengths).pack(
-        8, how=how, window=window, per_document=NAMES, max_documents=most, parts=True, tail=tail
+        8, how=how, group=window, per_document=NAMES, max_documents=most, parts=True, tail=tail
     )
     given = documents(lengths)
     tokens = []
@@ -84,7 +84,7 @@ def test_numbers_and_offsets_go_on_over_groups_and_resumes_and_begin_anew_in_eac
     how: str,
 ) -> None:
     lengths = [3, 0, 20, 1, 1, 17, 0, 2]
-    pipeline = source(lengths).pack(4, how=how, window=3, key="tokens", parts=True).repeat(2)
+    pipeline = source(lengths).pack(4, how=how, group=3, key="tokens", parts=True).repeat(2)
     rows = list(pipeline)
     found = [list(zip(row["document_numbers"], row["offsets"], strict=True)) for row in rows]
     half = len(found) // 2
@@ -166,7 +166,7 @@ def test_values_that_wait_for_the_next_row_do_not_change_with_the_array_they_cam
             buffer[:] = number
             yield {"tokens": [number] * 3, "at": buffer}
 
-    rows = rs.from_iterable(numbers).pack(2, how="concatenate", window=1, per_document=["at"])
+    rows = rs.from_iterable(numbers).pack(2, how="concatenate", group=1, per_document=["at"])
     assert [row["at"][0].tolist()[0] for row in rows] == [0, 0, 1, 2, 2]
 
 

@@ -38,7 +38,7 @@ def test_the_rows_are_the_same_as_without_lengths(
         for number, length in enumerate(lengths)
     ]
     options: dict[str, Any] = {
-        "window": window,
+        "group": window,
         "tail": tail,
         "too_long": too_long,
         "max_documents": most,
@@ -67,8 +67,8 @@ def test_fields_of_their_own_lengths_are_planned_from_dicts(
     ]
     column = rs.from_sequence([{"x": one, "y": other, "z": None} for one, other in lengths])
     capacities = {"x": 6, "y": 5}
-    plain = rs.from_sequence(texts).pack(capacities, window=window, tail="short")
-    planned = rs.from_sequence(texts).pack(capacities, window=window, tail="short", lengths=column)
+    plain = rs.from_sequence(texts).pack(capacities, group=window, tail="short")
+    planned = rs.from_sequence(texts).pack(capacities, group=window, tail="short", lengths=column)
     assert [{name: value.tolist() for name, value in row.items()} for row in planned] == [
         {name: value.tolist() for name, value in row.items()} for row in plain
     ]
@@ -91,7 +91,7 @@ def test_documents_are_made_when_their_row_is_asked_for_and_once() -> None:
         return number % 50 + 1
 
     numbers = rs.range(1000).shuffle(1)
-    pipeline = numbers.map(tokenise).pack(64, lengths=numbers.map(length), window=500)
+    pipeline = numbers.map(tokenise).pack(64, lengths=numbers.map(length), group=500)
     iterator = iter(pipeline)
     row = next(iterator)
     assert sorted(made) == sorted(set(row["tokens"][row["segment_ids"] > 0].tolist()))
@@ -119,7 +119,7 @@ def test_documents_are_made_when_their_row_is_asked_for_and_once() -> None:
 def test_three_generations_are_one_run() -> None:
     texts = [list(range(number * 7 % 13)) for number in range(40)]
     column = rs.from_arrays(np.array([len(text) for text in texts]))
-    pipeline = rs.from_sequence(texts).pack(9, lengths=column, window=11, shuffle_rows=1).repeat(2)
+    pipeline = rs.from_sequence(texts).pack(9, lengths=column, group=11, shuffle_rows=1).repeat(2)
     expected = shown(pipeline)
     for first in thinned(range(len(expected) + 1), 6, "generations"):
         iterator, got = iter(pipeline), []
@@ -190,11 +190,11 @@ def test_bad_lengths_are_refused(documents: Any, options: dict[str, Any], match:
 
 def test_a_state_of_other_lengths_or_of_none_is_refused() -> None:
     texts = rs.from_sequence([[1, 2, 3]] * 9)
-    planned = texts.pack(3, lengths=rs.from_sequence([3] * 9), window=4)
+    planned = texts.pack(3, lengths=rs.from_sequence([3] * 9), group=4)
     with pytest.raises(rs.StateMismatch):
-        texts.pack(3, window=4).resume(iter(planned).get_state())
+        texts.pack(3, group=4).resume(iter(planned).get_state())
     with pytest.raises(rs.StateMismatch):
-        texts.pack(3, lengths=rs.range(9), window=4).resume(iter(planned).get_state())
+        texts.pack(3, lengths=rs.range(9), group=4).resume(iter(planned).get_state())
     state: Any = iter(planned).get_state()
     for group, offset in ((0, 5), (3, 1), (4, 0), (2**63 - 1, 0)):
         state["pipeline"].update(group=group, offset=offset)

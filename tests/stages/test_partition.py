@@ -42,7 +42,7 @@ STAGES: dict[str, Callable[[rs.Pipeline[Any], int], rs.Pipeline[Any]]] = {
     "flat_map": lambda part, size: part.flat_map(
         lambda item: [item] * (sum(numbers_in(item)) % (size + 1))
     ),
-    "pack": lambda part, size: part.map(numbers_in).pack(3 * size, window=2),
+    "pack": lambda part, size: part.map(numbers_in).pack(3 * size, group=2),
     "window": lambda part, size: part.shuffle(size, window=size),
     "batch": lambda part, size: part.batch(size, collate=list),
     "repeat": lambda part, size: part.repeat(min(size, 2)),
@@ -186,8 +186,8 @@ def test_what_is_passed_over_does_not_end_with_the_first_partition_that_ends() -
 HOLD_ITEMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "window shuffle": lambda rank: rank.shuffle(1, window=5),
     "window": lambda rank: rank.window(3, shift=2),
-    "pack": lambda rank: rank.map(numbers_in).pack(8, window=3),
-    "bucket": lambda rank: rank.bucket(abs, batch_size=2, window=3),
+    "pack": lambda rank: rank.map(numbers_in).pack(8, group=3),
+    "bucket": lambda rank: rank.bucket(abs, batch_size=2, group=3),
     "scan": lambda rank: rank.scan(lambda total, item: (total, item), 0),
     "flat_map": lambda rank: rank.flat_map(lambda item: [item, item]),
     "interleave": lambda rank: rank.interleave_map(lambda item: [item, item], 2),

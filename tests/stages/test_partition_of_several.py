@@ -106,7 +106,7 @@ def test_lengths_are_those_of_parts_of_sources_of_any_lengths(
 def test_a_mixture_of_rows_is_exact_at_every_round_of_any_number_of_ranks(ranks: int) -> None:
     def rows(part: rs.Pipeline[int], token: int) -> rs.Pipeline[Any]:
         documents = part.filter(lambda number: number % 5).map(lambda n: [token] * (1 + n % 5))
-        return documents.pack(8, window=4, key=None).map(lambda row: int(row["tokens"][0]))
+        return documents.pack(8, group=4, key=None).map(lambda row: int(row["tokens"][0]))
 
     def mixed(code: rs.Pipeline[int], prose: rs.Pipeline[int]) -> rs.Pipeline[int]:
         weights = {"code": 1, "prose": 3}

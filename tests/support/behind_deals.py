@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from support.facts import Step, merged
+from support.facts import STAGE_FACTS, Step
 from support.samples import is_no_third
 from support.tiers import is_deep
 
@@ -52,7 +52,7 @@ class _HeldIterator(rs.TransformIterator[Any]):
 
 TAILS: dict[str, Tail] = {
     "nothing": lambda numbers: numbers,
-    **merged(lambda facts: facts.behind_deals),
+    **STAGE_FACTS.merged(lambda facts: facts.behind_deals),
     "a stage of a user": lambda numbers: numbers.apply(Held),
     "a stage of a user, batch": lambda numbers: numbers.apply(Held).batch(2),
 }

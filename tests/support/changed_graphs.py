@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
-from support.facts import Step, merged
+from support.facts import STAGE_FACTS, Step
 
 import resumable as rs
 
@@ -17,7 +17,7 @@ Value = Mapping[int, Any]
 """What a changed argument says, by the position from which on."""
 
 
-STEPS: Final[Mapping[str, Step]] = merged(lambda facts: facts.around_changes)
+STEPS: Final[Mapping[str, Step]] = STAGE_FACTS.merged(lambda facts: facts.around_changes)
 REPEATS: Final = {
     "Repeat(epochs=3)": "repeat",
     "Repeat(epochs=2)": "repeat twice",

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import resumable as rs
 
+from .fact_files import FactFiles, Mutation
+
 __all__ = [
     "ENDLESS",
+    "STAGE_FACTS",
     "Extreme",
     "Mutation",
     "Refusal",
     "StageFacts",
     "Step",
-    "all_facts",
-    "gathered",
-    "merged",
 ]
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-FOLDER: Final = Path(__file__).parents[1] / "stages/facts"
 
 Maker: TypeAlias = Callable[[], rs.Pipeline[Any]]
 Step: TypeAlias = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
@@ -35,20 +27,6 @@ Refusal: TypeAlias = tuple[Callable[[], Any], type[Exception], str]
 
 ENDLESS: Final = frozenset({"endless", "endless stream", "nearly all integers"})
 """Sources of `test_extreme_arguments.py` that have more items than can be read."""
-
-
-class Mutation(NamedTuple):
-    """A fault in one place.
-
-    Attributes:
-      path: of the module, below the package.
-      old: what stands there, once in the module.
-      new: what is put in its place.
-    """
-
-    path: str
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,41 +64,4 @@ class StageFacts:
     mutations: Sequence[Mutation] = ()
 
 
-@cache
-def all_facts() -> Mapping[str, StageFacts]:
-    """The facts of all stages, by the name of their module.
-
-    Raises:
-      ImportError: if a file does not say all; the message names what to write.
-    """
-    return {path.stem: _read(path.stem) for path in sorted(FOLDER.glob("*.py"))}
-
-
-def _read(name: str) -> StageFacts:
-    told = f"tests/stages/facts/{name}.py must have FACTS = StageFacts(...), as tests/support/facts.py explains"
-    try:
-        facts = getattr(import_module(f"stages.facts.{name}"), "FACTS", None)
-    except TypeError as error:  # a missing argument
-        raise ImportError(f"{told}: {error}") from error
-    if not isinstance(facts, StageFacts):
-        raise ImportError(told)
-    return facts
-
-
-def merged(of: Callable[[StageFacts], Mapping[K, V]]) -> dict[K, V]:
-    """The entries that ``of`` finds in each of all facts.
-
-    Raises:
-      ValueError: if two stages have the same name in it.
-    """
-    found: dict[K, V] = {}
-    for name, facts in all_facts().items():
-        if twice := found.keys() & of(facts).keys():
-            raise ValueError(f"{twice} of tests/stages/facts/{name}.py is in an earlier file too")
-        found.update(of(facts))
-    return found
-
-
-def gathered(of: Callable[[StageFacts], Iterable[V]]) -> list[V]:
-    """The values that ``of`` finds in each of all facts."""
-    return [value for facts in all_facts().values() for value in of(facts)]
+STAGE_FACTS: Final = FactFiles(StageFacts, "stages")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.facts import gathered
+from support.facts import STAGE_FACTS
 from support.graphs import SHARE_AN_OBJECT, catalogue, stream
 from support.tiers import thinned
 from testing import broken_stages as broken
 
 import resumable as rs
-from resumable.core.dependence import ALWAYS
+from resumable.core.identity import ALWAYS
 from resumable.stages.repeat import Repeat
 from resumable.testing import check_resumes_everywhere, check_stage, checks
 
@@ -84,7 +84,7 @@ ONE_OF_EACH = {
     "lines",
     "jsonl skipping",
     "megatron sequences",
-    *gathered(lambda facts: facts.checked),
+    *STAGE_FACTS.gathered(lambda facts: facts.checked),
 }
 LEFT_OUT = {
     # Its `concatenate` has the state of the input that it is in.

@@ -52,7 +52,7 @@ def good(document: list[int]) -> bool:
 
 def packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
     """The documents of a partition, as rows of eight tokens, which are filled up with zeros."""
-    return part.map(tokens).filter(good).pack(8, window=3).map(lambda row: row["tokens"])
+    return part.map(tokens).filter(good).pack(8, group=3).map(lambda row: row["tokens"])
 
 
 def stream(folder: Path, rank: int, ranks: int) -> rs.Pipeline[Any]:

@@ -70,7 +70,7 @@ def rows(rank: int, ranks: int) -> rs.Pipeline[Any]:
     """The rows of a rank, without an end."""
 
     def packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        return part.map(tokenise).pack(16, eos=1, window=8).map(example).repeat()
+        return part.map(tokenise).pack(16, eos=1, group=8).map(example).repeat()
 
     known = tokenizer()
 

@@ -87,7 +87,7 @@ def as_bytes(row: Any) -> Any:
 
 def language_model() -> rs.Pipeline[Any]:
     tokens = documents().map(as_bytes, workers=2, executor="process")
-    return tokens.pack(128, window=64).batch(16)
+    return tokens.pack(128, group=64).batch(16)
 
 
 # Broken, each in one of the usual ways.
@@ -146,7 +146,7 @@ class Tokeniser:
 
 def growing_tokeniser() -> rs.Pipeline[Any]:
     tokens = documents().map(Tokeniser(), workers=1, executor="process")
-    return tokens.pack(128, window=64).batch(16)
+    return tokens.pack(128, group=64).batch(16)
 
 
 def growing_file() -> rs.Pipeline[Any]:

@@ -36,10 +36,10 @@ PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "batch of map_batches": R.map_batches(twice, 3).batch(2),
     "map and unbatch": R.batch(3).map(twice).unbatch(),
     "map and rebatch": R.batch(2).map(twice).rebatch(3),
-    "packed rows": DOCUMENTS.pack(4, window=4).map(lambda row: row["tokens"]).batch(2),
-    "packed batches": R.batch(3).pack(4, window=2).map(lambda row: row["tokens"]),
+    "packed rows": DOCUMENTS.pack(4, group=4).map(lambda row: row["tokens"]).batch(2),
+    "packed batches": R.batch(3).pack(4, group=2).map(lambda row: row["tokens"]),
     "parts that are packed": (
-        R.batch(3).flat_map(each).pack(3, window=4).map(lambda row: row["tokens"]).batch(2)
+        R.batch(3).flat_map(each).pack(3, group=4).map(lambda row: row["tokens"]).batch(2)
     ),
     "interleave": R.batch(3).interleave_map(list, 2).batch(3),
     "pipelines that are opened": R.batch(3).flat_map(opened).batch(2),

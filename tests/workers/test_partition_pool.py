@@ -41,7 +41,7 @@ KINDS: dict[str, Callable[[rs.Pipeline[Any], Callable[[Any], Any]], rs.Pipeline[
     "flat_map": lambda part, fn: part.flat_map(lambda item: [fn(item)] * 2),
     "batch": lambda part, fn: part.map(fn).batch(2, collate=list),
     "window": lambda part, fn: part.map(fn).shuffle(1, window=3),
-    "pack": lambda part, fn: part.map(lambda item: [fn(item)]).pack(2, window=2).map(tokens_of),
+    "pack": lambda part, fn: part.map(lambda item: [fn(item)]).pack(2, group=2).map(tokens_of),
 }
 RAISED = [ValueError, StopIteration, SystemExit, KeyboardInterrupt]
 

@@ -102,7 +102,7 @@ def filtered(rank: int, ranks: int) -> rs.Pipeline[Any]:
 def packed(rank: int, ranks: int) -> rs.Pipeline[Any]:
     """Pack in partitions, of which a rank reads some."""
     documents = numbers(0, 1).map(document)
-    packs = documents.partition(PARTITIONS, lambda part: part.pack({"tokens": LENGTH}, window=8))
+    packs = documents.partition(PARTITIONS, lambda part: part.pack({"tokens": LENGTH}, group=8))
     return packs.shard(rank, ranks)
 
 

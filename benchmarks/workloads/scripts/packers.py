@@ -87,16 +87,16 @@ def lengths_of(rng: np.random.Generator, count: int, most: int) -> list[int]:
 def ours(documents: Sequence[Document], lengths: Mapping[str, int]) -> Iterable[Row]:
     """The rows of `pack`."""
     if len(lengths) == 1:
-        return rs.from_sequence(documents).pack(*lengths.values(), window=WINDOW)
-    return rs.from_sequence(documents).pack(dict(lengths), window=WINDOW)
+        return rs.from_sequence(documents).pack(*lengths.values(), group=WINDOW)
+    return rs.from_sequence(documents).pack(dict(lengths), group=WINDOW)
 
 
 def in_one_stream(documents: Sequence[Document], lengths: Mapping[str, int]) -> Iterable[Row]:
     """The rows of `pack(how="concatenate")`."""
     packed = rs.from_sequence(documents).pack
     if len(lengths) == 1:
-        return packed(*lengths.values(), window=WINDOW, how="concatenate")
-    return packed(dict(lengths), window=WINDOW, how="concatenate")
+        return packed(*lengths.values(), group=WINDOW, how="concatenate")
+    return packed(dict(lengths), group=WINDOW, how="concatenate")
 
 
 def of_grain(name: str, **options: Any) -> Rows:

@@ -47,7 +47,7 @@ def tokens(number: int) -> Any:
 
 def chain(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
     """What a language model's input has in each partition."""
-    return part.filter(good).map(tokens).pack(64, window=16).batch(4)
+    return part.filter(good).map(tokens).pack(64, group=16).batch(4)
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:

@@ -8,8 +8,8 @@ import re
 from typing import Final
 
 from ..io.paths import file_name, is_remote
+from ..known import FORMATS
 from ..record import Format
-from .known import FORMATS
 
 SUFFIX: Final = ".idx"
 UNUSUAL: Final = re.compile(r"[^\w.-]")

@@ -6,8 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Final, final
 
 from ...core.arguments import check_bool, check_choice, check_int
-from ...core.dependence import ALWAYS
-from ...core.identity import IdentityFields
+from ...core.identity import ALWAYS, IdentityFields
 from .index_json import IndexPart
 from .litdata_index import LitDataOptions, found_litdata
 from .litdata_items import ItemDecoder
@@ -68,6 +67,7 @@ class LitData(ShardedFiles):
     """
 
     identity: ClassVar[IdentityFields] = {**ShardedFiles.identity, "block_size": ALWAYS}
+    _kind = "item"
 
     _: KW_ONLY
     block_size: int | None = None
@@ -81,10 +81,6 @@ class LitData(ShardedFiles):
         check_choice("tensors", self.tensors, (NUMPY, TORCH))
         check_bool("allow_pickle", self.allow_pickle)
         super().__post_init__()
-
-    @property
-    def _kind(self) -> str:
-        return "item"
 
     def _shards(self, folder: str, index: IndexPart) -> FoundShards:
         options = LitDataOptions(self.block_size, self.tensors == TORCH, self.allow_pickle)

@@ -53,6 +53,8 @@ class Mds(ShardedFiles):
     [{'image': <PIL.JpegImagePlugin.JpegImageFile ...>, 'label': 3}, ...]
     """
 
+    _kind = "sample"
+
     _: KW_ONLY
     allow_pickle: bool = False
     _columns: tuple[Columns, ...] = field(init=False, repr=False)
@@ -60,10 +62,6 @@ class Mds(ShardedFiles):
     def __post_init__(self) -> None:
         check_bool("allow_pickle", self.allow_pickle)
         super().__post_init__()
-
-    @property
-    def _kind(self) -> str:
-        return "sample"
 
     def _shards(self, folder: str, index: IndexPart) -> FoundShards:
         found, columns = found_mds(folder, index, self.storage_options, self.allow_pickle)

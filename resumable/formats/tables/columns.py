@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...core.dependence import ALWAYS
-from ...core.identity import IdentityField
+from ...core.identity import ALWAYS, IdentityField
 from ...errors import InvalidArgument, InvalidType, shorten
 
 NAMES: Final = IdentityField(

@@ -11,9 +11,8 @@ import numpy as np
 
 from ...core.block import Block, Indices, concatenate
 from ...core.computed_once import computed_once
-from ...core.dependence import ALWAYS
 from ...core.foreseen import PartUses
-from ...core.identity import IdentityFields
+from ...core.identity import ALWAYS, IdentityFields
 from ...core.layout import LISTS, STACKED, Layout
 from ..contents import FILES
 from ..data_files import AnyFile, found_data_files
@@ -81,6 +80,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         "contents": ALWAYS,
         "names": NAMES,
     }
+    _kind = "row"
     most_ahead = 4096
     ahead_bytes = 1 << 21
 
@@ -126,10 +126,6 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
     def _first_groups(self) -> Indices:
         """The number of the first group of each file among the groups of all files."""
         return np.cumsum([0, *[len(file.rows) for file in self._files[:-1]]], dtype=np.int64)
-
-    @property
-    def _kind(self) -> str:
-        return "row"
 
     @computed_once
     def block_layout(self) -> Layout:

@@ -45,7 +45,7 @@ FACTS = StageFacts(
         ),
         "partition packed": lambda: (
             rs.range(40)
-            .partition(3, lambda part: part.map(document).pack(16, window=4))
+            .partition(3, lambda part: part.map(document).pack(16, group=4))
             .shard(1, 2)
             .prefetch(2)
             .take(9)

@@ -9,9 +9,9 @@ from typing import Any
 import resumable as rs
 from resumable.testing.samples import with_noise
 
-from ..facts import gathered, merged
+from ..facts import STAGE_FACTS
 from .files import over_files, write_data
-from .order import ORDER
+from .order import ORDER, in_order
 from .sources import SOURCES
 
 __all__ = ["SHARE_AN_OBJECT", "catalogue", "write_data"]
@@ -24,9 +24,7 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
 
 def of_stages() -> dict[str, Callable[[], rs.Pipeline[Any]]]:
     """The pipelines that the facts of stages name."""
-    found = merged(lambda facts: facts.pipelines)
-    placed = {name: found[name] for name in ORDER if name in found}
-    return placed | found
+    return in_order(STAGE_FACTS.merged(lambda facts: facts.pipelines), ORDER)
 
 
 def everything() -> rs.Pipeline[Any]:
@@ -46,5 +44,5 @@ SHARE_AN_OBJECT = (
     "iterable getstate",
     "iterable state_dict",
     "iterable state_dict repeated",
-    *gathered(lambda facts: facts.sharing_an_object),
+    *STAGE_FACTS.gathered(lambda facts: facts.sharing_an_object),
 )

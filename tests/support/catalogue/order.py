@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
-__all__ = ["ORDER"]
+__all__ = ["ORDER", "ORDER_OF_FILES", "in_order"]
+
+V = TypeVar("V")
 
 # Tests that take some of the catalogue choose by the place in it. So these stay where they were when each kind of stage
-# had one module; pipelines that are not named here come after them. Nobody adds to this list.
+# had one module; pipelines that are not named here come after them. Nobody adds to these lists.
 ORDER: Final = (
     "map", "map skipping", "map stateful", "scan stateful", "random_map stateful", "map workers",
     "map workers skipping", "random_map", "random_map stream", "random_map of a rank", "random_map workers skipping",
@@ -42,3 +45,18 @@ ORDER: Final = (
     "cache of a shuffle", "cache of a stream", "cache of workers", "cache of columns", "cache stateful",
     "cache of nothing", "prefetch", "prefetch epochs", "prefetch inside",
 )  # fmt: skip
+
+ORDER_OF_FILES: Final = (
+    "tfrecord", "tfrecord skipping", "tfrecord compressed", "lines", "lines glob shuffled",
+    "lines not blank", "lines compressed", "lines compressed not blank", "lines compressed without some", "jsonl damaged skipping",
+    "jsonl", "tar", "tar skipping", "jsonl skipping", "warc",
+    "warc skipping", "warc compressed", "csv", "csv shuffled", "csv skipping",
+    "files", "files read", "image folder", "image folder skipping", "megatron",
+    "megatron sequences", "mds", "mds compressed", "mds without some", "litdata",
+    "litdata tokens", "partition of files",
+)  # fmt: skip
+
+
+def in_order(found: dict[str, V], order: Iterable[str]) -> dict[str, V]:
+    """The entries in this order, and then those that it does not name."""
+    return {name: found[name] for name in order if name in found} | found

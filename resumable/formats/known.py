@@ -1,7 +1,8 @@
 """The formats with records found by an index."""
 
 # A format missing here can be read, but patterns take caches of the format for data, and `resumable
-# index` does not know the format.
+# index` does not know the format. This module imports nothing, since the command line reads it for
+# its help.
 
 from __future__ import annotations
 

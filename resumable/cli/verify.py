@@ -3,8 +3,10 @@
 Makes a reference run of a pipeline, and saves a second run at random positions. Resumes from the checkpoint files
 in fresh processes, stops and resumes there again, and also tries other numbers of workers and ranks and other
 prefetch depths. If the pipeline deals items out to ranks, two ranks save one checkpoint together. Compares every
-item; after a difference, finds the first stage at fault and the cause. Executes the file or module many times.
-The exit status is 0 if the pipeline is exact, 1 if not, 2 if the pipeline cannot be loaded or run.
+item; after a difference, finds the first stage at fault and the cause. If a function returns a loader of another
+library, resumes the loader in fresh processes and prints a table of lost and repeated samples; of the options, --arg,
+--items and --json apply then. Executes the file or module many times. The exit status is 0 if the
+pipeline or loader is exact, 1 if not, 2 if it cannot be loaded or run.
 
 Examples:
   resumable verify train.py
@@ -20,9 +22,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from ..verify import Estimate, Finding, Report, verify
+from ..testing.loaders import LoaderDiffers, check_loader
+from ..verify import Estimate, Finding, Report, TargetError, verify
 from ..views.table import table_lines
 from .output import print_outcome
 from .progress import progress_bar
@@ -38,17 +41,32 @@ def run(options: argparse.Namespace) -> int:
     """Verify the pipeline and print the outcome; returns the exit status."""
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    report = verify(
-        target_of(options),
-        items=options.items,
-        positions=options.positions,
-        generations=options.generations,
-        seed=options.seed,
-        processes=min(os.cpu_count() or 1, MOST_PROCESSES),
-        bars=_bar,
-        tell=lambda estimate: print(estimate_text(estimate), file=sys.stderr, flush=True),
-    )
+    try:
+        report = verify(
+            target_of(options),
+            items=options.items,
+            positions=options.positions,
+            generations=options.generations,
+            seed=options.seed,
+            processes=min(os.cpu_count() or 1, MOST_PROCESSES),
+            bars=_bar,
+            tell=lambda estimate: print(estimate_text(estimate), file=sys.stderr, flush=True),
+        )
+    except TargetError as error:
+        if error.make is None:
+            raise
+        return _check_loader(error.make, options)
     print_outcome(options.json, report.as_json, _lines(report))
+    return 0 if report.exact else 1
+
+
+def _check_loader(make: Callable[..., Any], options: argparse.Namespace) -> int:
+    """Check a loader and print the table; returns the exit status."""
+    try:
+        report = check_loader(make, limit=options.items or 10_000)
+    except LoaderDiffers as error:
+        report = error.report
+    print_outcome(options.json, report.as_json, str(report).splitlines())
     return 0 if report.exact else 1
 
 

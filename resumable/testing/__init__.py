@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .checks import check_resumes_everywhere as check_resumes_everywhere
 from .checks import check_stage as check_stage
+from .loaders import LoaderReport as LoaderReport
+from .loaders import LoaderRow as LoaderRow
+from .loaders import check_loader as check_loader
 
 if TYPE_CHECKING:
     from .machine import PipelineMachine as PipelineMachine
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
     from .strategies import pipelines as pipelines
 
 __all__ = [
+    "LoaderReport",
+    "LoaderRow",
     "PipelineMachine",
+    "check_loader",
     "check_resumes_everywhere",
     "check_stage",
     "cut_points",

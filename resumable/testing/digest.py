@@ -100,7 +100,7 @@ class _Digester:
         if isinstance(value, _NAMED):
             return _hashed("name", f"{value.__module__}.{value.__qualname__}".encode())
         name = f"{kind.__module__}.{kind.__qualname__}".encode()
-        array = _as_array(value)
+        array = as_array(value)
         parts = _parts(value) if array is None else [array]
         return _hashed("object", name, *map(self.digest, parts))
 
@@ -143,8 +143,8 @@ def _hashed(tag: str, *parts: bytes) -> bytes:
     return hasher.digest()
 
 
-def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
-    """The values of a tensor, or of an image."""
+def as_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """The values of a tensor, or of an image, in its shape."""
     # Asked of the type: an object may make up any attribute.
     if not (hasattr(type(value), "__array__") or hasattr(type(value), "__array_interface__")):
         return None

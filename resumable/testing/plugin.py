@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `assert_resumable` and the option `--resumable-positions`."""
+"""The pytest plugin: `assert_resumable`, `assert_loader_resumes` and `--resumable-positions`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from ..pipeline import Pipeline
 from .checks import check_resumes_everywhere
 from .laws import first_items
+from .loaders import LoaderReport, check_loader
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,3 +37,9 @@ def assert_resumable(pytestconfig: pytest.Config) -> Callable[..., None]:
         check_resumes_everywhere(pipeline, **options)
 
     return check
+
+
+@pytest.fixture
+def assert_loader_resumes() -> Callable[..., LoaderReport]:
+    """A function to check that a loader of any library resumes exactly; see `check_loader`."""
+    return check_loader

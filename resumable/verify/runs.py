@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -13,9 +13,7 @@ from typing import Any, Final, NamedTuple, final
 
 from ..errors import shorten
 from ..testing.digest import DIGEST_BYTES, item_digest
-
-Watch = Callable[[int], object]
-"""Called now and then with the number of items drawn."""
+from ..testing.processes import Watch as Watch
 
 TEXT_LENGTH: Final = 200
 FEWEST: Final = 10_000

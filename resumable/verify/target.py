@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, final
@@ -26,7 +27,13 @@ LIBRARY: Final = str(Path(__file__).parents[1])
 
 
 class TargetError(ResumableError):
-    """The target is not a pipeline, or cannot be loaded."""
+    """The target is not a pipeline, or cannot be loaded.
+
+    Attributes:
+      make: the function of the target, if it returned something else to iterate, such as a loader.
+    """
+
+    make: Callable[..., Any] | None = None
 
 
 @final
@@ -60,11 +67,13 @@ class Target:
         Raises:
           TargetError: if loading fails; an error of the user's code is the ``__cause__``.
         """
+        make = None
         try:
             found = self._found()
             if callable(found) and not isinstance(found, (Pipeline, Stage)):
                 arguments = {**_of_ranks(found, ranks), **self.arguments}
                 self._check_arguments(found, arguments)
+                make = partial(found, **self.arguments)
                 found = found(**arguments)
             elif self.arguments:
                 raise TargetError(
@@ -79,7 +88,9 @@ class Target:
         if isinstance(found, Stage):
             found = Pipeline(found)
         if not isinstance(found, Pipeline):
-            raise TargetError(f"{self} must be a pipeline, got {shorten(found)}")
+            refusal = TargetError(f"{self} must be a pipeline, got {shorten(found)}")
+            refusal.make = make if hasattr(type(found), "__iter__") else None
+            raise refusal
         return found
 
     def _found(self) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..testing.digest import item_digest
+from ..testing.processes import left_open
 from ..triggers import AtEnd, AtSteps, EverySteps, Trigger
 from .counted import AFTER_RESUME, after_resume, counted, reread
 from .runs import Digests, PipelineRun, Watch, draw
@@ -31,9 +30,6 @@ Work: TypeAlias = Callable[[Stage[Any], Watch], Any]
 
 Mostly a function of this room with all arguments but the stage and the watch filled in, by `partial`.
 """
-
-_left_open: list[ExitStack] = []
-"""The checkpoints of a run that ends by a kill: never closed."""
 
 
 def whole_runs(
@@ -118,7 +114,7 @@ def resumed(
       rank: number of this rank.
       ranks: how many ranks save together.
       keep: a new file for the digests; None to keep none.
-      is_killed: whether `be_killed` ends the process, with the checkpoints still open.
+      is_killed: whether the process is killed after the run, with the checkpoints still open.
     """
     trigger: Trigger = AtEnd()
     if every is not None:
@@ -139,16 +135,8 @@ def resumed(
         with ended_runs_expected():
             run = draw(loop, limit, watch, expected=rest, keep=keep, first=first)
         if is_killed:
-            _left_open.append(stack.pop_all())
+            left_open.append(stack.pop_all())
     return ResumedRun(first, run, None if run.first_at is None else run.first_at - began)
-
-
-def be_killed() -> None:
-    """End the process as a kill does, after a run with ``is_killed``."""
-    if _left_open:
-        if hasattr(signal, "SIGKILL"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        os._exit(1)
 
 
 def obeyed(

@@ -52,6 +52,7 @@ BUCKETS = {"guides/storage.md": CORPUS, "recipes/s3-cache.md": SAMPLES}
 SLOW = {
     "examples/index-to-sqlite.md",
     "examples/tokenize-shards.md",
+    "guides/any-loader.md",
     "guides/changing.md",
     "guides/debugging.md",
     "guides/preemption.md",

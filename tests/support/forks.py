@@ -66,8 +66,8 @@ def Popen(  # noqa: N802  # its name in `subprocess`
 
 def verify_by_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that `verify` starts be forks, those of its own fork servers too."""
-    monkeypatch.setattr("resumable.verify.processes.subprocess", sys.modules[__name__])
-    monkeypatch.setattr("resumable.verify.processes.ForkServer", SharedForkServer)
+    monkeypatch.setattr("resumable.testing.processes.subprocess", sys.modules[__name__])
+    monkeypatch.setattr("resumable.testing.processes.ForkServer", SharedForkServer)
 
 
 class SharedForkServer:
@@ -75,6 +75,7 @@ class SharedForkServer:
 
     def __init__(self, begin: Any, setup: str, directory: str, environment: dict[str, str]) -> None:
         name = begin.__name__
+        setup = setup.partition("; from")[0]  # packages would be imported by each fork
         self._code = f"{setup}; from {begin.__module__} import {name}; {name}"
         self._directory, self._environment = directory, environment
 

@@ -13,6 +13,15 @@ import random
 import resumable as rs
 
 
+class Loader:
+    def __iter__(self):
+        return iter([[1, 2], [3, 4]])
+
+
+def test_loader(assert_loader_resumes):
+    assert_loader_resumes(Loader, positions=1, epochs=1)
+
+
 def test_good(assert_resumable):
     assert_resumable(rs.range(3000).shuffle(0).batch(7))
 
@@ -33,7 +42,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_fixture_checks_a_pipeline(tmp_path: Path) -> None:
     done = run(tmp_path)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "a second uninterrupted run (is there unseeded randomness" in done.stdout
 
 

@@ -15,7 +15,7 @@ from support.tiers import thinned
 import resumable as rs
 from resumable.core.graph import cut_after, rebuilt, tuned
 from resumable.errors import ResumableError
-from resumable.verify import work as work_module
+from resumable.testing import processes
 from resumable.verify.processes import TaskOutcome, TaskProcesses
 from resumable.verify.several import check_several
 from resumable.verify.target import Target
@@ -40,7 +40,7 @@ class Here(TaskProcesses):
         except ResumableError as error:
             return TaskOutcome("", None, str(error), type(error).__name__)
         finally:
-            work_module._left_open.clear()  # as the end of the killed process does
+            processes.left_open.clear()  # as the end of the killed process does
         return TaskOutcome("", result)
 
 

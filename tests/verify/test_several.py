@@ -15,6 +15,7 @@ import pytest
 from support.forks import verify_by_forks
 
 import resumable as rs
+from resumable.testing import processes
 from resumable.verify import work
 from resumable.verify.processes import TaskProcesses
 from resumable.verify.runs import Digests, PipelineRun, draw
@@ -156,7 +157,9 @@ def test_a_rank_is_killed_while_its_checkpoints_are_open(
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
     monkeypatch.setattr(os, "_exit", lambda status: None)
-    monkeypatch.setattr(work, "_left_open", [])
+    left_open: list[object] = []
+    for module in (work, processes):
+        monkeypatch.setattr(module, "left_open", left_open)
     for is_killed in (False, True):
         folder = str(tmp_path / f"{is_killed}")
         done = work.resumed(
@@ -173,7 +176,7 @@ def test_a_rank_is_killed_while_its_checkpoints_are_open(
         resuming = pytest.raises(rs.NameInUse) if is_killed else nullcontext()
         with resuming, rs.Checkpointer(folder, rs.AtEnd()) as other:
             other.resume(rs.range(9))
-        work.be_killed()
+        processes.be_killed()
     assert killed == [(os.getpid(), signal.SIGKILL)]
 
 

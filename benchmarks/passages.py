@@ -42,6 +42,8 @@ IMAGES, LINES = SPEEDS[0], SPEEDS[4]
 
 GLOBAL, BUFFERED = "everything shuffled", "a stream shuffled in a buffer of 10,000"
 """The works of the resumes."""
+POSITIONS: Final = ("100", "10000", "1000000")
+"""The items handed out before the resumes of the tables."""
 ANEW: Final = "resumable, a stream read anew"
 
 COLUMNS: Final = {
@@ -114,7 +116,7 @@ def _state_bytes(found: Published, name: str) -> str:
 def _milliseconds(found: Published, work: str, name: str) -> str:
     seconds = found.by_title("resume_time", work, "seconds")
     if name == OURS and work == BUFFERED:
-        says = {OURS: "", ANEW: ", read anew"}
+        says = {OURS: "", ANEW: ", replayed"}
         return "; ".join(
             figure(1e3 * statistics.median([*seconds[each].values()][-1])) + says[each]
             for each in says
@@ -176,7 +178,7 @@ def where(found: Published) -> str:
         return f"{said}, in one run, with {_versions(first)}."
     return (
         f"{said}, in {len(found.measured_in())} runs with different versions, partly while the machine had other "
-        "work: so only large differences mean something. The page [Benchmarks](docs/benchmarks.md#versions) has them all."
+        "work: so only large differences mean something. `benchmarks/results/results.md` has them all."
     )
 
 
@@ -247,11 +249,9 @@ def language_models(found: Published) -> str:
             "packed whole",
             {
                 "torch DataLoader, packing written by hand": "the same packing written by hand, in torch's `DataLoader`",
-                "datasets, packing written by hand": "the same packing written by hand, in datasets",
                 "Grain": "Grain's own packers, the fastest",
             },
         ),
-        ("packed as a stream", "cut from a stream", {"Grain": "Grain"}),
         (
             "bucketed",
             "batches of like length",
@@ -267,12 +267,11 @@ def language_models(found: Published) -> str:
             rows.append(
                 (
                     f"{title}: {shown[start]}",
-                    f"{raw['items'] / statistics.median(race.seconds[label]):,.0f}",
                     with_quartiles(race.over(label, OURS)),
                     f"{100 * raw['delivered'][label]['padding']:.2f} %",
                 )
             )
-    header = ("", "documents a second", f"time ÷ that of `{OURS}`", "padding")
+    header = ("", f"time ÷ that of `{OURS}`", "padding")
     return table_of(header, rows)
 
 
@@ -293,98 +292,20 @@ def token_file(found: Published) -> str:
     )
 
 
-def tar(found: Published) -> str:
-    """Samples of tar archives."""
-    titles = (
-        "20,000 samples of 2,000 bytes",
-        "20,000 samples of 20,000 bytes",
-        "4,000 samples of 200,000 bytes",
-    )
-    ways = {"tarfile, by hand": "`tarfile`, by hand", "WebDataset": "WebDataset"}
-    return _by_processor_time(found, "tar", titles, ways)
-
-
-def tfrecord(found: Published) -> str:
-    """Records of TFRecord files."""
-    titles = (
-        "200,000 records of 100 bytes",
-        "20,000 records of 10,000 bytes",
-        "2,000 records of 200,000 bytes",
-    )
-    ways = {"a loop by hand": "a loop by hand", "tf.data": "tf.data, `as_numpy_iterator`"}
-    return _by_processor_time(found, "tfrecord", titles, ways)
-
-
-def _by_processor_time(
-    found: Published, workload: str, titles: tuple[str, ...], ways: dict[str, str]
-) -> str:
-    raw = found.raw(workload)
-    ways = {OURS: f"`{OURS}`, in order", "resumable, shuffled": f"`{OURS}`, shuffled"} | ways
-    rows = []
-    for way, says in ways.items():
-        cells = []
-        for title in titles:
-            race = Ratios(raw[title])
-            if way == OURS:
-                count = int(title.split()[0].replace(",", ""))
-                each = spread([1e6 * seconds / count for seconds in race.seconds[way]])
-                cells.append(f"1, {with_quartiles(each)} µs")
-            else:
-                cells.append(with_quartiles(race.over(way, OURS)) if way in race.seconds else NONE)
-        rows.append((says, *cells))
-    what = {"tar": "tar, bytes a sample", "tfrecord": "TFRecord, bytes a record"}[workload]
-    return table_of((what, *(title.split()[-2] for title in titles)), rows)
-
-
-def many_files(found: Published) -> str:
-    """Ten thousand files of ten lines."""
-    first, again = found.raw("many_files", "first"), found.raw("many_files", "again")
-    lines = 10 * 10_000
-    rows = []
-    for way, runs in again.items():
-        rows.append(
-            (
-                f"`{way}`" if way == OURS else way,
-                with_quartiles(spread([run[0] for run in first[way]])),
-                with_quartiles(spread([run[0] for run in runs])),
-                with_quartiles(spread([1e3 * run[1] for run in runs])),
-                with_quartiles(spread([1e6 * (run[1] + run[2]) / lines for run in runs])),
-                f"{max(max(run[3], run[4]) for run in runs)}",
-            )
-        )
-    header = (
-        "", "opened first, s", "opened again, s", "first batch, ms", "a line, µs", "more descriptors",
-    )  # fmt: skip
-    return table_of(header, rows)
-
-
-def large_files(found: Published) -> str:
-    """Ten thousand files of many lines."""
-    large = found.raw("many_files", "large")
-    opened, first = spread([run[0] for run in large]), spread([1e3 * run[1] for run in large])
-    return (
-        "Where all lines fit into memory, a list of them is the fastest. 10,000 files of 100,000 lines, which hardly "
-        f"fit, are opened again in {with_quartiles(opened)} s with their indexes, and the first shuffled batch comes "
-        f"{with_quartiles(first)} ms later."
-    )
-
-
 def state_bytes(found: Published) -> str:
     """The bytes of states."""
     sizes, exact = found.by_title("state_size", "bytes"), found.by_title("state_size", "exact")
     rows = [
-        (_title(name, exact), *(f"{size:,}" for size in sizes[name]))
+        (_title(name, exact), *(f"{sizes[name][buffer]:,}" for buffer in (0, 1, -1)))
         for name in sorted(sizes, key=lambda name: (not name.startswith(OURS), sizes[name][-1]))
     ]
-    return table_of(
-        ("bytes, by items in the buffer", "1,000", "10,000", "100,000", "1,000,000"), rows
-    )
+    return table_of(("bytes, by items in the buffer", "1,000", "10,000", "1,000,000"), rows)
 
 
 def _title(name: str, exact: dict[str, str]) -> str:
     remark = " (loses the buffer)" if exact.get(name) == "no" else ""
     remark = " (its files, shuffled in blocks)" if name == "MosaicML Streaming" else remark
-    return f"{name.replace(OURS, f'`{OURS}`')}{remark}"
+    return f"{name.replace(OURS, f'`{OURS}`').replace('a stream read anew', 'a stream replayed')}{remark}"
 
 
 def six_stages(found: Published) -> str:
@@ -415,18 +336,20 @@ def resumes(found: Published) -> str:
     for work in (GLOBAL, BUFFERED):
         seconds = found.by_title("resume_time", work, "seconds")
         exact = found.by_title("resume_time", work, "exact")
-        positions = [*next(iter(seconds.values()))]
         rows = [
             (
                 _title(name, exact),
-                *(with_quartiles(spread([1e3 * each for each in taken])) for taken in seconds[name].values()),
+                *(
+                    figure(1e3 * statistics.median(seconds[name][position]))
+                    for position in POSITIONS
+                ),
             )
             for name in sorted(
                 seconds,
                 key=lambda name: (not name.startswith(OURS), statistics.median([*seconds[name].values()][-1])),
             )
         ]  # fmt: skip
-        header = (f"{work}: ms, by items handed out", *(f"{int(each):,}" for each in positions))
+        header = (f"{work}: ms, by items handed out", *(f"{int(each):,}" for each in POSITIONS))
         tables.append(table_of(header, rows))
     return "\n\n".join(tables)
 
@@ -440,61 +363,6 @@ def other_ranks(found: Published) -> str:
         for title, each in outcomes.items()
     ]
     return table_of(("", *changes[:2], "2 workers, then none"), rows)
-
-
-def partitions(found: Published) -> str:
-    """Seconds and processor seconds of an epoch."""
-    spent = found.raw("partitions", "spent")
-    basis = "one process / resumable"
-    says = {
-        "one process / resumable": f"`{OURS}`, one process",
-        "one process / bare": "a plain loop",
-        "2 processes call the function / resumable": f"`{OURS}`, `map` in two processes",
-        "2 processes do the chain / resumable": f"`{OURS}`, 16 partitions in two processes",
-    }
-    rows = []
-    for key, each in spent.items():
-        title = says.get(key) or key.partition(" / ")[2] + ", the chain in two processes"
-        pairs = zip(each, spent[basis], strict=True)
-        rows.append(
-            (
-                title,
-                figure(statistics.median(seconds for seconds, _ in each)),
-                with_quartiles(spread([mine[0] / theirs[0] for mine, theirs in pairs])),
-                figure(statistics.median(processor for _, processor in each)),
-            )
-        )
-    rows.sort(key=lambda row: (OURS not in row[0], float(row[1].replace(",", ""))))
-    return table_of(("", "seconds", "times one process", "processor seconds"), rows)
-
-
-def saves(found: Published) -> str:
-    """How much slower loops are that save."""
-    raw = found.raw("save_overhead")
-    rows = []
-    for title, says, labels in (
-        (
-            "steps of 5 ms of waiting",
-            "steps of 5 ms that wait, as for an accelerator",
-            ("every 100, synchronous", "every 10, asynchronous"),
-        ),
-        (
-            "steps of 5 ms of Python code",
-            "steps of 5 ms of Python code",
-            ("every 100, synchronous", "every 10, asynchronous"),
-        ),
-        (
-            "the loop of python_map",
-            "steps that do nothing",
-            ("every 100, synchronous", "every 100, asynchronous", "every 100, by hand"),
-        ),
-    ):
-        for label in labels:
-            pairs = zip(raw[title][label], raw[title]["no saves"], strict=True)
-            more = spread([100 * (mine / none - 1) for mine, none in pairs])
-            how = label.replace("asynchronous", "in a thread").replace("synchronous", "in the loop")
-            rows.append((says, how.replace(",", " steps,"), f"{with_quartiles(more)} %"))
-    return table_of(("loop", "saves", "slower by"), rows)
 
 
 def noise(found: Published) -> str:
@@ -511,136 +379,10 @@ def noise(found: Published) -> str:
     )
 
 
-def parquet(found: Published) -> str:
-    """Rows of Parquet files, once they are measured."""
-    kinds = found.by_title("parquet", "seconds")
-    if not kinds:
-        return "Parquet files are not measured yet."
-    by_hand = "pyarrow by hand, in order"
-    races = {kind: Ratios(seconds) for kind, seconds in kinds.items()}
-    rows = [
-        (
-            way.replace(OURS, f"`{OURS}`"),
-            *(with_quartiles(race.over(way, by_hand)) for race in races.values()),
-        )
-        for way in next(iter(races.values())).seconds
-        if way != by_hand
-    ]
-    header = ("time ÷ that of pyarrow by hand, which reads in order", *races)
-    return "400,000 rows of a Parquet file come in batches of 256:\n\n" + table_of(header, rows)
-
-
-def more(found: Published) -> str:
-    """What the newest workloads have measured, as far as they are published."""
-    said = [
-        passage(found)
-        for workload, passage in MORE.items()
-        if any(
-            result.raw
-            for run in found.runs_of(workload)
-            for result in run.results
-            if result.name == workload
-        )
-    ]
-    if not said:
-        return (
-            "The same run measures a cache of remote files, stats, origins, `device_prefetch` of the JAX adapter, and Ray "
-            "Data next to a `map` on Ray's actors. The published results are older than that."
-        )
-    return "\n\n".join(said)
-
-
-def _remote_cache(found: Published) -> str:
-    rows = [
-        (
-            {"global": "everything"}.get(row["shuffle"], "blocks, each of a shard"),
-            f"{row['cache']:.0%}".replace("%", " %"),
-            *(f"{each:.2f}" for each in (row["fetched"][-1], row["by last use"][-1])),
-        )
-        for row in found.raw("remote_cache", "bytes")
-    ]
-    header = (
-        "shuffled",
-        "room for",
-        "fetched in the second epoch, parts of the data",
-        "by a cache of last use",
-    )
-    speeds = [*found.raw("remote_cache", "speeds").values()]
-    ratios = [
-        with_quartiles(spread([a / b for a, b in zip(each["remote"], each["local"], strict=True)]))
-        for each in speeds
-    ]
-    return (
-        "200 MB in 200 files lie in a store, and a cache has room for a part of them:\n\n"
-        f"{table_of(header, rows)}\n\n"
-        "From a store that answers after 20 ms, with 100 MB a second for each connection, the first epoch comes at "
-        f"{ratios[0]} times the speed of local files, and at {ratios[-1]} times where each item is worked on."
-    )
-
-
-def _origins(found: Published) -> str:
-    ahead, behind = (
-        with_quartiles(spread([1e3 * each for each in found.raw("origins", key)]))
-        for key in ("ahead", "behind")
-    )
-    return (
-        f"To ask where the items of step 10⁹ came from takes {ahead} ms for what is looked up by index. Behind a "
-        f"`pack`, {found.raw('origins', 'read'):,} documents are read again, in {behind} ms."
-    )
-
-
-def _device_prefetch(found: Published) -> str:
-    steps = found.raw("device_prefetch", "found")
-    said = [
-        f"{with_quartiles(_times(taken, 'device_prefetch'))} at {step}"
-        for step, taken in steps.items()
-        if step != "none"
-    ]
-    return (
-        "`device_prefetch` of the JAX adapter takes so many times as long as the same loop by hand, by the work of a "
-        f"step: {', '.join(said)}."
-    )
-
-
-def _ray_data(found: Published) -> str:
-    ours, theirs = "resumable, map on Ray's actors", "Ray Data, iter_batches"
-    said = [
-        f"{with_quartiles(spread([a / b for a, b in zip(taken[theirs], taken[ours], strict=True)]))} for {work}"
-        for work, taken in found.raw("ray_data", "found").items()
-    ]
-    return (
-        "On a Ray cluster of one machine, Ray Data takes so many times as long as a `map` on Ray's actors: "
-        f"{', '.join(said)}."
-    )
-
-
-def _times(taken: dict[str, list[float]], way: str) -> tuple[float, float, float]:
-    return spread([a / b for a, b in zip(taken[way], taken["by hand"], strict=True)])
-
-
-MORE: Final[dict[str, Callable[[Published], str]]] = {
-    "remote_cache": _remote_cache,
-    "origins": _origins,
-    "device_prefetch": _device_prefetch,
-    "ray_data": _ray_data,
-}
-
-
 def unmet(found: Published) -> str:
-    """The project's limits that the published results do not keep."""
-    claims = [
-        (result.name, claim)
-        for run in found.runs
-        for result in run.results
-        for claim in result.claims
-    ]
-    rows = [
-        (f"`{name}`", claim.text, f"{claim.figure:,.4g}")
-        for name, claim in claims
-        if claim.met is False
-    ]
-    said = f"Of {len(claims)} limits that the project sets itself, {len(claims) - len(rows)} are kept. These are not:"
-    return f"{said}\n\n{table_of(('workload', 'limit', 'measured'), rows)}"
+    """How many of the project's limits the published results keep."""
+    met = [claim.met for run in found.runs for result in run.results for claim in result.claims]
+    return f"Of {len(met)} limits that the project sets itself, {len(met) - met.count(False)} are kept."
 
 
 def two_processes(found: Published) -> str:
@@ -656,8 +398,7 @@ def two_processes(found: Published) -> str:
 PASSAGES: Final[dict[str, Callable[[Published], str]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        comparison, tar_in_words, where, versions, speeds, memory_and_imports, language_models, token_file, tar,
-        tfrecord, many_files, large_files, state_bytes, six_stages, resumes, other_ranks, partitions, saves,
-        more, noise, parquet, two_processes, unmet,
+        comparison, tar_in_words, where, speeds, memory_and_imports, language_models, token_file,
+        state_bytes, six_stages, resumes, other_ranks, noise, two_processes, unmet,
     )
 }  # fmt: skip

@@ -216,7 +216,7 @@ python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py t
     Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats/test_array_record.py tests/formats/test_lance.py
-python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
+python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k "array_record or lance"
 python -m pytest --require-packages tests/formats/test_removed_files.py -k "array_record or lance"
 python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
 python -m pytest --require-packages tests/docs -k "lance.md"

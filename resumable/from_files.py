@@ -420,8 +420,8 @@ def tar(
     first component such as ``__index__``. A damaged sample, or a sample directly followed by
     damage, raises `MalformedItem`. So does a sample with a sparse member or with two members of the
     same extension. After damage nothing more is read from the file. As for tar itself, an archive
-    may end without its blocks of zeros; a file cut short exactly between two members is not
-    noticed.
+    may end without its blocks of zeros, and zeros are the end of an archive: a file cut short
+    exactly between two members, or with zeros instead of whole members, is not noticed.
 
     State: O(1), the position. Random access, by an index of samples (8 bytes each), unless
     ``on_error`` is ``"skip"``. With ``"skip"``, malformed samples are left out and counted, and the

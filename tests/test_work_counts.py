@@ -819,7 +819,7 @@ def test_each_row_of_a_pack_is_made_an_item_once_where_a_mix_takes_rows_singly(
     monkeypatch.setattr(motion, "block_items", counted)
 
     def mixed(*parts: rs.Pipeline[int]) -> rs.Pipeline[Any]:
-        rows = [part.map(lambda item: [item] * 9).pack(16, window=64) for part in parts]
+        rows = [part.map(lambda item: [item] * 9).pack(16, group=64) for part in parts]
         return rs.mix(*rows, weights=[3, 1]).batch(4)
 
     rounds = list(rs.partition([rs.range(2000)] * 2, 2, mixed).batch(2, collate=list).unbatch())

@@ -85,6 +85,8 @@ def _bounds(data: bytes, begin: int = 0) -> tuple[int, int]:
     header = data.find(END, begin)
     if header < 0:
         raise ValueError("its header does not end")
+    if data.find(b"\0", begin, header) >= 0:  # a stretch of zeros may hide whole records
+        raise ValueError("its header has a NUL")
     lengths = LENGTH.findall(data, begin, header + 2)
     if len(lengths) != 1:
         raise ValueError(f"its header must have one Content-Length, got {len(lengths)}")

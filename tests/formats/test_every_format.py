@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from campaigns.damaged_records import RecordTarget
+from campaigns.lost_items import KINDS
 from support.command import ROOT
 from support.format_facts import FORMAT_FACTS, FormatFacts
 
@@ -86,6 +87,7 @@ def test_a_format_has_files_for_each_test_that_all_formats_take(name: str) -> No
     assert isinstance(facts.damaged().get(name), RecordTarget), needs(
         name, "damaged", f"{name!r}: RecordTarget(...)"
     )
+    assert name in KINDS, f"a Kind {name!r} must be in tests/campaigns/lost_items.py"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ import pytest
 from campaigns import children
 from campaigns.damaged_records import RecordTarget
 from campaigns.fuzz_formats import TARGETS, fuzz
+from campaigns.lost_items import KINDS, losses
 from support.tiers import is_deep
 
 COUNT = 2000 if is_deep() else 150
@@ -24,16 +25,28 @@ CASES = [
 ]
 
 
+def skip_if_read(name: str) -> None:
+    if name == "array_record" and "array_record.python.array_record_module" in sys.modules:
+        pytest.skip("this process has read such files, so its children cannot open damaged ones")
+
+
 @pytest.mark.parametrize(("name", "seed"), CASES)
 def test_each_of_many_damaged_files_gives_right_items_or_malformed_ones(
     name: str, seed: int
 ) -> None:
-    if name == "array_record" and "array_record.python.array_record_module" in sys.modules:
-        pytest.skip("this process has read such files, so its children cannot open damaged ones")
+    skip_if_read(name)
     counts, failures, _ = fuzz(TARGETS[name], COUNT, seed)
     assert not failures, failures[:3]
     assert counts["files"] == COUNT
     assert min(counts["items"], counts["refused"]) > COUNT // 20
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_damaged_copy_loses_or_gains_items_without_an_error(name: str) -> None:
+    skip_if_read(name)
+    outcomes, failures = losses(KINDS[name], COUNT // 5, 0)
+    assert not failures, failures[:3]
+    assert outcomes["refused"]
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -665,6 +665,22 @@ def test_metadata_of_users_may_look_like_the_mark_of_a_message(tmp_path: Path) -
         assert [row["id"] for row in rs.arrow(path)] == list(range(5))
 
 
+def test_a_parquet_file_whose_footer_does_not_count_its_rows_is_read(tmp_path: Path) -> None:
+    table = pa.table({"x": np.zeros(12_345, np.int16)})
+    path = write_parquet(tmp_path / "a", table, 20_000, store_schema=False)
+    zero = b"\x80\x80\0"  # as long as the number
+    outcomes = list[int | str]()
+    for claim in with_each_replaced(path.read_bytes(), varint(12_345), zero):
+        path.write_bytes(claim)
+        try:
+            outcomes.append(len(list(rs.parquet(path))))
+        except rs.MalformedItem as error:
+            outcomes.append(str(error).partition(", ")[2])
+    assert 12_345 in outcomes
+    assert "footer: 12345 rows, but 0 in its row groups" in outcomes
+    assert 0 not in outcomes
+
+
 def test_what_follows_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
     path = write_arrow(tmp_path / "a", pa.table({"id": range(5)}), stream=True)
     size = path.stat().st_size
@@ -683,6 +699,33 @@ def test_a_footer_that_lists_less_than_there_is_is_told(tmp_path: Path) -> None:
         path.write_bytes(data[:footer] + count.to_bytes(4, "little") + data[footer + 4 :])
         with pytest.raises(rs.MalformedItem, match="a, headers: its footer"):
             rs.arrow(path)
+
+
+def test_a_footer_with_another_schema_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a", pa.table({"name": range(9)}), 3)
+    data = path.read_bytes()
+    for place in (data.index(b"name"), data.rindex(b"name")):
+        path.write_bytes(data[:place] + b"mane" + data[place + 4 :])
+        with pytest.raises(rs.MalformedItem, match="a, headers: its footer has another schema"):
+            rs.arrow(path)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_damaged_batch_without_rows_is_told(tmp_path: Path, stream: bool) -> None:
+    words = pa.table({"word": pa.array(["a", None]).dictionary_encode()})
+    path = write_arrow(tmp_path / "a", words, stream=stream)
+    data = path.read_bytes()
+    found = messages(lambda start, size: data[start : start + size], len(data), with_buffers=True)
+    batch = next(message for message in found if message.kind == BATCH)
+    assert rs.arrow(path)[1] == {"word": None}
+    none = write_arrow(tmp_path / "none", words.slice(0, 0), stream=stream)
+    assert not len(rs.arrow(none))
+    head = np.frombuffer(data[batch.start : batch.body], "<i8").copy()
+    head[head == 2] = 0  # each count of rows
+    head[head == 1] = 1 << 40  # the count of nulls, and the size of their buffer
+    path.write_bytes(data[: batch.start] + head.tobytes() + data[batch.body :])
+    with pytest.raises(rs.MalformedItem, match="a, record batch 0: "):
+        rs.arrow(path)
 
 
 def test_streams_from_before_version_0_15_are_read(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "huge": (lambda data: data.replace(b": 200", b": " + b"9" * 18), "no empty line follows its 9999"),
     "negative": (lambda data: data.replace(b": 200", b": -5"), "one Content-Length, got 0"),
     "two": (lambda data: data.replace(b": 200", b": 1\r\nContent-length: 2"), "one Content-Length, got 2"),
+    "zeros": (lambda data: b"WARC/1.0" + bytes(600) + data[8:], "its header has a NUL"),
     "other": (lambda data: data.replace(b"WARC/", b"ARC/"), "does not begin with WARC/, so no record after"),
 }  # fmt: skip
 

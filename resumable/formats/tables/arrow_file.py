@@ -11,7 +11,7 @@ import numpy as np
 from ...core.block import Indices
 from ..io.open_files import DataFile, FileContent
 from ..io.remote import RemoteFile
-from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
+from .arrow_messages import BATCH, DICTIONARY, MAGIC, Message, is_file_format, messages
 from .file_access import ByteRanges, TableFileAccess, malformed_if_damaged
 from .group_reads import GroupReads
 from .rows import Rows
@@ -53,6 +53,8 @@ class ArrowFile:
             self._is_file = is_file_format(read)
             self._schema_message = found[0]
             schema = _reader([_part(read, found[0])]).schema
+            if self._is_file:
+                _check_schema_of_footer(read, found, access.size)
             self.names: Sequence[str] = schema.names
             self.stackable = stackable(schema)
             check_readable(schema, columns, empty_structs=True)
@@ -63,6 +65,12 @@ class ArrowFile:
         if isinstance(access.file, RemoteFile):
             chosen = None if columns is None or not self._is_file else _buffers_of(schema, columns)
             self.reads = self._reads(found, chosen)
+            return
+        for group in np.flatnonzero(
+            self.rows == 0
+        ).tolist():  # they give no row, so damage would never show
+            with malformed_if_damaged(access, f"record batch {group}"):
+                self._batch(group, [*range(len(self.names))])
 
     def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
         """The bytes to read for each batch: the buffers ``chosen``, or all for None."""
@@ -178,6 +186,23 @@ class _Source:
             return self._wrapped(self(start, size))
         start = min(start, self._map.size)
         return self._map.slice(start, min(size, self._map.size - start))
+
+
+def _check_schema_of_footer(read: _Source, found: list[Message], size: int) -> None:
+    """Check that the footer has the schema of the first message: pyarrow reads a whole file by the footer's.
+
+    Raises:
+      ValueError: if the schemas differ, in the order of bytes too.
+    """
+    import pyarrow as pa
+
+    options = pa.ipc.IpcReadOptions(ensure_native_endian=False)
+    start = found[-1].stop
+    # A file of no message but with this footer.
+    footer = pa.py_buffer(MAGIC + bytes(2) + read(start, size - start))
+    listed = pa.ipc.open_file(footer, options=options).schema
+    if not listed.equals(_reader([_part(read, found[0])], options).schema):
+        raise ValueError("its footer has another schema than its first message")
 
 
 def _ranges_of(batch: Message, chosen: list[bool] | None) -> list[tuple[int, int]]:

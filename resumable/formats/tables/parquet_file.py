@@ -96,7 +96,7 @@ class ParquetFile(Shelved[Any]):
             counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
         if min(counts, default=0) < 0:
             raise MalformedItem(f"{access.path}, footer: a row group of {min(counts)} rows")
-        if sum(counts) != footer.num_rows:
+        if footer.num_rows not in (sum(counts), 0):  # some writers leave it out; no row is lost
             raise MalformedItem(
                 f"{access.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
             )

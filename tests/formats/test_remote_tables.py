@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats.http_files import AT_ONCE, CAUSES, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
 from formats.table_files import rows, write_arrow, write_parquet
 from support.s3_server import s3_server
 from support.tiers import is_deep
@@ -79,7 +79,7 @@ def test_an_error_that_stays_names_url_attempt_and_cause(
     format: str, fault: str, cause: str, tmp_path: Path, http_server: FileServer
 ) -> None:
     path, url = served(http_server, format, tmp_path)
-    pipeline = read(url, ["id", "tokens"], attempts=2)
+    pipeline = read(url, ["id", "tokens"], **twice(fault))
     message = rf"{url} could not be read: attempt 2 of 2 ended with .*({cause})"
     with iter(pipeline) as iterator:
         http_server.faults, http_server.often = (fault,), 1.0

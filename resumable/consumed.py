@@ -88,9 +88,8 @@ class ConsumedStates(Generic[T]):
         """
         states = cls(Pipeline(iterator._stage), start=iterator.get_state())
         states._producer = weakref.ref(iterator)
-        states._marks = _Marks(
-            MARK_SHARE_BEHIND, max(MARKS_A_LEVEL, most + 1), _has_own_state(iterator._stage)
-        )
+        a_level = max(MARKS_A_LEVEL, most + 1)
+        states._marks = _Marks(MARK_SHARE_BEHIND, a_level, states._has_own_state)
         return states
 
     def first_of(self, epoch: int) -> State:

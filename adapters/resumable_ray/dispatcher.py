@@ -321,13 +321,11 @@ class Dispatcher:
 
     def _refuse_rest(self) -> None:
         """Answer the tasks left in the inbox after the end."""
-        while True:
-            try:
+        with suppress(Empty):
+            while True:
                 event = self.inbox.get_nowait()
-            except Empty:
-                return
-            if isinstance(event, Task):
-                self._refuse(event)
+                if isinstance(event, Task):
+                    self._refuse(event)
 
     def _refuse(self, task: Task) -> None:
         if task.future.set_running_or_notify_cancel():

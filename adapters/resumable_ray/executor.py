@@ -10,7 +10,7 @@ from typing import Any, TypeVar, final
 
 import ray
 
-from resumable.core.arguments import check_int, check_seconds
+from resumable.core.arguments import check_int, check_seconds, check_type
 from resumable.core.home_process import HomeProcess
 from resumable.errors import InvalidArgument, InvalidType, shorten
 
@@ -80,8 +80,8 @@ class RayExecutor(Executor):
         if num_actors is not None:
             num_actors = check_int("num_actors", num_actors, minimum=1)
         max_restarts = check_int("max_restarts", max_restarts, minimum=-1)
-        if runtime_env is not None and not isinstance(runtime_env, dict):
-            raise InvalidType(f"runtime_env must be a dict or None, got {shorten(runtime_env)}")
+        if runtime_env is not None:
+            check_type("runtime_env", runtime_env, dict, "a dict or None")
         if not ray.is_initialized():
             ray.init()
         try:

@@ -18,7 +18,7 @@ import ray.train
 
 import resumable as rs
 from resumable.checkpoint.input_folder import InputFile, input_file
-from resumable.checkpoint.opening import check_pipeline
+from resumable.checkpoint.opening import check_pipeline, start_with
 from resumable.checkpoint.saveable_input import Input, as_saveable
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.own_partitions import has_more
@@ -121,9 +121,8 @@ def report(
         if file.is_shared and rank > 0:
             pass
         elif uploads:
-            options["checkpoint_upload_fn"] = _with_input(
-                file, storage, checkpoint, checkpoint_upload_fn
-            )
+            upload = _with_input(file, storage, checkpoint, checkpoint_upload_fn)
+            options["checkpoint_upload_fn"] = upload
             if checkpoint is None:
                 # Ray calls the function only with a checkpoint. The function ignores this
                 # checkpoint.
@@ -187,28 +186,13 @@ def resume(
                 "for more epochs, or pass a checkpoint"
             )
         checkpoint = ray.train.get_checkpoint()
-    iterator = pipeline.start()
-    try:
-        if checkpoint is not None:
-            _set_state(iterator, checkpoint, rank, workers)
-        iterator.get_state()  # an unsavable state raises before the first item
-    except BaseException:
-        iterator.close()
-        raise
-    if checkpoint is not None and rank == 0 and _has_ended(pipeline, iterator):
+    if checkpoint is None:
+        return start_with(None, pipeline)
+    state = read_state(checkpoint, stage, rank, workers)
+    iterator = start_with(state, pipeline, f"the state in {folder_of(checkpoint)}")
+    if rank == 0 and _has_ended(pipeline, iterator):
         warn_of_ended_run(iterator.step, "use another RunConfig(name)")
     return iterator
-
-
-def _set_state(
-    iterator: rs.PipelineIterator[Any], checkpoint: Checkpoint, rank: int, workers: int
-) -> None:
-    state = read_state(checkpoint, iterator._stage, rank, workers)
-    try:
-        iterator.set_state(state)
-    except rs.StateMismatch as error:
-        error.reword(f"the state in {folder_of(checkpoint)} does not fit: {error}")
-        raise
 
 
 def _has_ended(pipeline: rs.Pipeline[Any], iterator: rs.PipelineIterator[Any]) -> bool:

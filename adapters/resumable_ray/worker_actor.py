@@ -64,9 +64,8 @@ class _WorkerActor:
 def actor_class(num_cpus: float, runtime_env: dict[str, Any] | None) -> Any:
     """The class of the actors, for Ray."""
     options: dict[str, Any] = {} if runtime_env is None else {"runtime_env": runtime_env}
-    return ray.remote(num_cpus=num_cpus, max_restarts=0, max_task_retries=0, **options)(
-        _WorkerActor
-    )
+    options |= {"num_cpus": num_cpus, "max_restarts": 0, "max_task_retries": 0}
+    return ray.remote(**options)(_WorkerActor)
 
 
 def as_error(value: Any) -> BaseException | None:

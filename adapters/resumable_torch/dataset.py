@@ -17,10 +17,10 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.worker import WorkerInfo
 
 import resumable as rs
+from resumable.core.arguments import check_type
 from resumable.core.epochs import in_epoch
 from resumable.core.graph import has_threads, without_threads
 from resumable.core.savers import GuardedStateDict
-from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
 
 from .batch_states import BatchState
@@ -70,8 +70,7 @@ class PipelineDataset(DrawsItems, IterableDataset[Any]):
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
-        if not isinstance(pipeline, rs.Pipeline):
-            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+        check_type("pipeline", pipeline, rs.Pipeline, "a pipeline")
         self.cursor = Cursor(pipeline)
         self.marks: BatchState | None = None
         # In a worker: its iterator, and whether `load_state_dict` has set the position of the

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import InvalidArgument, MissingDependency
+from ..errors import InvalidArgument
+from ..formats.packages import imported
 from .report import BenchReport, brief, percent
 
 COLOUR: Final = "#9db4c8"
@@ -77,11 +78,8 @@ def draw(report: BenchReport, path: str) -> None:
 
 def _canvas(height: float = 3.0) -> Any:
     """A canvas that needs no screen, with a figure 9 inches wide."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency(
-            "--plot needs matplotlib: pip install 'resumable-loader[bench]'"
-        ) from error
+    imported("matplotlib", "--plot needs matplotlib", "bench")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     return FigureCanvasAgg(Figure(figsize=(9, height), layout="constrained"))

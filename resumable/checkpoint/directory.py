@@ -104,9 +104,8 @@ class Directory(NamedFiles):
     def lock(self) -> StoreLock:
         what = f"{self.name!r} in {self.folder}"
         part = self._names.part
-        lock = lock_file(
-            self.folder / self._names.lock, what if part == WHOLE else f"{what}, as {part},"
-        )
+        described = what if part == WHOLE else f"{what}, as {part},"
+        lock = lock_file(self.folder / self._names.lock, described)
         try:
             # After our own lock: of two writers beginning at once, at least one then finds the lock
             # of the other.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -38,31 +39,29 @@ TEXTS: Final = ("stage", "path", "argument")
 
 
 @final
+@dataclass(eq=False)
 class ChangeNote:
     """Notes, after the first save, how a pipeline differs from that of the resumed checkpoint."""
 
-    def __init__(
-        self, store: Store, checkpoint: Checkpoint, stage: Stage[Any], complaint: str | None
-    ) -> None:
-        self._store = store
-        self._checkpoint = checkpoint
-        self._stage = stage
-        self._complaint = complaint
-        self._noted = False
+    store: Store
+    checkpoint: Checkpoint
+    stage: Stage[Any]
+    complaint: str | None
+    noted: bool = False
 
     def write(self, step: int, time: float) -> str | None:
         """Write the note, once; returns the message of a failure, which is not retried."""
-        if self._noted:
+        if self.noted:
             return None
-        self._noted = True
+        self.noted = True
 
         def lines() -> bytes:
-            saved, dependence = _saved(self._checkpoint)
-            found = changed_arguments(saved, self._stage, dependence)
-            return _lines(self._checkpoint.step, time, found)
+            saved, dependence = _saved(self.checkpoint)
+            found = changed_arguments(saved, self.stage, dependence)
+            return _lines(self.checkpoint.step, time, found)
 
-        failed = _append(self._store, lines)
-        return self._complaint or failed
+        failed = _append(self.store, lines)
+        return self.complaint or failed
 
 
 def note_of_changes(

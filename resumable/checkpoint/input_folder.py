@@ -222,16 +222,14 @@ def state_for_process(
         for one in parts:
             if one.part == mine:
                 return one.state
-    by_rank = {one.part.rank: one for one in parts}
-    missing = [rank for rank in range(saved.ranks) if rank not in by_rank]
+    missing = sorted({*range(saved.ranks)} - {one.part.rank for one in parts})
     if missing:
         named = " and ".join(f"rank {rank}" for rank in missing[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise NoValidCheckpoint(
             f"the part of {named}{more} of {saved.ranks} ranks is missing in {where}"
         )
-    states = [by_rank[rank].state for rank in range(saved.ranks)]
-    return state_of_rank(states, mine, f"the input in {where}", stacklevel=3)
+    return state_of_rank([one.state for one in parts], mine, f"the input in {where}", stacklevel=3)
 
 
 def _named(name: str) -> FileName:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -38,18 +39,8 @@ def last_lines(path: Path, count: int, parse: Callable[[bytes], T | None]) -> li
             lines = file.read(length - start).split(b"\n")
             if start:
                 del lines[0]  # a line begun before `start`
-            found = _last(lines, count, parse)
+            parsed = (meaning for line in reversed(lines) if (meaning := parse(line)) is not None)
+            found = list(islice(parsed, count))[::-1]
             if len(found) == count or not start or size >= AT_MOST:
                 return found
             size *= 4
-
-
-def _last(lines: list[bytes], count: int, parse: Callable[[bytes], T | None]) -> list[T]:
-    found: list[T] = []
-    for line in reversed(lines):
-        if len(found) == count:
-            break
-        meaning = parse(line)
-        if meaning is not None:
-            found.append(meaning)
-    return found[::-1]

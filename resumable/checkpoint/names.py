@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -119,15 +119,14 @@ def stats_among(file_names: Iterable[str]) -> dict[str, tuple[str, int, int]]:
 
 def names_among(file_names: Iterable[str]) -> list[str]:
     """The names of the inputs with a checkpoint among ``file_names``, in alphabetical order."""
-    found = map(parse_file_name, file_names)
-    return sorted({file.name for file in found if file is not None and file.aside is None})
+    return sorted({file.name for file in _present(file_names)})
 
 
 def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
     """The steps of the whole checkpoints among ``file_names``, ascending, by the name of the input."""
     found: dict[str, list[int]] = {}
-    for file in map(parse_file_name, file_names):
-        if file is not None and (file.part, file.aside) == (WHOLE, None):
+    for file in _present(file_names):
+        if file.part == WHOLE:
             found.setdefault(file.name, []).append(file.step)
     return {name: sorted(found[name]) for name in sorted(found)}
 
@@ -166,12 +165,8 @@ class CheckpointNames:
 
     def parts_among(self, file_names: Iterable[str]) -> list[tuple[int, RankPart]]:
         """Step and part of each file of the input among ``file_names``."""
-        found = map(parse_file_name, file_names)
-        return [
-            (file.step, file.part)
-            for file in found
-            if file is not None and (file.name, file.aside) == (self.name, None)
-        ]
+        found = [file for file in _present(file_names) if file.name == self.name]
+        return [(file.step, file.part) for file in found]
 
     def steps_among(self, file_names: Iterable[str]) -> list[int]:
         """The steps with a file of this part among ``file_names``, ascending."""
@@ -212,6 +207,11 @@ class CheckpointNames:
         """Whether `new_temporary` made ``file_name``, for this part or one this rank removes."""
         match = self._temporary.fullmatch(file_name)
         return match is not None and self.part.removes(_part_in(match))
+
+
+def _present(file_names: Iterable[str]) -> Iterator[FileName]:
+    """The names of checkpoints that were not set aside."""
+    return (file for file in map(parse_file_name, file_names) if file and file.aside is None)
 
 
 def _file_name(name: str, step: int, part: RankPart) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..core.arguments import check_below, check_bool, check_choice
+from ..core.arguments import check_below, check_bool, check_choice, check_type
 from ..core.iterator import PipelineIterator
 from ..core.resuming import with_rank
 from ..core.run_counters import RunCounters
@@ -40,9 +40,8 @@ def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
 
 def check_pipeline(pipeline: Pipeline[T]) -> Pipeline[T]:
     """Return ``pipeline`` if it is a pipeline."""
-    if not isinstance(pipeline, Pipeline):
-        raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-    return pipeline
+    checked: Pipeline[T] = check_type("pipeline", pipeline, Pipeline, "a pipeline")
+    return checked
 
 
 def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
@@ -51,8 +50,7 @@ def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
         raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
     checked = tuple(listeners)
     for listener in checked:
-        if not isinstance(listener, kind):
-            raise InvalidType(f"listeners must be {kind.__name__} objects, got {shorten(listener)}")
+        check_type("listeners", listener, kind, f"{kind.__name__} objects")
     return checked
 
 
@@ -60,14 +58,9 @@ def check_policy(
     trigger: Any, retention: Any, asynchronous: Any, when_busy: Any, stop_on_signal: Any
 ) -> bool:
     """Check when a checkpointer saves and stops; returns whether saves are skipped when busy."""
-    if not isinstance(trigger, Trigger):
-        raise InvalidType(
-            f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
-        )
-    if retention is not None and not isinstance(retention, Retention):
-        raise InvalidType(
-            f"retention must be a Retention such as Retention(5), got {shorten(retention)}"
-        )
+    check_type("trigger", trigger, Trigger, "a trigger such as EverySteps(100)")
+    if retention is not None:
+        check_type("retention", retention, Retention, "a Retention such as Retention(5)")
     check_bool("asynchronous", asynchronous)
     skips = check_choice("when_busy", when_busy, ("wait", "skip")) == "skip"
     if skips and not asynchronous:
@@ -110,15 +103,23 @@ def start_at(
       from_this_rank: whether this rank is known to have saved the state, even if the state does not
         name the rank.
     """
+    if checkpoint is None:
+        return start_with(None, pipeline)
+    state = state_for(pipeline.stage, checkpoint, from_this_rank=from_this_rank)
+    return start_with(state, pipeline, f"the checkpoint of step {checkpoint.step} in {store!r}")
+
+
+def start_with(state: State | None, pipeline: Pipeline[T], what: str = "") -> PipelineIterator[T]:
+    """The iterator of ``pipeline`` at ``state``, which errors call ``what``, or at the start."""
     iterator = pipeline.start()
     try:
-        if checkpoint is not None:
-            iterator.set_state(state_for(pipeline.stage, checkpoint, from_this_rank=from_this_rank))
+        if state is not None:
+            iterator.set_state(state)
         iterator.get_state()  # an unsaveable state raises before the first item
     except BaseException as error:
         iterator.close()
-        if checkpoint is not None and isinstance(error, StateMismatch):
-            say_what_does_not_fit(checkpoint.step, store, error)
+        if state is not None and isinstance(error, StateMismatch):
+            say_what_does_not_fit(what, error)
         raise
     return iterator
 
@@ -131,9 +132,9 @@ def state_for(stage: Stage[Any], checkpoint: Checkpoint, *, from_this_rank: bool
     return state
 
 
-def say_what_does_not_fit(step: int, store: Store, error: StateMismatch) -> None:
-    """Let ``error`` name the checkpoint in ``store``, which belongs to another pipeline."""
-    error.reword(f"the checkpoint of step {step} in {store!r} does not fit: {error}")
+def say_what_does_not_fit(what: str, error: StateMismatch) -> None:
+    """Begin the message of ``error`` with ``what`` does not fit."""
+    error.reword(f"{what} does not fit: {error}")
 
 
 def save_point_of(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, final
 
 from ..core.best_effort import BestEffort
-from ..errors import MissingDependency
+from ..formats.packages import imported
 from .listener import CheckpointListener
 
 
@@ -34,12 +34,8 @@ class StepBar(CheckpointListener):
         step: int,
         wait_share: Callable[[], float | None] | None = None,
     ) -> None:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError as error:
-            raise MissingDependency(
-                "progress=True needs tqdm: pip install 'resumable-loader[progress]'"
-            ) from error
+        imported("tqdm.auto", "progress=True needs tqdm", "progress")
+        from tqdm.auto import tqdm
 
         class Bar(tqdm):  # type: ignore[type-arg]
             # tqdm's monitor thread would outlive the loop.

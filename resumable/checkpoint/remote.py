@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency, shorten
+from ..core.arguments import check_type
+from ..errors import CorruptCheckpoint, InvalidArgument, MissingDependency
 from ..errors.public_urls import public_url
 from .envelope import check_unread
 from .named_files import NamedFiles
@@ -46,8 +47,7 @@ class Remote(NamedFiles):
     _in_doubt: tuple[str, bytes] | None
 
     def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:
-        if not isinstance(url, str):
-            raise InvalidType(f"url must be a string, got {shorten(url)}")
+        check_type("url", url, str, "a string")
         try:
             import fsspec
 

@@ -189,8 +189,6 @@ def retainer(retention: Retention | None, steps: WholeSteps, part: RankPart) -> 
     """A callback to apply ``retention`` after each save of ``part``; None without a retention."""
     if retention is None:
         return None
-    return (
-        Retainer(retention, steps).apply
-        if part == WHOLE
-        else SharedRetainer(retention, steps, part).apply
-    )
+    if part == WHOLE:
+        return Retainer(retention, steps).apply
+    return SharedRetainer(retention, steps, part).apply

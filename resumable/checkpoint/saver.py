@@ -13,9 +13,9 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from .envelope import Checkpoint, encode
 from .history import AfterSave
 from .listener import CheckpointListener
 from .store import Store
+
+Calls: TypeAlias = "list[Callable[[], object]]"
 
 
 @final
@@ -71,11 +73,12 @@ class _Save:
     point: SavePoint
     job: Job[str | None]
     stored: Answer[_Written]
-    calls_before: list[Callable[[], object]]
+    calls_before: Calls
     submitted: bool = False
 
 
 @final
+@dataclass(eq=False)
 class Saver:
     """Makes the saves of one loop, at most one unfinished save at a time.
 
@@ -97,27 +100,19 @@ class Saver:
       stopped: whether a listener asked the loop to stop.
     """
 
-    def __init__(
-        self,
-        take_checkpoint: Callable[[int], Checkpoint],
-        write: Callable[[Checkpoint], str],
-        asynchronous: bool,
-        listeners: Sequence[CheckpointListener],
-        note: AfterSave | None,
-        retain: AfterSave | None,
-        clock: Callable[[], float],
-        resumed: SavePoint,
-    ) -> None:
-        self._take_checkpoint = take_checkpoint
-        self._write_checkpoint = write
-        self._asynchronous = asynchronous
+    take_checkpoint: Callable[[int], Checkpoint]
+    write: Callable[[Checkpoint], str]
+    asynchronous: bool
+    listeners: Sequence[CheckpointListener]
+    note: AfterSave | None
+    retain: AfterSave | None
+    clock: Callable[[], float]
+    resumed: InitVar[SavePoint]
+    stopped: bool = field(default=False, init=False)
+
+    def __post_init__(self, resumed: SavePoint) -> None:
         self._writer = Threads(1, "resumable-writer", thorough=True)
-        self._listeners = listeners
-        self._note = note
-        self._retain = retain
-        self._clock = clock
         self._process = HomeProcess()
-        self.stopped = False
         self._done = resumed
         # The last begun save, until the writer has its job; and the save in the writer, until the
         # outcome is known.
@@ -126,7 +121,7 @@ class Saver:
         # The last acknowledged save, while the writer applies the retention.
         self._followed: _Save | None = None
         # Listener calls still due for the finished saves.
-        self._calls_after: list[Callable[[], object]] = []
+        self._calls_after: Calls = []
         self._failures: list[SaveError] = []
         self._in_listener = False
         self._closed = False
@@ -170,11 +165,9 @@ class Saver:
         save = self._beginning
         if save is None or save.point.step != step:
             stored = Answer[_Written]()
-            job = Job(partial(self._commit, self._take_checkpoint(step), stored))
-            save = _Save(
-                point, job, stored, [partial(one.before_save, step) for one in self._listeners]
-            )
-            self._beginning = save
+            job = Job(partial(self._commit, self.take_checkpoint(step), stored))
+            calls: Calls = [partial(one.before_save, step) for one in self.listeners]
+            save = self._beginning = _Save(point, job, stored, calls)
         self._call_before_save(save)
         self._beginning, self._pending = None, save
         self._write(save)
@@ -195,7 +188,7 @@ class Saver:
             self._write(save)
         if save is not None and wait_seconds is not None:
             self._wait_for(save, wait_seconds)
-        elif save is not None and (wait_for_it or not self._asynchronous):
+        elif save is not None and (wait_for_it or not self.asynchronous):
             self._wait_for(save)
         if save is not None and save.stored.given:
             path = self._acknowledge(save)
@@ -248,7 +241,7 @@ class Saver:
         finally:
             self._in_listener = False
 
-    def _call_after_saves(self, calls: list[Callable[[], object]]) -> None:
+    def _call_after_saves(self, calls: Calls) -> None:
         """Call the listeners after a save, each once; a second time only after an interrupt.
 
         If a listener raises, the next call of this method resumes at the following listener.
@@ -300,15 +293,15 @@ class Saver:
         """Store ``checkpoint`` and apply the retention; the job of the writer's thread."""
         step, seconds = checkpoint.step, checkpoint.time
         try:
-            path = self._write_checkpoint(checkpoint)
-            written = _Written(path, self._note(step, seconds) if self._note else None)
+            path = self.write(checkpoint)
+            written = _Written(path, self.note(step, seconds) if self.note else None)
         except BaseException as error:
             stored.give(None, error)
             return None
         # The loop continues: on a busy disk, removing an old checkpoint may take as long as a
         # write.
         stored.give(written)
-        return self._retain(step, seconds) if self._retain else None
+        return self.retain(step, seconds) if self.retain else None
 
     def _acknowledge(self, save: _Save) -> str | None:
         """Count ``save``, written or failed, and note the listener calls due."""
@@ -322,13 +315,11 @@ class Saver:
             self._failures, self._pending = failures, None
             return None
         # Seconds count from the end of the save, so a long save does not make the next save due.
-        done = replace(save.point, seconds=self._clock())
-        due: list[Callable[[], object]] = [
-            partial(self._call_after_save, one, done, written.path) for one in self._listeners
-        ]
+        done = replace(save.point, seconds=self.clock())
+        report = partial(self._call_after_save, done=done, path=written.path)
+        due: Calls = [*self._calls_after, *(partial(report, one) for one in self.listeners)]
         if written.complaint is not None:
             due.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
-        due = [*self._calls_after, *due]
         self._done, self._pending, self._followed, self._calls_after = done, None, save, due
         return written.path
 
@@ -349,7 +340,7 @@ def _failure(point: SavePoint, error: BaseException) -> SaveError:
     return failure
 
 
-def call_each(calls: list[Callable[[], object]]) -> None:
+def call_each(calls: Calls) -> None:
     """Make the calls, each once; a second time only if an interrupt cut the first call short.
 
     A call that raises an exception is not made again; later calls are still made. An interrupt of

@@ -69,7 +69,7 @@ def run_standing(store: Store, stage: Stage[Any]) -> RunStanding | None:
             for checkpoint, one, count in _ranks(checkpoints, stage, ranks)
         ]
     except StateMismatch as error:
-        say_what_does_not_fit(first.step, store, error)
+        say_what_does_not_fit(f"the checkpoint of step {first.step} in {store!r}", error)
         raise
     epoch = max(one.epoch for one in found)
     joined = len(checkpoints) == 1

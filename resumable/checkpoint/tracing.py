@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from itertools import chain, takewhile
-from typing import Any, NamedTuple, TypeAlias
+from itertools import groupby, islice, takewhile
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias, final
 
 from ..core.graph import walk, without_threads
 from ..core.iterator import PipelineIterator
@@ -95,21 +96,18 @@ def traced_step(
     """
     if step < 1:
         raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
-    steps = WholeSteps(store)
-    spans = _spans(steps, stage_of, ranks)
-    counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
-    number, span = next(
-        (number, span) for number, span in enumerate(spans) if span.before < step <= span.last
-    )
-    if span.last == math.inf and number and spans[number - 1].ranks == span.ranks:
+    run = _TracedRun(store, stage_of, ranks)
+    number = next(at for at, span in enumerate(run.spans) if span.before < step <= span.last)
+    span = run.spans[number]
+    if span.last == math.inf and number and run.spans[number - 1].ranks == span.ranks:
         # No later checkpoint would reveal a wrong pipeline, so the earlier steps of the same ranks
         # must.
-        _with_known_ranks(steps, stage_of, spans[number - 1], counts, rank)
-    span = _with_known_ranks(steps, stage_of, span, counts, rank)
+        run.with_known_ranks(run.spans[number - 1], rank)
+    span = run.with_known_ranks(span, rank)
     return [
-        traced
+        found._replace(is_past=span.last != math.inf)
         for chosen in _chosen(rank, span.ranks)
-        for traced in _from(steps, stage_of, span, chosen, step)
+        for found in islice(run.steps(span, chosen, step - span.before - 1), 1)
     ]
 
 
@@ -129,76 +127,174 @@ def steps_of_run(
         over.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage_of(None)))
-    steps = WholeSteps(store)
-    spans = _spans(steps, stage_of, ranks)
-    counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
-    for span in spans:
+    run = _TracedRun(store, stage_of, ranks)
+    for span in run.spans:
         if is_endless and span.last == math.inf:
             break
         try:
-            span = _with_known_ranks(steps, stage_of, span, counts)
+            span = run.with_known_ranks(span)
         except _RanksUnknown as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             continue
         for rank in range(span.ranks):
-            found = _all_in(steps, stage_of, span, rank, sought)
+            found = run.until_next_checkpoint(span, rank, sought)
             yield from (one for one in found if sought is None or sought.is_in(one.origin))
 
 
-def _all_in(
-    steps: WholeSteps,
-    stage_of: StageOfRanks,
-    span: _StepRange,
-    rank: int,
-    sought: Sought | None,
-) -> Iterator[TracedStep]:
-    found = _steps(steps, stage_of, span, rank, sought=sought)
-    if span.last != math.inf:
-        yield from takewhile(lambda one: one.step <= span.last, found)
-        return
-    first = next(found, None)
-    if first is not None:
-        rest = takewhile(lambda one: one.epoch == first.epoch, found)
-        for one in chain([first], rest):
-            yield one._replace(is_past=False)
+class _RanksUnknown(StateMismatch):
+    """The number of ranks is unknown."""
 
 
-def _from(
-    steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int, step: int
-) -> Iterator[TracedStep]:
-    found = next(_steps(steps, stage_of, span, rank, step - span.before - 1), None)
-    if found is not None:
-        yield found._replace(is_past=span.last != math.inf)
+@final
+class _TracedRun:
+    """The steps of a run, by its checkpoints and pipelines.
 
-
-def _steps(
-    steps: WholeSteps,
-    stage_of: StageOfRanks,
-    span: _StepRange,
-    rank: int,
-    passed: int = 0,
-    sought: Sought | None = None,
-) -> Iterator[TracedStep]:
-    """The steps of a span and later, except the first ``passed``.
-
-    Some steps without the records ``sought`` may be missing.
+    Attributes:
+      spans: between the checkpoints, in the order of the steps.
     """
-    stage = stage_of(span.ranks)
-    one = for_rank(stage, rank, span.ranks)
-    if one is None:
-        raise InvalidArgument(
-            f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
+
+    def __init__(self, store: Store, stage_of: StageOfRanks, ranks: int | None) -> None:
+        self._steps = WholeSteps(store)
+        self._stage_of = stage_of
+        self.spans = self._found_spans(ranks)
+        counts = [ranks] if ranks else [*(span.ranks for span in self.spans), 1]
+        self._counts = list(dict.fromkeys(counts))
+
+    def until_next_checkpoint(
+        self, span: _StepRange, rank: int, sought: Sought | None
+    ) -> Iterator[TracedStep]:
+        """The steps of a span; after the newest checkpoint, the steps of the epoch of the first."""
+        found = self.steps(span, rank, sought=sought)
+        if span.last != math.inf:
+            return takewhile(lambda one: one.step <= span.last, found)
+        _, of_one_epoch = next(groupby(found, attrgetter("epoch")), (None, iter(())))
+        return (one._replace(is_past=False) for one in of_one_epoch)
+
+    def steps(
+        self, span: _StepRange, rank: int, passed: int = 0, sought: Sought | None = None
+    ) -> Iterator[TracedStep]:
+        """The steps of a span and later, except the first ``passed``.
+
+        Some steps without the records ``sought`` may be missing.
+        """
+        stage = self._stage_of(span.ranks)
+        one = for_rank(stage, rank, span.ranks)
+        if one is None:
+            raise InvalidArgument(
+                f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
+            )
+        began, checkpoint, of_rank = self._beginning(span, rank)
+        passed += span.before - began
+        with self._start(one, checkpoint, of_rank) as iterator:
+            first = iterator.step
+            if iterator.skip(passed) < passed:
+                return
+            for origin in iterator if sought is None else _items_with(sought, iterator, one, span):
+                # A rank ahead of other ranks has a separate count.
+                step = began + iterator.step - first
+                yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
+
+    def with_known_ranks(self, span: _StepRange, rank: int | None = None) -> _StepRange:
+        """``span`` with the number of ranks that leads to the next checkpoint.
+
+        If several ranks saved the next checkpoint, no other number is possible.
+
+        Raises:
+          StateMismatch: if no number fits.
+        """
+        has_no_choice = span.last == math.inf or not is_dealt(self._stage_of(span.ranks))
+        if has_no_choice or self._arrives(span, rank):
+            return span
+        saved_by = self._steps.saved_as(int(span.last)).ranks
+        if saved_by == span.ranks > 1:
+            raise _RanksUnknown(
+                f"the steps {span.before + 1} to {span.last} in {self._steps!r} cannot be traced: with this pipeline their "
+                f"{saved_by} ranks do not come from the checkpoint before them to the one after them; give it the batches "
+                f"that each of {saved_by} ranks had, such as by a function with the argument ranks; or did the number of "
+                "ranks change at a checkpoint that is gone?"
+            )
+        for ranks in self._counts:
+            other = span._replace(ranks=ranks)
+            with suppress(StateMismatch, InvalidArgument):
+                if self._arrives(other, rank):
+                    return other
+        raise _RanksUnknown(
+            f"the steps {span.before + 1} to {span.last} in {self._steps!r} cannot be traced: {span.ranks} ranks do not come "
+            "from the checkpoint before them to the one after them; if one rank has saved for more, say how many ranks "
+            "there were; or did the number of ranks change at a checkpoint that is gone?"
         )
-    began, checkpoint, of_rank = _beginning(steps, span, rank)
-    passed += span.before - began
-    with start_at(checkpoint, origins(Pipeline(one)), steps, from_this_rank=of_rank) as iterator:
-        first = iterator.step
-        if iterator.skip(passed) < passed:
-            return
-        for origin in iterator if sought is None else _items_with(sought, iterator, one, span):
-            # A rank ahead of other ranks has a separate count.
-            step = began + iterator.step - first
-            yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
+
+    def _arrives(self, span: _StepRange, rank: int | None) -> bool:
+        """Whether ``rank``, or rank 0 if absent, comes to the position of the next checkpoint."""
+        rank = rank if rank is not None and rank < span.ranks else 0
+        # Read first: listed checkpoints may be removed meanwhile.
+        saved = [self._steps.saved_as(step) for step in (span.before, int(span.last)) if step]
+        one = for_rank(self._stage_of(span.ranks), rank, span.ranks)
+        if one is None:
+            return True  # refused later
+        began, checkpoint, of_rank = self._beginning(span, rank)
+        end = int(span.last)
+        try:
+            last = self._steps.checkpoints(end)
+        except (CorruptCheckpoint, FileNotFoundError):
+            return True  # as far as can be known
+        if len(last) > 1 and len(last) != span.ranks:
+            return False
+        same_ranks = saved[-1].ranks == span.ranks > 1
+        with (
+            self._start(one, last[rank % len(last)], same_ranks) as there,
+            self._start(one, checkpoint, of_rank) as here,
+        ):
+            if here.skip(end - began) < end - began:
+                return False
+            states = [dumps(one.get_state()["pipeline"]) for one in (here, there)]
+            # One position may have several states.
+            return states[0] == states[1] or next(here, None) == next(there, None)
+
+    def _beginning(self, span: _StepRange, rank: int) -> tuple[int, Checkpoint | None, bool]:
+        """The step at which to begin, its checkpoint, and whether the same number of ranks saved it."""
+        for step in self._back_from(span.before):
+            try:
+                found = self._steps.checkpoints(step)
+            except (CorruptCheckpoint, FileNotFoundError) as error:
+                passed_over = f"the checkpoint of step {step} is passed over: {error}"
+                warnings.warn(passed_over, RuntimeWarning, stacklevel=2)
+                continue
+            if len(found) > 1 and len(found) != span.ranks:
+                raise InvalidArgument(
+                    f"the checkpoint of step {step} is of {len(found)} ranks, each with a state of its own, so "
+                    f"{span.ranks} ranks cannot have begun there"
+                )
+            saved_by = self._steps.saved_as(step).ranks
+            return step, found[rank % len(found)], saved_by == span.ranks > 1
+        return 0, None, False
+
+    def _start(
+        self, stage: Stage[Any], checkpoint: Checkpoint | None, of_rank: bool
+    ) -> PipelineIterator[ItemOrigin]:
+        """The origins of the items of ``stage``, from ``checkpoint`` on."""
+        return start_at(checkpoint, origins(Pipeline(stage)), self._steps, from_this_rank=of_rank)
+
+    def _back_from(self, step: int) -> Iterator[int]:
+        """``step``, and earlier saved steps, listed only on demand."""
+        if step > 0:
+            yield step
+            yield from (before for before in reversed(self._steps.steps()) if 0 < before < step)
+
+    def _found_spans(self, ranks: int | None) -> list[_StepRange]:
+        """The spans between the checkpoints, in the order of the steps."""
+        stage = self._stage_of(None)
+        saved = {step: self._steps.saved_as(step).ranks for step in self._steps.steps()}
+        # If no step was saved by several ranks, one rank may have saved for all ranks of the deal.
+        by_one_rank = is_dealt(stage) and {*saved.values()} <= {1}
+        one_for_all = rank_share_of(stage).ranks if by_one_rank else 1
+        spans, before, count = list[_StepRange](), 0, ranks or one_for_all
+        for step, of_step in saved.items():
+            count = ranks or max(of_step, one_for_all)
+            if step:
+                spans.append(_StepRange(before, step, count))
+            before = step
+        return [*spans, _StepRange(before, math.inf, count)]
 
 
 def _items_with(
@@ -239,125 +335,6 @@ def _items_left(state: State, stage: Stage[Any], span: _StepRange) -> ItemSpan |
                 stop = end_of_epoch(stage, epoch, place)
             return None if stop is None else ItemSpan(stage, epoch, place, int(min(stop, length)))
     return None
-
-
-class _RanksUnknown(StateMismatch):
-    """The number of ranks is unknown."""
-
-
-def _with_known_ranks(
-    steps: WholeSteps,
-    stage_of: StageOfRanks,
-    span: _StepRange,
-    counts: Sequence[int],
-    rank: int | None = None,
-) -> _StepRange:
-    """``span`` with the number of ranks that leads to the next checkpoint, from ``counts``.
-
-    If several ranks saved the next checkpoint, no other number is possible.
-
-    Raises:
-      StateMismatch: if no number fits.
-    """
-    if (
-        span.last == math.inf
-        or not is_dealt(stage_of(span.ranks))
-        or _arrives(steps, stage_of, span, rank)
-    ):
-        return span
-    saved_by = steps.saved_as(int(span.last)).ranks
-    if saved_by == span.ranks > 1:
-        raise _RanksUnknown(
-            f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: with this pipeline their "
-            f"{saved_by} ranks do not come from the checkpoint before them to the one after them; give it the batches "
-            f"that each of {saved_by} ranks had, such as by a function with the argument ranks; or did the number of "
-            "ranks change at a checkpoint that is gone?"
-        )
-    for ranks in counts:
-        other = span._replace(ranks=ranks)
-        with suppress(StateMismatch, InvalidArgument):
-            if _arrives(steps, stage_of, other, rank):
-                return other
-    raise _RanksUnknown(
-        f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: {span.ranks} ranks do not come "
-        "from the checkpoint before them to the one after them; if one rank has saved for more, say how many ranks "
-        "there were; or did the number of ranks change at a checkpoint that is gone?"
-    )
-
-
-def _arrives(steps: WholeSteps, stage_of: StageOfRanks, span: _StepRange, rank: int | None) -> bool:
-    """Whether ``rank``, or rank 0 if absent, comes to the position of the next checkpoint."""
-    rank = rank if rank is not None and rank < span.ranks else 0
-    # Read first: listed checkpoints may be removed meanwhile.
-    saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
-    one = for_rank(stage_of(span.ranks), rank, span.ranks)
-    if one is None:
-        return True  # refused later
-    began, checkpoint, of_rank = _beginning(steps, span, rank)
-    end = int(span.last)
-    try:
-        last = steps.checkpoints(end)
-    except (CorruptCheckpoint, FileNotFoundError):
-        return True  # as far as can be known
-    if len(last) > 1 and len(last) != span.ranks:
-        return False
-    shadow = origins(Pipeline(one))
-    with (
-        start_at(
-            last[rank % len(last)], shadow, steps, from_this_rank=saved[-1].ranks == span.ranks > 1
-        ) as there,
-        start_at(checkpoint, shadow, steps, from_this_rank=of_rank) as here,
-    ):
-        if here.skip(end - began) < end - began:
-            return False
-        states = [dumps(one.get_state()["pipeline"]) for one in (here, there)]
-        # One position may have several states.
-        return states[0] == states[1] or next(here, None) == next(there, None)
-
-
-def _beginning(
-    steps: WholeSteps, span: _StepRange, rank: int
-) -> tuple[int, Checkpoint | None, bool]:
-    """The step at which to begin, its checkpoint, and whether the same number of ranks saved it."""
-    for step in _back_from(span.before, steps):
-        try:
-            found = steps.checkpoints(step)
-        except (CorruptCheckpoint, FileNotFoundError) as error:
-            warnings.warn(
-                f"the checkpoint of step {step} is passed over: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            continue
-        if len(found) > 1 and len(found) != span.ranks:
-            raise InvalidArgument(
-                f"the checkpoint of step {step} is of {len(found)} ranks, each with a state of its own, so "
-                f"{span.ranks} ranks cannot have begun there"
-            )
-        return step, found[rank % len(found)], steps.saved_as(step).ranks == span.ranks > 1
-    return 0, None, False
-
-
-def _back_from(step: int, steps: WholeSteps) -> Iterator[int]:
-    """``step``, and earlier saved steps, listed only on demand."""
-    if step > 0:
-        yield step
-        yield from (before for before in reversed(steps.steps()) if 0 < before < step)
-
-
-def _spans(steps: WholeSteps, stage_of: StageOfRanks, ranks: int | None) -> list[_StepRange]:
-    """The spans between the checkpoints, in the order of the steps."""
-    stage = stage_of(None)
-    saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
-    # If no step was saved by several ranks, one rank may have saved for all ranks of the deal.
-    one_for_all = rank_share_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
-    spans, before, count = list[_StepRange](), 0, ranks or one_for_all
-    for step, of_step in saved.items():
-        count = ranks or max(of_step, one_for_all)
-        if step:
-            spans.append(_StepRange(before, step, count))
-        before = step
-    return [*spans, _StepRange(before, math.inf, count)]
 
 
 def _chosen(rank: int | None, ranks: int) -> list[int]:

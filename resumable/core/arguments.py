@@ -92,11 +92,16 @@ def check_positive(name: str, value: Any, kind: str) -> float:
     return number
 
 
+def check_type(name: str, value: Any, kind: type[Any], described: str) -> Any:
+    """Return ``value`` if it is a ``kind``, which errors call ``described``."""
+    if not isinstance(value, kind):
+        raise InvalidType(f"{name} must be {described}, got {shorten(value)}")
+    return value
+
+
 def check_bool(name: str, value: Any) -> bool:
     """Return ``value`` if it is True or False."""
-    if not isinstance(value, bool):
-        raise InvalidType(f"{name} must be True or False, got {shorten(value)}")
-    return value
+    return bool(check_type(name, value, bool, "True or False"))
 
 
 def check_callable(name: str, value: Any) -> Callable[..., Any]:

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
+from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack
+from .arguments import check_type
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .computed_once import computed_once
 from .identity import ALWAYS, IdentityField
@@ -106,8 +107,7 @@ def joins_inputs(stage: Stage[Any]) -> bool:
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
     for name in names:
-        if not isinstance(name, str):
-            raise InvalidType(f"names of upstreams must be strings, got {shorten(name)}")
+        check_type("names of upstreams", name, str, "strings")
     if len(set(names)) != count or len(names) != count:
         raise InvalidArgument(
             f"names must be one for each of {count} upstreams, all different, got {shorten(names)}"

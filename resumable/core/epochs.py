@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Final, TypeVar, final
 
-from ..errors import InvalidArgument, InvalidType, shorten
-from .arguments import check_int
+from ..errors import InvalidArgument, shorten
+from .arguments import check_int, check_type
 from .computed_once import computed_once
 from .epoch_runs import EpochRuns
 from .exclusion import check_records
@@ -209,11 +209,8 @@ def checked_pipelines(pipelines: Any) -> Stage[Any]:
         carries state is called again after epochs without it.
       InvalidType: if ``pipelines`` is no dict, an epoch no integer, or a value no pipeline.
     """
-    if not isinstance(pipelines, Mapping):
-        raise InvalidType(
-            "pipelines must be a dict with the epoch from which on each holds, such as "
-            f"{{0: old, 3: new}}, got {shorten(pipelines)}"
-        )
+    wanted = "a dict with the epoch from which on each holds, such as {0: old, 3: new}"
+    check_type("pipelines", pipelines, Mapping, wanted)
     starts = tuple(
         check_int("epochs of pipelines", epoch, minimum=0, maximum=ENDLESS_EPOCHS - 1)
         for epoch in pipelines

@@ -31,11 +31,10 @@ from ..errors import (
     InvalidType,
     IteratorClosed,
     StateMismatch,
-    shorten,
 )
 from ..state.partitions import EPOCH_REACHED
 from ..state.value import State, freeze, take_state
-from .arguments import check_callable, check_int
+from .arguments import check_callable, check_int, check_type
 from .best_effort import BestEffort
 from .block import Block, block_length
 from .failed_item import note_failed_item
@@ -514,11 +513,9 @@ class PipelineIterator(StageIterator[T]):
         >>> iterator.stats()["tokens"]
         {'web': 500, 'math': 100}
         """
-        if not isinstance(tokens, Mapping):
-            raise InvalidType(f"tokens must be a dict of numbers by name, got {shorten(tokens)}")
+        check_type("tokens", tokens, Mapping, "a dict of numbers by name")
         for name in tokens:
-            if not isinstance(name, str):
-                raise InvalidType(f"names of inputs must be strings, got {shorten(name)}")
+            check_type("names of inputs", name, str, "strings")
         checked = {
             name: check_int(f"tokens[{name!r}]", count, minimum=0, maximum=None)
             for name, count in tokens.items()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, shorten
-from .arguments import check_int
+from .arguments import check_int, check_type
 from .block import NO_INDICES, Indices
 
 RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
@@ -50,8 +50,7 @@ class Records:
         if not isinstance(given, Mapping):
             return cls(_numbers(given))
         for name in given:
-            if not isinstance(name, str):
-                raise InvalidType(f"names in records must be strings, got {shorten(name)}")
+            check_type("names in records", name, str, "strings")
         if depth > DEEPEST:
             raise InvalidArgument(f"records must be nested at most {DEEPEST} deep")
         named = {name: cls.of(given[name], depth + 1) for name in sorted(given)}

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from ..core.arguments import check_int
+from ..core.arguments import check_int, check_type
 from ..core.block import Indices
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument, shorten
 from .filling import Numbers
 
 RowLength: TypeAlias = "int | Mapping[str, int]"
@@ -241,8 +241,7 @@ def check_length(length: Any) -> RowLength:
     if not length:
         raise InvalidArgument("length must have one or more fields, got {}")
     for name in length:
-        if not isinstance(name, str):
-            raise InvalidType(f"fields of length must be strings, got {shorten(name)}")
+        check_type("fields of length", name, str, "strings")
     return {
         name: check_int(f"length[{name!r}]", length[name], minimum=1, maximum=LONGEST)
         for name in sorted(length)

@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol, final
 
 from ..core.arguments import check_int
 from ..core.best_effort import BestEffort
-from ..errors import InvalidType, MissingDependency, shorten
+from ..errors import InvalidType, shorten
+from ..formats.packages import imported
 
 COUNTERS: Final = {
     "steps": "steps handed out since the start of the run",
@@ -101,13 +102,9 @@ def prometheus(
     """
     _check_stats(iterator)
     port = check_int("port", port, minimum=0, maximum=65535)
-    try:
-        from prometheus_client import CollectorRegistry, start_http_server
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-    except ImportError as error:
-        raise MissingDependency(
-            "metrics.prometheus needs prometheus-client: pip install 'resumable-loader[prometheus]'"
-        ) from error
+    imported("prometheus_client", "metrics.prometheus needs prometheus-client", "prometheus")
+    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     class Collector:
         def collect(self) -> Iterator[Any]:

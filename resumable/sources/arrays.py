@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from ..core.arguments import check_type
 from ..core.block import (
     PYTHON_NUMBERS,
     Block,
@@ -21,7 +22,7 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import ColumnsLike, Layout
 from ..core.lookup import LookedUp
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument, InvalidType
 from .identity import DATA_IDENTITY, LENGTH, check_identity
 
 
@@ -125,10 +126,7 @@ def row_lookup(column: np.ndarray[Any, Any]) -> Callable[[int], Any]:
 
 
 def _column(name: str, value: Any) -> np.ndarray[Any, Any]:
-    if not isinstance(value, np.ndarray):
-        raise InvalidType(
-            f"{name} must be a NumPy array, or a tuple or dict of them, got {shorten(value)}"
-        )
+    check_type(name, value, np.ndarray, "a NumPy array, or a tuple or dict of them")
     check_no_mask(name, value)
     if value.ndim == 0:
         raise InvalidArgument(f"{name} must have a first axis, got shape ()")

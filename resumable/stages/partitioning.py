@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ..core import Stage, check_int
-from ..core.arguments import check_callable
+from ..core.arguments import check_callable, check_type
 from ..core.epochs import ByEpoch, by_epoch
 from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten
@@ -56,8 +56,7 @@ def checked_sources(sources: Any) -> Sources:
     """
     if isinstance(sources, Mapping):
         for name in sources:
-            if not isinstance(name, str):
-                raise InvalidType(f"names of sources must be strings, got {shorten(name)}")
+            check_type("names of sources", name, str, "strings")
         found: Sources = {
             name: as_stage(one, f"sources[{name!r}]") for name, one in sources.items()
         }

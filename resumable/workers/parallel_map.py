@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
@@ -38,9 +37,8 @@ from .chunk_work import Outcome
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .tally import Tally
-from .threads import PATIENCE
 from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error, lost_error
-from .workers import WorkerCall, Workers, WorkersLost
+from .workers import WorkerCall, Workers, WorkersLost, warn_still_busy
 
 T = TypeVar("T")
 
@@ -82,7 +80,6 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
         self._end: AfterItem | None = None
 
     def pull(self, count: int) -> Block:
-        self._process.check_workers_of(self._stage)
         self._settle()
         results: list[T] = []
         while len(results) < count and self._fill():
@@ -100,7 +97,6 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
     def skip(self, count: int) -> int:
         if self._calls.drop:
             return super().skip(count)  # only calls reveal dropped items
-        self._process.check_workers_of(self._stage)
         self._settle()
         missing = count
         while missing and self._window:
@@ -149,7 +145,6 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
 
     def _runs(self) -> Iterator[Iterator[T]]:
         """The results of each chunk; `chain` walks them without Python work for each item."""
-        self._process.check_workers_of(self._stage)
         self._settle()
         while self._fill():
             chunk = self._window[0]
@@ -157,7 +152,6 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
                 continue
             self._run = iter(outcome.results[chunk.passed :])
             yield self._run
-            self._process.check_workers_of(self._stage)
             self._settle()
 
     @property
@@ -177,7 +171,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
         return self._handed_out
 
     def _settle(self) -> None:
-        """Pass the results handed out by `items`."""
+        """Pass the results handed out by `items`, in the process of the workers only."""
+        self._process.check_workers_of(self._stage)
         if self._run is not None:
             chunk, taken = self._window[0], self._taken
             self._run = None
@@ -192,12 +187,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
             workers, self._workers = self._workers, None  # now the next iterator's
             self._source.put(self._stage, workers)
         elif not self._workers.close():
-            warnings.warn(
-                f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
-                "their calls return",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            warn_still_busy(self._stage, "their calls return")
 
     def _await_calls(self) -> bool:
         """Wait a little for the calls in work; returns whether all ended."""
@@ -282,10 +272,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T]):
         for number, error in outcome.failed.items():
             if at <= number < stop or (number == stop and len(results) < count):
                 self._tally.pass_over(number - at)
-                back = self._in_work - (number - chunk.passed)
-                self._tally.drop(
-                    error, partial(self._upstream.origin, back), partial(chunk.item, number)
-                )
+                origin = partial(self._upstream.origin, self._in_work - (number - chunk.passed))
+                self._tally.drop(error, origin, partial(chunk.item, number))
                 at, stop = number + 1, stop + 1
         self._tally.pass_over(stop - at)
         self._pass(chunk, stop)

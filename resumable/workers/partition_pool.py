@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -38,11 +37,10 @@ from .items_ahead import ItemsAhead
 from .partition_server import PartitionServer, state_at
 from .running_partition import PartitionOutcome, PartitionTask
 from .skips import report_skips
-from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error, lost_error
-from .workers import WorkerCall, Workers, WorkersLost, close_all
+from .workers import WorkerCall, Workers, WorkersLost, close_all, warn_still_busy
 
 T = TypeVar("T")
 
@@ -176,12 +174,7 @@ class PartitionPool:
         for worker in workers:
             worker.log.close()
         if not close_all([worker.pool for worker in workers]):
-            warnings.warn(
-                f"workers of {self.stage!r} are still busy after {PATIENCE:g} s; they end when "
-                "their items are done",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            warn_still_busy(self.stage, "their items are done")
         for runner in self._runners:
             runner.close()
 
@@ -258,13 +251,8 @@ class PartitionProxy(ItemByItem[T]):
     def ask_ahead(self) -> None:
         """Let the worker make further items, if at least half of the buffer is free."""
         room = self.ahead.size - len(self._ready)
-        if (
-            self._answer is None
-            and self._end is None
-            and self._failure is None
-            and not self.worker.suspects
-            and room >= max(self.ahead.size // 2, 1)
-        ):
+        is_idle = self._answer is None and self._end is None and self._failure is None
+        if is_idle and not self.worker.suspects and room >= max(self.ahead.size // 2, 1):
             self._submit(room)
 
     def _submit(self, count: int) -> None:
@@ -346,10 +334,8 @@ class PartitionProxy(ItemByItem[T]):
         return f"{self._pool.stage!r}, at {self._work_described(None)}"
 
     def _work_described(self, call: Call | None) -> str:
-        item = "" if call is None else f"{call.words}, in "
-        return (
-            f"{item}partition {self.number}, after {self._position.made} of its items in this run"
-        )
+        place = f"partition {self.number}, after {self._position.made} of its items in this run"
+        return place if call is None else f"{call.words}, in {place}"
 
     def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
         """Number of items dropped by each stage of ``pipeline``, as reported by workers.

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -121,13 +122,7 @@ class PrefetchIterator(TransformIterator[T]):
         return item
 
     def pull(self, count: int) -> Block:
-        items: list[T] = []
-        for _ in range(count):
-            try:
-                items.append(next(self))
-            except StopIteration:
-                break
-        return items
+        return list(islice(self, count))
 
     @property
     def reads_ahead(self) -> bool:

@@ -96,11 +96,8 @@ class _PoolService(ExecutorService):
         self._arena: Arena | None = None
 
     def send(self, request: ChunkJob) -> None:
-        if (
-            request.begins_epoch
-            and self._executor is not None
-            and pickled(self._call.fn) != self._sent
-        ):
+        may_differ = request.begins_epoch and self._executor is not None
+        if may_differ and pickled(self._call.fn) != self._sent:
             self.close()  # the function has changed since the start
         if self._executor is None:
             self._start()

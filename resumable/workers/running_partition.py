@@ -146,10 +146,8 @@ class RunningPartition:
 
     def _reads_ahead(self) -> bool:
         """Whether a prefetch thread runs, with dropped items perhaps not reported yet."""
-        return any(
-            isinstance(one, PrefetchIterator) and one.reads_ahead
-            for one in iterators(self._iterator)
-        )
+        found = iterators(self._iterator)
+        return any(isinstance(one, PrefetchIterator) and one.reads_ahead for one in found)
 
     def _take_position(self) -> AfterItem:
         """The position after the last item, with a new state if due."""
@@ -169,9 +167,7 @@ class RunningPartition:
 
     def _skipped(self) -> dict[str, int] | None:
         """How many items each stage has dropped."""
-        drops = any(
-            isinstance(stage, MayDropItems) and stage.drops for stage, _ in walk(self._pipeline)
-        )
-        if not drops:
+        stages = [stage for stage, _ in walk(self._pipeline)]
+        if not any(isinstance(stage, MayDropItems) and stage.drops for stage in stages):
             return None
         return COUNTS(lambda: skipped_items(self._pipeline, self._iterator, ""), None)

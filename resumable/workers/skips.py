@@ -49,9 +49,8 @@ class SkipRecorder:
     skips: list[DroppedItem] = field(default_factory=list)
 
     def __call__(self, number: int, error: Exception, item: Any) -> None:
-        self.skips.append(
-            DroppedItem(self.stage, number, Failure(error), item if self.takes_item else None)
-        )
+        kept = item if self.takes_item else None
+        self.skips.append(DroppedItem(self.stage, number, Failure(error), kept))
 
 
 def without_listeners(stage: Stage[Any]) -> Stage[Any]:

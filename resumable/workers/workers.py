@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
@@ -16,6 +17,7 @@ from time import monotonic
 from typing import Any, final
 
 from ..core.block import Block
+from ..core.stage import Stage
 from .answers import Job
 from .chunk_work import Outcome, attempt
 from .tally import SkipListener
@@ -124,6 +126,12 @@ def close_all(workers: Collection[Workers]) -> bool:
         each.stop()
     ends = monotonic() + PATIENCE
     return all([each.close(ends - monotonic()) for each in workers])
+
+
+def warn_still_busy(stage: Stage[Any], until: str) -> None:
+    """Warn that workers of ``stage`` have not ended within `PATIENCE`, and end at ``until``."""
+    message = f"workers of {stage!r} are still busy after {PATIENCE:g} s; they end when {until}"
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 class ThreadWorkers(Workers):

@@ -642,9 +642,7 @@ MUTATIONS: Final = [
         "shared_fingerprint(stage))",
         "shared_fingerprint(stage, of_rank=True))",
     ),
-    Mutation(
-        "checkpoint/ranks/conflicts.py", "if concerned and one.start_digest", "if one.start_digest"
-    ),
+    Mutation("checkpoint/ranks/conflicts.py", "if part in (one, other) or", "if True or"),
     Mutation("checkpoint/ranks/conflicts.py", "(later, found) not in self._before", "True"),
     Mutation(
         "checkpoint/ranks/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'
@@ -659,7 +657,7 @@ MUTATIONS: Final = [
     Mutation(SAVER, "stored.give(written)", "pass"),
     Mutation(SAVER, "self.stopped = self.stopped or bool(answer)", "self.stopped = bool(answer)"),
     Mutation(SAVER, "self._failures, self._pending = failures, None", "self._pending = None"),
-    Mutation(SAVER, "done = replace(save.point, seconds=self._clock())", "done = save.point"),
+    Mutation(SAVER, "done = replace(save.point, seconds=self.clock())", "done = save.point"),
     Mutation(LOOP, "        if step == done.step:\n            return\n", ""),
     Mutation(
         LOOP,

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 from resumable.checkpoint.opening import check_listeners
-from resumable.core.arguments import check_bool
+from resumable.core.arguments import check_bool, check_type
 from resumable.errors import shorten
 
 from ..policy import policy_of
@@ -89,10 +89,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
     ) -> None:
         if not isinstance(checkpoint_dir, (str, os.PathLike)):
             raise rs.InvalidType(f"checkpoint_dir must be a path, got {shorten(checkpoint_dir)}")
-        if not isinstance(checkpoint_basename, str):
-            raise rs.InvalidType(
-                f"checkpoint_basename must be a string, got {shorten(checkpoint_basename)}"
-            )
+        check_type("checkpoint_basename", checkpoint_basename, str, "a string")
         check_savers(saver, scaffold)
         check_when(save_steps, save_secs)
         checked = check_listeners(listeners or (), tf1.train.CheckpointSaverListener)

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple, TypeAlias, final
 
 from ...core.differing import difference
@@ -95,8 +96,7 @@ def conflict_at_resume(
             return Conflict(later, found, None)
     for later, there in _without_whole(listed, step):
         for one, other in _apart(there):
-            concerned = part in (one, other) or one.ranks != part.ranks
-            if concerned and one.start_digest == other.start_digest:
+            if part in (one, other) or one.ranks != part.ranks:
                 return Conflict(later, one, other)
     return None
 
@@ -105,8 +105,7 @@ def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
     """Steps of ``listed`` with parts of all ranks, from different runs with the same start."""
     for later, there in _without_whole(listed, -1):
         for one, other in _apart(there):
-            if one.start_digest == other.start_digest:
-                yield Conflict(later, one, other)
+            yield Conflict(later, one, other)
 
 
 def need_their_ranks(states: Sequence[State]) -> bool:
@@ -161,8 +160,8 @@ def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, l
 
 
 def _apart(there: list[RankPart]) -> Iterator[tuple[RankPart, RankPart]]:
-    """The pairs of different ranks and runs."""
-    for number, one in enumerate(there):
-        for other in there[number + 1 :]:
-            if other.rank != one.rank and other.run != one.run:
-                yield one, other
+    """The pairs of different ranks, from different runs with the same start."""
+    for one, other in combinations(there, 2):
+        differ = other.rank != one.rank and other.run != one.run
+        if differ and other.start_digest == one.start_digest:
+            yield one, other

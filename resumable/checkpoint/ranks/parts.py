@@ -211,12 +211,10 @@ class WholeSteps(Store):
             if (part.ranks, part.run) == (self._part.ranks, self._part.run):
                 newest[part.rank] = max(step, newest.get(part.rank, 0))
         if self._settling is not None:
-            whole, before = self._settling
+            (whole, before), ranks = self._settling, range(self._part.ranks)
             if whole not in self._listed:
                 self._settling = None
-            elif all(
-                newest.get(rank, -1) > before.get(rank, -1) for rank in range(self._part.ranks)
-            ):
+            elif all(newest.get(rank, -1) > before.get(rank, -1) for rank in ranks):
                 self._settled, self._settling = whole, None
         if self._settling is None and self._listed:
             self._settling = max(self._listed), newest
@@ -318,11 +316,8 @@ class WholeSteps(Store):
 
     def _counters(self, parts: list[Checkpoint]) -> RunCounters | None:
         """The counters for this rank: its share of the parts' counters, each used by one rank."""
-        found = [
-            one.counters
-            for one in parts
-            if one.counters is not None and self._part.removes(one.part)
-        ]
+        mine = [one.counters for one in parts if self._part.removes(one.part)]
+        found = [counters for counters in mine if counters is not None]
         return joined(found) if found else None
 
     def _remove(self, step: int, part: RankPart) -> None:
@@ -349,11 +344,10 @@ def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: in
         if len(states) != part.ranks:
             error.reword(f"{what} of {len(states)} ranks: {error}")
             raise
-        warnings.warn(
-            f"{what} can be resumed by {len(states)} ranks only, each from its own state: {error}",
-            RuntimeWarning,
-            stacklevel=stacklevel + 1,
+        only = (
+            f"{what} can be resumed by {len(states)} ranks only, each from its own state: {error}"
         )
+        warnings.warn(only, RuntimeWarning, stacklevel=stacklevel + 1)
         return states[part.rank]
 
 

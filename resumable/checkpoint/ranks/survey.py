@@ -70,9 +70,8 @@ def survey(folder: Path) -> Iterator[FoundFile]:
     conflicts = _conflicts(folder, known.values())
     in_order = sorted(known, key=lambda name: (*_together(known[name]), name))
     for (*_, run, _), names in groupby(in_order, key=lambda name: _together(known[name])):
-        found = [
-            file for name in names if (file := _examined(folder / name, known[name])) is not None
-        ]
+        examined = [_examined(folder / name) for name in names]
+        found = [file for file in examined if file is not None]
         if not run:
             yield from found
         elif found:
@@ -84,20 +83,15 @@ def _together(found: FileName) -> tuple[str, int, str, str]:
     return found.name, found.step, found.part.run, found.aside or ""
 
 
-def _examined(path: Path, named: FileName) -> FoundFile | None:
+def _examined(path: Path) -> FoundFile | None:
     """The content of the file at ``path``; None if the file was removed meanwhile."""
     try:
         return examine(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        problem = f"it cannot be read: {error.strerror}"
         with suppress(OSError):
-            status = os.lstat(path)
-            return FoundFile(
-                *(path, named.name, named.step, status.st_size, status.st_mtime),
-                *(named.aside, None, problem, named.part),
-            )
+            return replace(_unread(path), problem=f"it cannot be read: {error.strerror}")
         return None
 
 
@@ -174,22 +168,22 @@ def examine(path: Path) -> FoundFile:
     Raises:
       OSError: if the file cannot be read.
     """
-    status = os.lstat(path)
-    named = parse_file_name(path.name)
-    checkpoint, problem = None, None
+    found, named = _unread(path), parse_file_name(path.name)
     try:
         decoded = decode(read_checkpoint_file(path))
-        if named is None or (decoded.step, decoded.part) == (named.step, named.part):
-            checkpoint = decoded
-        elif decoded.step != named.step:
-            problem = f"it holds step {decoded.step}"
-        else:
-            problem = f"it holds the part of {decoded.part}"
     except (CorruptCheckpoint, NewerFormat) as error:
-        problem = str(error)
-    name, step, aside = (named.name, named.step, named.aside) if named else (None, None, None)
-    part = named.part if named else WHOLE
-    if checkpoint is not None:
-        step, part = checkpoint.step, checkpoint.part
-    size, modified = status.st_size, status.st_mtime
-    return FoundFile(path, name, step, size, modified, aside, checkpoint, problem, part)
+        return replace(found, problem=str(error))
+    step, part = decoded.step, decoded.part
+    if named is None or (step, part) == (named.step, named.part):
+        return replace(found, step=step, checkpoint=decoded, part=part)
+    what = f"step {step}" if step != named.step else f"the part of {part}"
+    return replace(found, problem=f"it holds {what}")
+
+
+def _unread(path: Path) -> FoundFile:
+    """The file at ``path`` without its content."""
+    status, named = os.lstat(path), parse_file_name(path.name)
+    found = FoundFile(path, None, None, status.st_size, status.st_mtime, None, None, None)
+    if named is None:
+        return found
+    return replace(found, name=named.name, step=named.step, aside=named.aside, part=named.part)

@@ -27,16 +27,3 @@ from .sessions.dataset import make_initializable_iterator as make_initializable_
 from .sessions.hooks import AsyncCheckpointInputPipelineHook as AsyncCheckpointInputPipelineHook
 from .sessions.hooks import CheckpointInputPipelineHook as CheckpointInputPipelineHook
 from .sessions.saveable import make_saveable_from_iterator as make_saveable_from_iterator
-
-__all__ = [
-    "AsyncCheckpointInputPipelineHook",
-    "AsyncCheckpointSaverHook",
-    "CheckpointInputPipelineHook",
-    "CheckpointableInput",
-    "ModelBackup",
-    "ResumableIterator",
-    "ResumeInput",
-    "make_dataset",
-    "make_initializable_iterator",
-    "make_saveable_from_iterator",
-]

@@ -34,10 +34,7 @@ class FlatColumns(Columns):
     def __init__(self, signature: Any) -> None:
         super().__init__(signature)
         self.signature = tuple(
-            (
-                tf.TensorSpec((None,), spec.dtype),
-                tf.TensorSpec((None, spec.shape.rank), tf.int64),
-            )
+            (tf.TensorSpec((None,), spec.dtype), tf.TensorSpec((None, spec.shape.rank), tf.int64))
             for spec in self._specs
         )
 

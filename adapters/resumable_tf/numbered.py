@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any, Final, NoReturn
 
 import tensorflow as tf
@@ -20,37 +21,21 @@ from .columns import Columns
 from .feed import Feed
 from .flat_columns import FlatColumns
 
-__all__ = ["DERIVING", "NumberedDataset", "derive_by", "numbered", "without_number"]
+__all__ = ["NumberedDataset", "derive_by", "numbered", "without_number"]
 
-DERIVING: Final = (
-    "apply",
-    "cache",
-    "concatenate",
-    "enumerate",
-    "filter",
-    "flat_map",
-    "group_by_window",
-    "ignore_errors",
-    "interleave",
-    "map",
-    "padded_batch",
-    "prefetch",
-    "ragged_batch",
-    "rebatch",
-    "rejection_resample",
-    "repeat",
-    "scan",
-    "shard",
-    "shuffle",
-    "skip",
-    "snapshot",
-    "sparse_batch",
-    "take",
-    "take_while",
-    "unbatch",
-    "unique",
-    "window",
-    "with_options",
+NOT_DERIVING: Final = (
+    "as_numpy_iterator",
+    "cardinality",
+    "fingerprint",
+    "get_single_element",
+    "options",
+    "reduce",
+    "save",
+)
+DERIVING: Final = tuple(
+    name
+    for name, method in vars(tf.data.Dataset).items()
+    if isinstance(method, FunctionType) and name[0] != "_" and name not in NOT_DERIVING
 )
 """The methods of a data set that return another data set."""
 
@@ -150,12 +135,11 @@ def without_number(number: Any, item: Any) -> Any:
     return item
 
 
-def derive_by(kind: type, names: Iterable[str], derive: Callable[..., Any]) -> None:
-    """Give a class of data sets the missing ones among the methods ``names`` of tf.data.
+def derive_by(kind: type, derive: Callable[..., Any]) -> None:
+    """Give a class of data sets its missing ones among the methods `DERIVING` of tf.data.
 
     Args:
       kind: the class.
-      names: of methods; this version of TensorFlow may lack some.
       derive: called with the data set, the name and the arguments.
     """
 
@@ -167,8 +151,8 @@ def derive_by(kind: type, names: Iterable[str], derive: Callable[..., Any]) -> N
         call.__doc__ = f"The same as `tf.data.Dataset.{name}`."
         return call
 
-    for name in names:
-        if hasattr(tf.data.Dataset, name) and name not in vars(kind):
+    for name in DERIVING:
+        if name not in vars(kind):
             setattr(kind, name, method(name))
 
 
@@ -177,7 +161,7 @@ def _derive(dataset: NumberedDataset, name: str, *args: Any, **options: Any) -> 
     return dataset._derived(getattr(dataset.pairs, name)(*with_numbers, **options))
 
 
-derive_by(NumberedDataset, DERIVING, _derive)
+derive_by(NumberedDataset, _derive)
 
 
 def numbered(

@@ -13,7 +13,7 @@ import secrets
 import sys
 import sysconfig
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -102,7 +102,7 @@ def _defaults(function: FunctionType) -> list[Any]:
 def _is_random(value: Any) -> bool:
     owner = getattr(value, "__self__", None)
     return (
-        isinstance(value, GENERATORS) or isinstance(owner, GENERATORS) or value in _Hashless(RANDOM)
+        isinstance(value, GENERATORS) or isinstance(owner, GENERATORS) or _is_among(value, RANDOM)
     )
 
 
@@ -114,11 +114,9 @@ def _is_of_the_user(value: Any) -> bool:
     return code is not None and not code.co_filename.startswith(LIBRARIES)
 
 
-class _Hashless(tuple):  # type: ignore[type-arg]
-    """Looked through by identity, as arrays compare item by item."""
-
-    def __contains__(self, value: object) -> bool:
-        return any(value is each for each in self)
+def _is_among(value: object, known: Iterable[object]) -> bool:
+    """Whether ``value`` is one of ``known``, by identity, as arrays compare item by item."""
+    return any(value is each for each in known)
 
 
 class _Names:
@@ -169,7 +167,7 @@ class _Names:
                 if value is not None:
                     yield name, value
             elif operation.startswith(("PRECALL", "CALL")):
-                if step.argval == 0 and value in _Hashless(UNSEEDED):
+                if step.argval == 0 and _is_among(value, UNSEEDED):
                     self.unseeded.add(f"{name}()")
                 if operation != "PRECALL":
                     name, value = "", None

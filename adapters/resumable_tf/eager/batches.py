@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import resumable as rs
 
-from ..numbered import DERIVING, derive_by
+from ..numbered import derive_by
 
 __all__ = ["TrainedBatches"]
 
@@ -45,4 +45,4 @@ def _derive(dataset: TrainedBatches, name: str, *args: Any, **options: Any) -> T
     return made if isinstance(made, TrainedBatches) else TrainedBatches(made)
 
 
-derive_by(TrainedBatches, ("batch", *DERIVING), _derive)
+derive_by(TrainedBatches, _derive)

@@ -14,14 +14,7 @@ import tensorflow as tf
 
 from ..failures import Failures
 
-__all__ = [
-    "Explained",
-    "begin_at",
-    "correct",
-    "is_continued",
-    "steps_of",
-    "unused_counter",
-]
+__all__ = ["Explained", "begin_at", "correct", "is_continued", "steps_of", "unused_counter"]
 
 
 class _Begun:

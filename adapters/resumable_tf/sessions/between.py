@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
@@ -32,25 +32,6 @@ ALLOWED: Final = re.compile(
     "Assert|Print(V2)?|Timestamp|TensorArray.*|LookupTable(Find|Size)(V[0-9]+)?|"
     "(If|While|Case)|(Stateful)?PartitionedCall"
 )
-
-
-class Stateful(NamedTuple):
-    """An operation whose result does not depend on its inputs alone.
-
-    Attributes:
-      operation: the type of the operation.
-      stage: the type of the data set that runs it.
-    """
-
-    operation: str
-    stage: str
-
-    def __str__(self) -> str:
-        return (
-            f"a function of {self.stage}, after make_dataset, has the stateful operation "
-            f"{self.operation}, which a resume does not continue; use a function without state, such "
-            "as those of tf.random.stateless"
-        )
 
 
 class Between:
@@ -87,10 +68,12 @@ class Between:
         """Whether all items are certain to come, in their order and with their numbers."""
         return all(map(self._keeps_order, self._operations))
 
-    def stateful(self) -> list[Stateful]:
-        """The operations in functions of tf.data whose results a resume would not repeat."""
+    def stateful(self) -> list[str]:
+        """For each operation in a function of tf.data that a resume would not repeat, a message."""
         return [
-            Stateful(found, operation.type)
+            f"a function of {operation.type}, after make_dataset, has the stateful operation {found}, "
+            "which a resume does not continue; use a function without state, such as those of "
+            "tf.random.stateless"
             for operation in reversed(self._operations)
             for found in self._functions.stateful(_functions_in(operation.node_def.attr))
         ]

@@ -202,7 +202,7 @@ def make_initializable_iterator(
     number = feeds.index(feed)
     name = f"{NAME}_{number}" if number else NAME
     iterator = ResumableIterator(dataset.pairs, feed, name, between)
-    note_functions(feed.pipeline, map(str, between.stateful()))
+    note_functions(feed.pipeline, between.stateful())
     graph.add_to_collection(ITERATORS, iterator)
     return iterator
 

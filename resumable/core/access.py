@@ -19,7 +19,7 @@ from .block import Block, Indices, block_items, slice_block, take_rows, ungroup
 from .foreseen import Needs, PartUses
 from .indexed import FIRST_BLOCK, LARGEST_BLOCK, Indexed
 from .orders import check_reach, countable
-from .prepared_items import PreparedItems
+from .prepared_items import PlainItems, PreparedItems
 from .relation import (
     Aligned,
     Drawn,
@@ -183,7 +183,7 @@ def _of_parts(relation: Split, upstream: Indexed[Any]) -> Indexed[Any]:
     return Indexed(
         parts.gather,
         parts.item,
-        prepare=partial(_PreparedParts, parts),
+        prepare=partial(PlainItems, parts.gather, parts.items),
         every_epoch=upstream.every_epoch,
         indices_per_epoch=upstream.indices_per_epoch * size,
         needs=upstream.needs_of(lambda indices: indices // size),
@@ -230,21 +230,6 @@ class _Expansions:
             return block_items(slice_block(block, place, place + 1))[0]
 
         return map(item, indices)
-
-
-@final
-@dataclass(eq=False)
-class _PreparedParts(PreparedItems[Any]):
-    """The items of `_Expansions` at ``indices``, shape (places,), int64."""
-
-    parts: _Expansions
-    indices: Indices
-
-    def gather(self, places: range) -> Block:
-        return self.parts.gather(self.indices[places.start : places.stop])
-
-    def items(self, places: range) -> Iterator[Any]:
-        return self.parts.items(self.indices[places.start : places.stop].tolist())
 
 
 OF_ONE_INPUT: Final[Mapping[type[Relation], Callable[[Any, Indexed[Any]], Indexed[Any]]]] = {

@@ -49,7 +49,12 @@ class ArgumentChange:
         """The argument to write for a resume with the present value; None if impossible."""
         if self.agrees:
             return self.argument.written(self.present)
-        return None if self.is_fixed else self.argument.written(self.example)
+        return None if self.is_fixed else f"{self.argument.written(self.example)}{self.place}"
+
+    @property
+    def place(self) -> str:
+        """Words for the place where to write the argument, if it may be another place."""
+        return ""
 
     @property
     def example(self) -> Timeline:
@@ -72,9 +77,10 @@ class ArgumentChange:
     @property
     def why_fixed(self) -> str:
         """The reason for `is_fixed`."""
-        if self.refused is not None:
-            return self.refused
-        return f"a later stage may have read any of its {self.argument.unit}s, in this epoch or an earlier one"
+        return (
+            self.refused
+            or f"a later stage may have read any of its {self.argument.unit}s, in this epoch or an earlier one"
+        )
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,6 @@ class EpochsChange(ArgumentChange):
             kept = [(0, "<what is there>")]
         example = self.argument.written((*kept, (int(self.reached), "new")))
         return f"{super().may_change}, as {example}{self.place}"
-
-    @property
-    def to_write(self) -> str | None:
-        if self.agrees:
-            return self.argument.written(self.present)
-        return None if self.is_fixed else f"{self.argument.written(self.example)}{self.place}"
 
     @property
     def example(self) -> Timeline:

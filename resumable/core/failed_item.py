@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, final
 
@@ -197,10 +198,7 @@ def _is_ours(code: CodeType) -> bool:
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield trace.tb_frame
-        trace = trace.tb_next
+    return (frame for frame, _ in walk_tb(error.__traceback__))
 
 
 def _arguments(error: BaseException) -> Iterator[Any]:

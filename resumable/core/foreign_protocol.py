@@ -35,9 +35,7 @@ PROTOCOLS: Final = (
 def protocol_of(target: Any) -> Protocol | None:
     """The first matching protocol of ``target``; None without a match."""
     for protocol in PROTOCOLS:
-        if callable(getattr(target, protocol.get, None)) and callable(
-            getattr(target, protocol.set, None)
-        ):
+        if all(callable(getattr(target, name, None)) for name in protocol):
             return protocol
     return None
 

@@ -121,9 +121,8 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
     """If ``iterator`` has made no item, reset its functions to the start of the epoch."""
-    if (
-        type(iterator) is _FunctionStateIterator
-    ):  # costs less than `isinstance`, and an epoch may be short
+    # Costs less than `isinstance`, and an epoch may be short.
+    if type(iterator) is _FunctionStateIterator:
         iterator.restore_function()
     for upstream in iterator.inputs:
         restore_functions(upstream)

@@ -93,7 +93,7 @@ class Indexed(Generic[T]):
         self.needs = needs
         self.items_each = items_each
         self.prepared = prepare or partial(
-            PlainItems, gather, self.item, pure=arithmetic_range is not None
+            PlainItems, gather, partial(map, self.item), pure=arithmetic_range is not None
         )
         # For reordered items only: the base with the items, and the map to indices of the base.
         self.base: Indexed[T] | None = None

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .block import NO_INDICES, Indices
+from .orders import last_up_to
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -96,18 +97,7 @@ class LeftOut(ABC):
             if guess == index:
                 return index
             index = guess
-        step = 1
-        while self.kept_before(index + step) <= place:
-            index, step = index + step, 2 * step
-        # Invariant: at most `place` of the items before `index` remain, and more of the items
-        # before `index + step`.
-        while step > 1:
-            half = step // 2
-            if self.kept_before(index + half) <= place:
-                index, step = index + half, step - half
-            else:
-                step = half
-        return index
+        return last_up_to(place, self.kept_before, index)
 
 
 @final

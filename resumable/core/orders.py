@@ -1,8 +1,9 @@
-"""Lengths, and the protocols that a relation requires of the order of a stage."""
+"""Lengths, a search for a position, and the protocols that a relation requires of the order of a stage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from ..errors import InvalidArgument
@@ -30,6 +31,15 @@ def check_reach(last: int) -> None:
         raise InvalidArgument(
             f"an item of an endless pipeline must be among the first 2**62, got item {last}"
         )
+
+
+def last_up_to(value: int, rising: Callable[[int], int], start: int) -> int:
+    """The last number, not below ``start``, for which ``rising`` is at most ``value``."""
+    step = 1
+    while rising(start + step) <= value:
+        start += step
+        step *= 2
+    return start + bisect_right(range(1, step), value, key=lambda ahead: rising(start + ahead))
 
 
 class Order(Protocol):

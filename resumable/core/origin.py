@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, final
 
 Name: TypeAlias = str | int
@@ -95,8 +96,7 @@ class BatchOrigin(ItemOrigin):
         return iter(self.rows)
 
     def records(self) -> Iterator[Origin]:
-        for row in self.rows:
-            yield from row.records()
+        return chain.from_iterable(row.records() for row in self.rows)
 
     def mapped(self, change: Callable[[Origin], Origin]) -> BatchOrigin:
         return BatchOrigin(tuple(row.mapped(change) for row in self.rows))
@@ -116,8 +116,7 @@ class ZipOrigin(ItemOrigin):
         return self.parts[name]
 
     def records(self) -> Iterator[Origin]:
-        for part in self.parts.values():
-            yield from part.records()
+        return chain.from_iterable(part.records() for part in self.parts.values())
 
     def mapped(self, change: Callable[[Origin], Origin]) -> ZipOrigin:
         return ZipOrigin({name: part.mapped(change) for name, part in self.parts.items()})
@@ -200,8 +199,7 @@ class PackedOrigin(ItemOrigin):
         return iter(self.segments)
 
     def records(self) -> Iterator[Origin]:
-        for segment in self.segments:
-            yield from segment.document.records()
+        return chain.from_iterable(segment.document.records() for segment in self.segments)
 
     def mapped(self, change: Callable[[Origin], Origin]) -> PackedOrigin:
         return PackedOrigin(
@@ -232,8 +230,7 @@ class UnknownOrigin(ItemOrigin):
     parts: tuple[ItemOrigin, ...] = ()
 
     def records(self) -> Iterator[Origin]:
-        for part in self.parts:
-            yield from part.records()
+        return chain.from_iterable(part.records() for part in self.parts)
 
     def mapped(self, change: Callable[[Origin], Origin]) -> UnknownOrigin:
         return replace(self, parts=tuple(part.mapped(change) for part in self.parts))

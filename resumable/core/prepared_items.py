@@ -60,13 +60,13 @@ class PlainItems(PreparedItems[T]):
 
     Args:
       gather_at: makes a block of the items at some indices.
-      item_at: makes the item at one index.
+      items_at: makes an iterator of the items at some indices, each computed when taken.
       indices: of the items, shape (places,), int64.
       pure: whether items are numbers that may be computed ahead.
     """
 
     gather_at: Callable[[Indices], Block]
-    item_at: Callable[[int], T]
+    items_at: Callable[[list[int]], Iterator[T]]
     indices: Indices
     pure: bool = False
 
@@ -76,7 +76,7 @@ class PlainItems(PreparedItems[T]):
     def items(self, places: range) -> Iterator[T]:
         if self.pure:
             return iter(block_items(self.gather(places)))
-        return map(self.item_at, self.indices[places.start : places.stop].tolist())
+        return self.items_at(self.indices[places.start : places.stop].tolist())
 
 
 @final
@@ -211,16 +211,14 @@ def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
     """
     if not len(numbers):
         return np.empty(0, np.int64), []
+    compared = numbers
     if numbers.dtype.itemsize > 2:
         least, most = int(numbers.min()), int(numbers.max())
         if least == most:
             return np.arange(len(numbers)), [(least, 0, len(numbers))]
         if most - least < 1 << 16:  # a stable sort of 16-bit numbers is faster
-            order = np.argsort((numbers - least).astype(np.uint16), kind="stable")
-        else:
-            order = np.argsort(numbers, kind="stable")
-    else:
-        order = np.argsort(numbers, kind="stable")
+            compared = (numbers - least).astype(np.uint16)
+    order = np.argsort(compared, kind="stable")
     ascending = numbers[order]
     firsts = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
     starts = [0, *firsts.tolist()]

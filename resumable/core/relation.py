@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, NamedTuple, final
@@ -277,7 +278,7 @@ class Sliced(Moved):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Permuted(Moved):
     """All items, unchanged, in another order.
 
@@ -286,7 +287,6 @@ class Permuted(Moved):
       local: whether neighbours are near each other in the input.
     """
 
-    _: KW_ONLY
     order: Callable[[], Order]
     local: bool = False
 
@@ -305,7 +305,7 @@ class Permuted(Moved):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Drawn(Moved):
     """Items drawn with replacement, unchanged.
 
@@ -314,7 +314,6 @@ class Drawn(Moved):
       items: number of draws.
     """
 
-    _: KW_ONLY
     draw: Callable[[Indices], Indices]
     items: int
 
@@ -338,7 +337,7 @@ class Drawn(Moved):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Kept(Moved):
     """The items that remain after an exclusion, unchanged.
 
@@ -347,7 +346,6 @@ class Kept(Moved):
       keeps_all: whether nothing is left out.
     """
 
-    _: KW_ONLY
     remaining: Callable[[], Remains]
     keeps_all: bool = False
 
@@ -374,20 +372,13 @@ class Kept(Moved):
 
     def _output_of(self, item: int) -> int | None:
         remaining = self.remaining()
-        low, high = 0, int(min(remaining.length, item + 1))
-        # Invariant: the items at places before `low` lie before `item`, the items from `high` on do
-        # not.
-        while low < high:
-            middle = (low + high) // 2
-            if remaining.index_of(middle) < item:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < remaining.length and remaining.index_of(low) == item else None
+        places = range(int(min(remaining.length, item + 1)))
+        place = bisect_left(places, item, key=remaining.index_of)
+        return place if place in places and remaining.index_of(place) == item else None
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Routed(Relation):
     """Each item is the next item of one of the inputs, unchanged.
 
@@ -399,7 +390,6 @@ class Routed(Relation):
         known.
     """
 
-    _: KW_ONLY
     total: Callable[[], Length]
     turns: Callable[[], TurnOrder]
     cycles: bool = False
@@ -441,7 +431,7 @@ class Routed(Relation):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Repeated(Relation):
     """Epochs of the only input, one after another; input n is the only input in the n-th epoch.
 
@@ -453,7 +443,6 @@ class Repeated(Relation):
         without items.
     """
 
-    _: KW_ONLY
     split: Any
     runs: EpochRuns
     is_first: bool
@@ -492,7 +481,7 @@ class Repeated(Relation):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Aligned(Relation):
     """Item i is made of item i of every input.
 
@@ -500,7 +489,6 @@ class Aligned(Relation):
       make: how to make an item.
     """
 
-    _: KW_ONLY
     make: Joined
 
     @property
@@ -524,7 +512,7 @@ class Aligned(Relation):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Grouped(Relation):
     """Item i is made of ``size`` neighbours from item i * ``shift`` on; of fewer at the end.
 
@@ -537,7 +525,6 @@ class Grouped(Relation):
         data.
     """
 
-    _: KW_ONLY
     size: int
     make: Callable[[Block], Any]
     shift: int | None = None
@@ -582,7 +569,7 @@ class Grouped(Relation):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Split(Relation):
     """Items i * ``size`` to (i + 1) * ``size`` - 1 are made of item i.
 
@@ -592,7 +579,6 @@ class Split(Relation):
       in_rows: whether the items are those that item i was made of, in order, if equally many.
     """
 
-    _: KW_ONLY
     size: int
     make: Callable[[Any], Block]
     in_rows: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -27,14 +27,13 @@ Make: TypeAlias = Callable[[Any, int], Block]
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Groups(Transform[Block]):
     """Blocks of ``size`` consecutive items, in their layout; the last block may be shorter.
 
     State: upstream's, after a whole block.
     """
 
-    _: KW_ONLY
     size: int
 
     def relation(self, epoch: int) -> Relation:

@@ -51,10 +51,8 @@ def traced_rows(
         for place, capacity in enumerate(form.capacities):
             starts = _starts(row, capacity)
             for segment, span in enumerate(spans):
-                begin, length = (
-                    begins[first + segment, place],
-                    placed.lengths[first + segment, place],
-                )
+                at = first + segment, place
+                begin, length = begins[at], placed.lengths[at]
                 if length:
                     span[capacity.field] = TokenSpan(
                         int(begin), int(begin + length), starts[segment + 1]

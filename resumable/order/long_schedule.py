@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from operator import add
 from typing import Any, Final, NamedTuple, final
@@ -17,7 +16,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.orders import MOST_ITEMS, check_reach
+from ..core.orders import MOST_ITEMS, check_reach, last_up_to
 from .turns import RoundKeys, Rounds, Stretch
 
 SECTION: Final = 1024
@@ -75,7 +74,7 @@ class LongSchedule:
         def turns_before(number: int) -> int:
             return sum(self._before(number)[upstream] for upstream in wanted)
 
-        section = self._section(_last_up_to(turns_before(number + 1), turns_before, number + 1))
+        section = self._section(last_up_to(turns_before(number + 1), turns_before, number + 1))
         return section.start + int(np.flatnonzero(np.isin(section.upstreams, wanted))[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
@@ -132,7 +131,7 @@ class LongSchedule:
             return self._before(number)[upstream]
 
         first = item // self._parts[upstream] * self._sections
-        number = _last_up_to(item, items_before, first)
+        number = last_up_to(item, items_before, first)
         if self._start(number) >= MOST_ITEMS:
             return MOST_ITEMS
         section = self._section(number)
@@ -176,7 +175,7 @@ class LongSchedule:
         done, number = int(np.searchsorted(ascending, self._first_without_item)), 0
         while done < len(indices):
             first = int(ascending[done])
-            number = _last_up_to(first, self._items_before, max(number, first // SECTION))
+            number = last_up_to(first, self._items_before, max(number, first // SECTION))
             section, before = self._section(number), self._items_before(number)
             places = np.flatnonzero(section.items < lengths[section.upstreams])
             stop = int(np.searchsorted(ascending, before + len(places)))
@@ -238,12 +237,3 @@ def _due(parts: Sequence[int], total: int, turns: Any) -> Any:
             missing[rows] -= step
             rows = rows[missing[rows] * step > 0]
     return counts
-
-
-def _last_up_to(value: int, rising: Callable[[int], int], start: int) -> int:
-    """The last number, not below ``start``, for which ``rising`` is at most ``value``."""
-    step = 1
-    while rising(start + step) <= value:
-        start += step
-        step *= 2
-    return start + bisect_right(range(1, step), value, key=lambda ahead: rising(start + ahead))

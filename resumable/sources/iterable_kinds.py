@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import io
+from inspect import Parameter, signature
 from typing import Any, Final
 
 from ..core.foreign_protocol import protocol_of
 from .inexact import PARTS
 
-POSITIONAL: Final = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
+POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+NEVER_REQUIRED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def has_epochs(source: Any) -> bool:
@@ -69,13 +67,12 @@ def takes_epoch(factory: Any) -> bool:
     if isinstance(factory, type):
         return False
     try:
-        parameters = inspect.signature(factory).parameters.values()
+        parameters = signature(factory).parameters.values()
     except (TypeError, ValueError):  # of something built in
         return False
-    required = [each for each in parameters if each.default is each.empty]
-    positional = [each for each in required if each.kind in POSITIONAL]
-    named = [each for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    return len(positional) == 1 and not named
+    kinds = [each.kind for each in parameters if each.default is each.empty]
+    required = [kind for kind in kinds if kind not in NEVER_REQUIRED]
+    return len(required) == 1 and required[0] in POSITIONAL
 
 
 def is_old_sequence(target: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.reach import Reach
 from ..core.relation import Kept, Relation
+from ..core.replay_point import END
 from ..core.source_item import SourceItem
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import PassThrough, StateForwardingIterator
@@ -20,7 +21,6 @@ T = TypeVar("T")
 
 PLACES_AT_ONCE: Final = 512
 """The most items whose numbers are looked up together."""
-END: Final[Any] = object()
 
 
 @final
@@ -57,7 +57,7 @@ class _WithoutItemsIterator(ItemByItem[T], StateForwardingIterator[T]):
             places = np.arange(place, place + PLACES_AT_ONCE, dtype=np.int64)
             for index in self._stage.remaining.indices_of(places).tolist():
                 self._upstream.skip(index - read)
-                item = next(self._upstream, END)
+                item: Any = next(self._upstream, END)
                 if item is END:
                     return
                 read = index + 1

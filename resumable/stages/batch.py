@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from ..core import (
@@ -34,7 +34,7 @@ from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, row
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Batch(CallsFunction[Any]):
     """Group consecutive items into batches of ``batch_size``.
 
@@ -67,7 +67,6 @@ class Batch(CallsFunction[Any]):
     depends_on: ClassVar[Dependence] = NOTHING
     calls: ClassVar[str] = "collate"
 
-    _: KW_ONLY
     batch_size: int
     drop_last: bool = False
     collate: Callable[[list[Any]], Any] | None = None

@@ -7,8 +7,9 @@ from typing import Any, TypeVar, final
 
 from ..core import IndexedIterator, Indices, Stage
 from ..errors import InvalidArgument
+from ..order.rounds import NO_TURNS
 from ..state.value import State, unpack, unpack_count
-from .mix_iterator import NO_TURNS, MixIterator
+from .mix_iterator import MixIterator
 from .repeat import Repeat, RepeatIterator
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..core import Block, Items, StageIterator, block_length
@@ -44,16 +44,12 @@ class EvenIterator(StageIterator[T]):
 
     def pull(self, count: int) -> Block:
         blocks: list[Block] = []
-        missing = min(count, self._left)
-        source = self._again or self._own
-        while missing:
-            blocks.append(source.pull(missing))
-            length = block_length(blocks[-1])
-            self._left -= length
-            missing -= length
-            if missing:
-                source = self._repeating()
-        self._end_if_done()
+
+        def pull(source: StageIterator[T], count: int) -> int:
+            blocks.append(source.pull(count))
+            return block_length(blocks[-1])
+
+        self._advance(count, pull)
         return concatenate(blocks)
 
     def items(self) -> Items[T]:
@@ -72,10 +68,14 @@ class EvenIterator(StageIterator[T]):
         self._end_if_done()
 
     def skip(self, count: int) -> int:
+        return self._advance(count, lambda source, missing: source.skip(missing))
+
+    def _advance(self, count: int, move: Callable[[StageIterator[T], int], int]) -> int:
+        """``move`` the rank's iterator, then the repetitions, by ``count`` steps, or to the end."""
         count = missing = min(count, self._left)
         source = self._again or self._own
         while missing:
-            passed = source.skip(missing)
+            passed = move(source, missing)
             self._left -= passed
             missing -= passed
             if missing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
 from typing import Any, TypeAlias, final
@@ -99,7 +99,7 @@ def is_dealt(stage: Stage[Any]) -> bool:
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Places(Transform[Placed]):
     """The items of upstream with their places and a key made of (seed, epoch).
 
@@ -107,7 +107,6 @@ class Places(Transform[Placed]):
     access is kept.
     """
 
-    _: KW_ONLY
     seed: int
 
     def relation(self, epoch: int) -> Relation:

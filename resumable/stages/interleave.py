@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -29,15 +29,14 @@ from ..core.arguments import check_field
 from ..core.combine import NAMES, TurnsIterator
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
+from ..order.rounds import NO_TURNS
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
 
-NO_TURNS: Indices = np.empty(0, np.int64)
-
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Interleave(Combine[T]):
     """``block_length`` items of each upstream in turn, until all have ended.
 
@@ -63,7 +62,6 @@ class Interleave(Combine[T]):
     depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = SavedState("whose turn it is", levels=2)
 
-    _: KW_ONLY
     block_length: int = 1
 
     def __post_init__(self) -> None:
@@ -169,8 +167,7 @@ class _InterleaveIterator(TurnsIterator[T]):
 
     def _advance_those(self, numbers: Indices, there: Indices) -> None:
         last = there[-1]
-        number, within = int(numbers[last]), int(self._planned[last])
-        self._turn, self._within = self._place_behind(number, within)
+        self._turn, self._within = self._place_behind(int(numbers[last]), int(self._planned[last]))
 
     def _advance_past_end(self, place: int) -> bool:
         number = self._numbers[place]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -37,7 +37,7 @@ from .map import CallsInWorkers
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MapBatches(CallsInWorkers[Any]):
     """The items of ``fn(batch)`` for every group of ``batch_size`` consecutive items.
 
@@ -81,7 +81,6 @@ class MapBatches(CallsInWorkers[Any]):
 
     identity: ClassVar[IdentityFields] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
 
-    _: KW_ONLY
     batch_size: int
 
     def __post_init__(self) -> None:

@@ -14,12 +14,12 @@ from ..core.orders import MOST_ITEMS, check_reach
 from ..core.reach import Reach
 from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule
+from ..order.rounds import NO_TURNS
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
 
 MOST_TURNS: Final = 8192
-NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
 class MixIterator(TurnsIterator[T]):

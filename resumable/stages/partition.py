@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar, final
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
     """The items of independent partitions, one of each in turn.
 
@@ -135,7 +135,6 @@ class Partition(RunsAhead[T], OwnsPartitions[T], Transform[T]):
         "uneven": PARTS,
     }
 
-    _: KW_ONLY
     index: int = 0
     ranks: int = 1
     uneven: str = "keep"

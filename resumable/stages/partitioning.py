@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ..core import Stage, check_int
 from ..core.arguments import check_callable, check_type
@@ -14,8 +14,6 @@ from ..errors import InvalidArgument, InvalidType, shorten
 from ..state.partitions import MOST_PARTITIONS
 from .part import Part
 from .partition import Partition
-
-T = TypeVar("T")
 
 Sources: TypeAlias = "Mapping[str, Stage[Any]] | Sequence[Stage[Any]]"
 """The stages partitioned together; if the stages have names, ``fn`` gets the parts by name."""

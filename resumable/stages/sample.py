@@ -20,6 +20,7 @@ from ..core import (
     check_int,
     check_seed,
 )
+from ..core.arguments import check_field
 from ..core.layout import Layout
 from ..core.orders import MOST_ITEMS
 from ..core.stage import known_length
@@ -82,10 +83,8 @@ class Sample(LookedUp[T], Transform[T]):
             table = WeightTable(table)
             object.__setattr__(self, "weights", table)
         object.__setattr__(self, "digest", table.digest)
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))
-        if self.count is not None:
-            count = check_int("count", self.count, minimum=1, maximum=MOST_ITEMS)
-            object.__setattr__(self, "count", count)
+        check_field(self, "seed", check_seed)
+        check_field(self, "count", check_int, optional=True, minimum=1, maximum=MOST_ITEMS)
         length = known_length(self.upstream) if self.upstream.random_access else math.inf
         if length == math.inf:
             raise InvalidArgument(

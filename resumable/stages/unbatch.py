@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
 
@@ -37,7 +37,7 @@ ALIKE_IN_ANY_ROWS: Final = frozenset(
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Unbatch(FansOut[Any]):
     """The items of every batch: rows of an array, tuples or dicts of rows, entries of a list.
 
@@ -70,7 +70,6 @@ class Unbatch(FansOut[Any]):
         "an offset; a resume reads the batch it is inside again", resumes_before=True
     )
 
-    _: KW_ONLY
     size: int | None = None
 
     @computed_once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -35,7 +35,7 @@ from ..state.value import LARGEST_COUNT, State, unpack, unpack_count
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Window(Transform[Any]):
     """Windows of ``size`` consecutive items, each begun ``shift`` items after the previous window.
 
@@ -74,7 +74,6 @@ class Window(Transform[Any]):
     identity: ClassVar[IdentityFields] = dict.fromkeys(("size", "shift", "drop_last"), ITEMS)
     depends_on: ClassVar[Dependence] = PARTS
 
-    _: KW_ONLY
     size: int
     shift: int | None = None
     drop_last: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
@@ -36,7 +36,7 @@ from ..errors import InvalidArgument
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Zip(Combine[Any]):
     """Tuples of one item of each upstream, until the first upstream ends; dicts if named.
 
@@ -64,7 +64,6 @@ class Zip(Combine[Any]):
     depends_on: ClassVar[Dependence] = ITEMS | PARTS
     state_cost = SavedState("nothing", levels=2)
 
-    _: KW_ONLY
     strict: bool = False
 
     def __post_init__(self) -> None:

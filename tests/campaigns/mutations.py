@@ -50,7 +50,7 @@ MUTATIONS: Final = [
     ),
     Mutation(RELATION, "np.append(outputs, self.last[0])", "outputs"),
     Mutation(RELATION, "self.order().inverse(items) if", "self.order()(items) if"),
-    Mutation(RELATION, "return low if low < remaining", "return low + 1 if low < remaining"),
+    Mutation(RELATION, "return place if place in places", "return place + 1 if place in places"),
     Mutation(
         RELATION,
         "return [self.remaining().index_of(int(count) - 1) + 1]",
@@ -144,8 +144,8 @@ MUTATIONS: Final = [
     Mutation("core/left_out.py", "if guess == index:", "if guess >= index:"),
     Mutation(
         "core/left_out.py",
-        "while self.kept_before(index + step) <= place:",
-        "while self.kept_before(index + step) < place:",
+        "last_up_to(place, self.kept_before, index)",
+        "last_up_to(place - 1, self.kept_before, index)",
     ),
     Mutation("core/exclusion.py", "(not before.total or upstream.indexed(0).every_epoch)", "True"),
     Mutation("sources/without_items.py", "place + (read > last + 1)", "place"),
@@ -515,8 +515,8 @@ MUTATIONS: Final = [
     Mutation(RUNS, "range(first_place, first_place + last - first)", "range(0, last - first)"),
     Mutation(
         RUNS,
-        "return map(self.item_at, self.indices[places.start : places.stop].tolist())",
-        "return iter(list(map(self.item_at, self.indices[places.start : places.stop].tolist())))",
+        "return self.items_at(self.indices[places.start : places.stop].tolist())",
+        "return iter(list(self.items_at(self.indices[places.start : places.stop].tolist())))",
     ),
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
     Mutation(INDEXED, "        foreseeing.discard(self)\n", ""),

@@ -24,6 +24,7 @@ Iterate
   padded (to collate), origins (the records of items), read_exclusions, metrics (for monitoring)
 Save and resume
   Checkpointer, Checkpoint, CheckpointListener, Retention (the checkpoints to keep), task_name
+  out of order: Leases, Lease, LeaseCounts
   where: Directory, Remote, Memory; Store, for more
   when: every, EverySteps, EverySeconds, AtSteps, AtEnd, OnSignal, When; Trigger and Progress, for more
 Write stages
@@ -45,8 +46,8 @@ stages, ``rs.consumed`` is for authors of adapters. The command ``resumable`` ch
 # `views`, stages and states for people; `windows`, `groups` and `workers`, the machinery of
 # shuffled streams, of groups of items and of parallel work; `file_cache`, parts of remote files on
 # a disk; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
-# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where to
-# save; `monitoring`, for tools that show the stats of a run; `consumed`, for adapters that run
+# builder; `from_files`, pipelines over files; `triggers`, when to save; `leases`, items finished
+# out of order; `checkpoint`, where to save; `monitoring`, for tools that show the stats of a run; `consumed`, for adapters that run
 # ahead; then the tools.
 #
 # A module is imported when one of its names is first used, so importing the package costs little.
@@ -114,6 +115,9 @@ if TYPE_CHECKING:
     from .from_files import tfrecord as tfrecord
     from .from_files import warc as warc
     from .groups.padding import padded as padded
+    from .leases import Lease as Lease
+    from .leases import LeaseCounts as LeaseCounts
+    from .leases import Leases as Leases
     from .monitoring import metrics as metrics
     from .pipeline import Pipeline as Pipeline
     from .pipeline import by_epoch as by_epoch
@@ -155,6 +159,7 @@ _NAMES_OF = {
     "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
+    "leases": "Lease LeaseCounts Leases",
     "from_files": "array_record arrow csv files image_folder jsonl lance lines litdata mds megatron parquet tar tfrecord warc",
     "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",

@@ -26,6 +26,7 @@ CHAIN = [
     {"windows", "workers", "groups", "file_cache"},
     {"sources", "formats", "stages"},
     {"pipeline", "triggers"},
+    {"leases"},
     {"from_files", "consumed", "checkpoint", "monitoring"},
     {"testing"},
     {"verify"},
@@ -36,7 +37,7 @@ CHAIN = [
 PUBLIC = {
     "AtEnd", "AtSteps", "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint",
     "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "FileCache", "InvalidArgument",
-    "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency", "MissingFile",
+    "InvalidType", "IteratorClosed", "Lease", "LeaseCounts", "Leases", "MalformedItem", "Memory", "MissingDependency", "MissingFile",
     "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress", "ReadError",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",

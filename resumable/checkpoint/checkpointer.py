@@ -16,8 +16,10 @@ from ..core.arguments import check_bool, check_callable, check_int
 from ..core.best_effort import BestEffort
 from ..core.iterator import PipelineIterator
 from ..core.origin import ItemOrigin
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, StateMismatch
 from ..errors.foreign_words import with_our_words
+from ..leases import Leases
+from ..leases.same_numbers import check_leasable
 from ..pipeline import Pipeline
 from ..stages.global_order import rank_share_of
 from ..triggers.base import Trigger
@@ -25,6 +27,7 @@ from ..triggers.signals import SignalRecorder
 from .clock import SteadyClock
 from .envelope import Checkpoint
 from .history import AfterSave, both, note_of_changes
+from .leased_steps import LeasedSteps
 from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
 from .opening import (
@@ -34,6 +37,7 @@ from .opening import (
     check_policy,
     check_rank,
     save_point_of,
+    say_what_does_not_fit,
     start_at,
     take_checkpoint,
 )
@@ -191,10 +195,71 @@ class Checkpointer:
           MissingDependency: if ``progress`` is True and tqdm is not installed.
           OSError: if the store cannot be read.
         """
-        if self._loop is not None:
-            raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         check_pipeline(pipeline)
         check_bool("progress", progress)
+
+        def start(checkpoint: Checkpoint | None, ranks: int) -> PipelineIterator[T]:
+            from_this_rank = ranks == self.ranks > 1
+            iterator = start_at(checkpoint, pipeline, self.store, from_this_rank=from_this_rank)
+            if self._stats:
+                if checkpoint is not None and checkpoint.counters is not None:
+                    iterator.count_from(checkpoint.counters)
+                clock = perf_counter if self._clock is time.monotonic else self._clock
+                BestEffort("times are")(partial(iterator.measure, clock), None)
+            return iterator
+
+        return self._begin(pipeline, start, step, progress)
+
+    def leases(
+        self, pipeline: Pipeline[T], *, max_open: int | None = None, max_ahead: int | None = None
+    ) -> Leases[T]:
+        """`Leases` of ``pipeline`` from the latest valid checkpoint on, or from the start.
+
+        A step is an item that is done or dropped. The trigger is asked by `Leases.done` and
+        `Leases.drop`, in the thread that calls them; `Leases.save` saves at once. After a kill,
+        items done since the last save come again. For each item exactly once, commit the results
+        together with ``leases.get_state(done=...)`` instead.
+
+        Args:
+          pipeline: the same pipeline as when the checkpoint was saved.
+          max_open: as in `Leases`.
+          max_ahead: as in `Leases`.
+
+        Raises:
+          InvalidArgument: as `resume`; also if this checkpointer has several ranks, ``stats`` or
+            ``stop_on_signal``.
+          InvalidType: if ``pipeline`` is not a pipeline.
+          NameInUse, NoValidCheckpoint, NewerFormat, StateMismatch, OSError: as `resume`.
+        """
+        if self.ranks > 1 or self._stats or self._policy.stop_on_signal:
+            raise InvalidArgument(
+                "leases need a checkpointer with ranks=1, stats=False and stop_on_signal=False; for several "
+                "ranks, write rs.Leases(pipeline, rank=rank, ranks=ranks, state=state) and join their states by "
+                "rs.merge_states"
+            )
+        check_leasable(pipeline, 1)
+
+        def start(checkpoint: Checkpoint | None, ranks: int) -> LeasedSteps[T]:
+            state = None if checkpoint is None else checkpoint.state
+            try:
+                leases = Leases(pipeline, max_open=max_open, max_ahead=max_ahead, state=state)
+            except StateMismatch as error:
+                if checkpoint is not None:
+                    say_what_does_not_fit(checkpoint.step, self.store, error)
+                raise
+            return LeasedSteps(leases)
+
+        loop = self._begin(pipeline, start, None, False)
+        steps: Any = loop.iterator
+        leases: Leases[T] = steps.lead(loop)
+        return leases
+
+    def _begin(
+        self, pipeline: Pipeline[T], start: Callable[..., Any], step: int | None, progress: bool
+    ) -> ResumedLoop[Any]:
+        """A loop over the result of ``start``, given the checkpoint and the saved ranks."""
+        if self._loop is not None:
+            raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         # From here on signals go to the loop. If a later step fails, everything is undone.
         with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
@@ -205,14 +270,8 @@ class Checkpointer:
             checkpoint = self._chosen(step)
             saved = WHOLE if checkpoint is None else self._steps.saved_as(checkpoint.step)
             part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, saved.run)
-            from_this_rank = saved.ranks == self.ranks > 1
-            iterator = start_at(checkpoint, pipeline, self.store, from_this_rank=from_this_rank)
+            iterator = start(checkpoint, saved.ranks)
             undo.callback(iterator.close)
-            if self._stats:
-                if checkpoint is not None and checkpoint.counters is not None:
-                    iterator.count_from(checkpoint.counters)
-                clock = perf_counter if self._clock is time.monotonic else self._clock
-                BestEffort("times are")(partial(iterator.measure, clock), None)
             bar = self._bar_of(pipeline, iterator) if progress else None
             if bar is not None:
                 undo.callback(bar.close)

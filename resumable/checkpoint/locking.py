@@ -209,5 +209,5 @@ def _warn_once(folder: Path, error: OSError) -> None:
         f"nothing in {folder} can be locked ({error.strerror}), so a second writer would not be "
         "noticed; see to it that only one process at a time writes a name",
         RuntimeWarning,
-        stacklevel=6,
+        stacklevel=7,
     )

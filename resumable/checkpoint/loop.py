@@ -224,16 +224,20 @@ class ResumedLoop(Generic[T]):
             stack.callback(self._signals.close)
             stack.callback(self._saver.close)
 
+    def begin(self) -> None:
+        """Call `begin` of the listeners."""
+        call_each(self._begin_calls)
+        self.begun = True
+
     def _prepare_next(self) -> bool:
         """Do everything due before the next item; returns whether a next item follows."""
         if self.finished:
             return False
         if self.begun:
-            self._between_steps()
+            self.between_steps()
         else:
             self._thread = get_ident()
-            call_each(self._begin_calls)
-            self.begun = True
+            self.begin()
         if (self._saver.stopped or self._signals.received) and self._is_to_stop():
             self.finish()
             return False
@@ -254,7 +258,8 @@ class ResumedLoop(Generic[T]):
             stacklevel=3,
         )
 
-    def _between_steps(self) -> None:
+    def between_steps(self) -> None:
+        """Save if due, and acknowledge finished saves."""
         # Called at every step, so this must be fast.
         if self._bar is not None:
             self._bar.move_to(self.step)

@@ -101,7 +101,7 @@ def newest_readable(store: Store, read: Callable[[int], T], *, set_aside: bool =
             damaged.add(step)
             what_was_done = _set_aside(store, step) if set_aside else "it was passed over"
             message = f"the checkpoint of step {step} is damaged: {error}; {what_was_done}"
-            warnings.warn(message, RuntimeWarning, stacklevel=5 if set_aside else 4)
+            warnings.warn(message, RuntimeWarning, stacklevel=6 if set_aside else 4)
     if damaged or store.has_damaged():
         raise NoValidCheckpoint(
             f"every checkpoint of {store!r} is damaged; to start from the beginning, "

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.columns import as_columns, as_rows
+from ..state.leased_numbers import LEASES, LeasedNumbers, merged
 from ..state.partitions import (
     EPOCH_REACHED,
     MOST_PARTITIONS,
@@ -35,7 +37,7 @@ def merge_states(states: Iterable[State]) -> State:
     The merged state resumes the pipeline with any number of ranks. Its size is linear in the size
     of the states. If ranks are missing, only the partitions of the given ranks are included.
     ``step`` is the step of the furthest rank. Only a rank whose partitions have ended may have a
-    smaller step.
+    smaller step. States of `Leases` need not be of one step, but none of the ranks may be missing.
 
     Args:
       states: of the same pipeline, at least one; in any order.
@@ -57,12 +59,35 @@ def merge_states(states: Iterable[State]) -> State:
     [2, 7, 8, 5]
     """
     checked = _checked_states(states)
-    merged = _merge(checked)
+    if any(LEASES in state for state in checked):
+        return _merge_leases(checked)
+    whole = _merge(checked)
     furthest = max(range(len(checked)), key=lambda number: checked[number]["step"], default=0)
     for number, state in enumerate(checked):
-        if state["step"] < merged["step"] and not _has_ended(state["pipeline"]):
-            raise _different("step", (furthest, merged["step"]), (number, state["step"]))
-    return merged
+        if state["step"] < whole["step"] and not _has_ended(state["pipeline"]):
+            raise _different("step", (furthest, whole["step"]), (number, state["step"]))
+    return whole
+
+
+def _merge_leases(states: list[State]) -> State:
+    """One state of `Leases` for the ``states`` of all ranks of a run."""
+    shares = [LeasedNumbers.of_value(state.get(LEASES)) for state in states]
+    whole = merged(shares)
+    furthest = max(states, key=lambda state: (state["step"], state["ahead"]))
+    for number, state in enumerate(states):
+        if state["epoch"] != furthest["epoch"]:
+            raise _different("epoch", (0, furthest["epoch"]), (number, state["epoch"]))
+        # A rank that has read nothing yet has a shorter fingerprint.
+        if state["ahead"] and state["fingerprint"] != furthest["fingerprint"]:
+            raise _other_pipeline((0, furthest["fingerprint"]), (number, state["fingerprint"]))
+    positions = [state["step"] - state["ahead"] for state in states]
+    first = positions.index(min(positions))
+    return {
+        **furthest,
+        "ahead": furthest["step"] - positions[first],
+        "pipeline": states[first]["pipeline"],
+        LEASES: replace(whole, epoch=shares[first].epoch).value,
+    }
 
 
 def merge_owner_states(states: Iterable[State]) -> State:
@@ -136,7 +161,7 @@ def _checked(state: Any) -> State:
         state = freeze(state)
     except UnencodableState as error:
         raise StateMismatch(f"this is not a state: {error}") from None
-    if not isinstance(state, dict) or state.keys() - {EPOCH_REACHED} != set(TOP):
+    if not isinstance(state, dict) or state.keys() - {EPOCH_REACHED, LEASES} != set(TOP):
         raise StateMismatch(f"this is not the state of a pipeline: {shorten(state)}")
     if not isinstance(state["fingerprint"], str):
         shown = shorten(state["fingerprint"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Generic, NamedTuple, TypeVar, final
 
 from ..errors import InvalidArgument, StateMismatch, UnencodableState
+from ..state.leased_numbers import LEASES
 from ..state.partitions import EPOCH_REACHED
 from ..state.value import LARGEST_COUNT, MAX_DEPTH, State, freeze, unpack, unpack_count
 from .fingerprint import fingerprint
@@ -56,6 +57,11 @@ def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
         state = freeze(state)
     except UnencodableState as error:
         raise StateMismatch(f"this is not a state: {error}", stage) from None
+    if isinstance(state, dict) and LEASES in state:
+        raise StateMismatch(
+            "this is a state of leases, with items that were handed out and not done: pass it to "
+            "rs.Leases(pipeline, state=state)"
+        )
     names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
     saved, epoch, step, ahead, positions, reached = unpack(
         stage, state, *names, optional=EPOCH_REACHED

@@ -110,3 +110,12 @@ def sampled(damage: Callable[[bytes], Iterator[bytes]], data: bytes) -> list[byt
     """Some twenty of the ways to damage ``data``, from its first byte to its last."""
     every = [damaged for damaged in damage(data) if damaged != data]
     return every[:: max(1, len(every) // 20)]
+
+
+@pytest.mark.parametrize("path", ["small"], indirect=True)
+def test_the_warning_about_a_damaged_file_points_at_the_line_that_resumes(path: Path) -> None:
+    path.with_name("input-000000001000.ckpt").write_bytes(path.read_bytes()[:-1])
+    checkpointer = rs.Checkpointer(path.parent, rs.EverySteps(1))
+    with checkpointer, pytest.warns(RuntimeWarning, match="is damaged") as warned:
+        checkpointer.resume(PIPELINES["small"])
+    assert warned[0].filename == __file__

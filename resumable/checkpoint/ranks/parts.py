@@ -158,7 +158,7 @@ class WholeSteps(Store):
             return self._store.load(step)
         read = [self._read(step, part) for part in parts]
         states = [one.state for one in read]
-        state = state_of_rank(states, self._part, f"step {step}", stacklevel=7)
+        state = state_of_rank(states, self._part, f"step {step}", stacklevel=8)
         return encode(Checkpoint(step, read[0].time, state, counters=self._counters(read)))
 
     def checkpoints(self, step: int) -> list[Checkpoint]:

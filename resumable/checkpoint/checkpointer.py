@@ -245,7 +245,8 @@ class Checkpointer:
                 leases = Leases(pipeline, max_open=max_open, max_ahead=max_ahead, state=state)
             except StateMismatch as error:
                 if checkpoint is not None:
-                    say_what_does_not_fit(checkpoint.step, self.store, error)
+                    what = f"the checkpoint of step {checkpoint.step} in {self.store!r}"
+                    say_what_does_not_fit(what, error)
                 raise
             return LeasedSteps(leases)
 

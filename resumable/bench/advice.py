@@ -54,10 +54,7 @@ SLOW_THREAD: Final = (
     "sources with interleave."
 )
 
-CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {
-    Map: "map(fn",
-    RandomMap: "random_map(fn, seed",
-}
+CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {Map: "map(fn", RandomMap: "random_map(fn, seed"}
 """Stages that take workers, and the beginning of the method call."""
 
 

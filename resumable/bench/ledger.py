@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, TypeVar, final
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Totals(NamedTuple):
 
 
 @final
+@dataclass(eq=False)
 class Ledger:
     """The times of one running pipeline, recorded by the calls of its stages.
 
@@ -57,29 +59,24 @@ class Ledger:
       thread: returns an identifier of the calling thread.
     """
 
-    def __init__(
-        self,
-        readers: Sequence[int | None],
-        clock: Callable[[], float],
-        *,
-        cost: float = 0.0,
-        thread: Callable[[], int] = threading.get_ident,
-    ) -> None:
-        self._readers = readers
-        self._clock = clock
-        self._cost = cost
-        self._thread = thread
-        self._loop = thread()
+    readers: Sequence[int | None]
+    clock: Callable[[], float]
+    _: KW_ONLY
+    cost: float = 0.0
+    thread: Callable[[], int] = threading.get_ident
+
+    def __post_init__(self) -> None:
+        self._loop = self.thread()
         self._lock = threading.Lock()
         # Invariant: the stages entered and not left, by thread; a thread in none is absent.
         self._stacks: dict[int, list[int]] = {}
         # Invariant: a stage with a separate thread is here while the thread is in a stage.
         self._serving: dict[int, list[int]] = {}
         # The last place is the loop itself, stage -1.
-        self._loops = [0.0] * (len(readers) + 1)
-        self._work = [0.0] * len(readers)
-        self._beside = [0.0] * len(readers)
-        self._last = clock()
+        self._loops = [0.0] * (len(self.readers) + 1)
+        self._work = [0.0] * len(self.readers)
+        self._beside = [0.0] * len(self.readers)
+        self._last = self.clock()
 
     def call(self, number: int, function: Callable[..., T], *arguments: Any) -> T:
         """Call ``function``, and book the time to the stage ``number``."""
@@ -93,37 +90,37 @@ class Ledger:
         """The calling thread goes into the stage ``number``."""
         with self._lock:
             self._book()
-            thread = self._thread()
+            thread = self.thread()
             stack = self._stacks.setdefault(thread, [])
-            reader = self._readers[number]
+            reader = self.readers[number]
             if not stack and thread != self._loop and reader is not None:
                 self._serving[reader] = stack
             stack.append(number)
-            self._last = self._clock()
+            self._last = self.clock()
 
     def leave(self) -> None:
         """The calling thread leaves the stage entered last."""
         with self._lock:
             self._book()
-            thread = self._thread()
+            thread = self.thread()
             stack = self._stacks[thread]
-            reader = self._readers[stack.pop()]
+            reader = self.readers[stack.pop()]
             if not stack:
                 del self._stacks[thread]
                 if reader is not None and self._serving.get(reader) is stack:
                     del self._serving[reader]
-            self._last = self._clock()
+            self._last = self.clock()
 
     def totals(self) -> Totals:
         """The seconds booked so far."""
         with self._lock:
             self._book()
-            self._last = self._clock()
+            self._last = self.clock()
             *stages, around = self._loops
             return Totals(tuple(stages), around, tuple(self._work), tuple(self._beside))
 
     def _book(self) -> None:
-        elapsed = self._clock() - self._last - self._cost
+        elapsed = self.clock() - self._last - self.cost
         if elapsed <= 0:
             return
         self._loops[self._to_blame()] += elapsed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, final
 
 from ..core.arguments import check_int, check_seconds
@@ -66,25 +67,20 @@ def measure(
 
 
 @final
+@dataclass
 class _Measurement:
-    def __init__(
-        self,
-        pipeline: Pipeline[Any],
-        seconds: float,
-        items: int | None,
-        tell: Callable[[str], object],
-        clocks: Clocks,
-    ) -> None:
-        self._pipeline = pipeline
-        self._stage: Stage[Any] = pipeline.stage
-        self._seconds = seconds
-        self._items = items
-        self._tell = tell
-        self._clocks = clocks
+    _pipeline: Pipeline[Any]
+    _seconds: float
+    _items: int | None
+    _tell: Callable[[str], object]
+    _clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self._stage: Stage[Any] = self._pipeline.stage
         self._notes: list[str] = []
         self._readers = readers(self._stage)
-        cost = empty_interval(clocks.seconds)
-        self._ledger = Ledger(self._readers, clocks.seconds, cost=cost)
+        clock = self._clocks.seconds
+        self._ledger = Ledger(self._readers, clock, cost=empty_interval(clock))
         self._reads: Counter[int] = Counter()
         self._timed = self._built(
             "the stages could not be timed", lambda stage: timed(run_here(stage), self._ledger)
@@ -192,13 +188,7 @@ class _Measurement:
             marks.append(self._ledger.totals())
 
         mark()
-        pace = run(
-            pipeline,
-            self._clocks,
-            seconds=self._seconds,
-            items=items,
-            mark=mark,
-        )
+        pace = run(pipeline, self._clocks, seconds=self._seconds, items=items, mark=mark)
         start, first, last = marks
         totals = last.since(first if pace.rest.items else start)
         return pace, _Times(totals, pace.steady.items)

@@ -56,11 +56,8 @@ def draw(report: BenchReport, path: str) -> None:
     axes = canvas.figure.add_subplot()
     shares = percent([stage.share for stage in report.stages])
     names = [brief(stage.stage, LONGEST_LABEL) for stage in report.stages]
-    colours = [
-        COLOUR_OF_BOTTLENECK if place == report.bottleneck else COLOUR
-        for place in range(len(report.stages))
-    ]
     places = range(len(names))
+    colours = [COLOUR_OF_BOTTLENECK if one == report.bottleneck else COLOUR for one in places]
     bars = axes.barh(places, [100 * stage.share for stage in report.stages], color=colours)
     axes.bar_label(bars, [f"{share} %" for share in shares], padding=4)
     axes.set_yticks(places, names, parse_math=False)  # a name may have a $

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
+from ..errors import brief as brief
 from .saving import Saving
 
 WHOLE: Final = 1000
@@ -82,14 +83,6 @@ class BenchReport:
     def as_json(self) -> dict[str, Any]:
         """The fields by name, as values for JSON."""
         return {**asdict(self), "items_per_second": self.items_per_second}
-
-
-def brief(text: str, limit: int = 60) -> str:
-    """``text``; only the beginning and the end of a text longer than ``limit``."""
-    if len(text) <= limit:
-        return text
-    kept = limit - 3
-    return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"
 
 
 def percent(shares: list[float]) -> list[int]:

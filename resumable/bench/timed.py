@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, repeat
+from itertools import repeat
 from typing import Any, Final, TypeVar, final
 
 from ..core.block import Block, Indices
@@ -42,11 +42,10 @@ def timed(stage: Stage[Any], ledger: Ledger) -> Stage[Any]:
 
 def readers(stage: Stage[Any]) -> list[int | None]:
     """For each stage of the graph, in the order of `walk`, the number of the reading stage."""
-    numbers = count()
     found: list[int | None] = []
 
     def add(one: Stage[Any], reader: int | None) -> None:
-        number = next(numbers)
+        number = len(found)
         found.append(reader)
         for upstream in one.inputs:
             add(upstream, number)

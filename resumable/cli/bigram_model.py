@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,7 +91,5 @@ class ModelSaver(CheckpointListener):
 
     def after_save(self, step: int, path: str) -> None:
         """Remove all models but the newest; no resume needs an older model."""
-        names = sorted(os.listdir(self._folder))
-        models = [name for name in names if re.fullmatch(r"model-\d{12}\.npz", name)]
-        for name in models[:-MODELS_KEPT]:
-            os.unlink(self._folder / name)
+        for old in sorted(self._folder.glob("model-*.npz"))[:-MODELS_KEPT]:
+            old.unlink()

@@ -104,7 +104,6 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
         index_dir=index_dir,
         steps=options.steps,
         epochs=None if options.steps else 1,
-        batch_size=BATCH_SIZE,
         every=options.every,
         seed=options.seed,
         partitions=options.partitions,

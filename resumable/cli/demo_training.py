@@ -17,6 +17,7 @@ from .. import pipeline as rs
 from ..checkpoint import Checkpointer
 from ..triggers import EverySteps
 from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
+from .parsers import BATCH_SIZE
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Settings:
       index_dir: of the line indexes.
       steps: batches to train on.
       epochs: of the lines; None for as many as the steps need.
-      batch_size: lines in a batch.
       every: steps between checkpoints.
       seed: of the shuffle.
       partitions: number of partitions; None for a pipeline without partitions.
@@ -41,7 +41,6 @@ class Settings:
     index_dir: str
     steps: int
     epochs: int | None
-    batch_size: int
     every: int
     seed: int
     partitions: int | None = None
@@ -55,7 +54,7 @@ class Settings:
         return order.partition(self.partitions, self._batched, workers=self.workers)
 
     def _batched(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        return lines.map(bigrams).batch(self.batch_size, collate=join_lines)
+        return lines.map(bigrams).batch(BATCH_SIZE, collate=join_lines)
 
 
 class _ReportingSaver(ModelSaver):

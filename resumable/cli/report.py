@@ -52,11 +52,9 @@ def _reported(options: argparse.Namespace) -> PipelineReport:
     pipeline, target = loaded(options)
     stage = pipeline.stage
     if bench is not None and bench.stages:
-        stages = [(one.stage, one.path) for one in bench.stages[:-1]]
-        check_same_stages(stage, stages, "--bench", options.bench)
+        check_same_stages(stage, bench.stages[:-1], "--bench", options.bench)
     if verification is not None and verification.stages:
-        costs = [(one.stage, one.path) for one in verification.stages]
-        check_same_stages(stage, costs, "--verify", options.verify)
+        check_same_stages(stage, verification.stages, "--verify", options.verify)
     if bench is None:
         seconds = SECONDS if options.seconds is None else options.seconds
         bench = measured(pipeline, target, seconds)

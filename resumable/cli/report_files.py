@@ -67,8 +67,7 @@ def _decoded(kind: Any, value: Any, place: str) -> Any:
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:
-    fits = type(value) in ((int, float) if kind is float else (kind,))
-    if not fits:
+    if type(value) not in ((int, float) if kind is float else (kind,)):
         raise ValueError(f"{place} must be {NAMES[kind]}, got {shorten(value)}")
     if kind in (int, float) and not 0 <= value <= MOST:
         raise ValueError(f"{place} must be from 0 to 2**63, got {shorten(value)}")

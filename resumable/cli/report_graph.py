@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from ..bench import BenchReport, percent
+from ..bench.report import StageTime
 from ..core.combine import Combine
 from ..core.epochs import ByEpoch
 from ..core.graph import walk
@@ -63,11 +64,6 @@ class ReportStage:
     def saves(self) -> bool:
         """Whether the stage adds to the state."""
         return not self.shown.saved.startswith("nothing")
-
-    @property
-    def framed(self) -> bool:
-        """Whether upstream stages, down to the dealt parts, are drawn in a frame."""
-        return isinstance(self.stage, Partition)
 
     @property
     def text(self) -> str:
@@ -128,13 +124,13 @@ def report_stages(stage: Stage[Any], bench: BenchReport, sizes: Sequence[StageCo
 
 
 def check_same_stages(
-    stage: Stage[Any], found: Sequence[tuple[str, str]], option: str, path: str
+    stage: Stage[Any], found: Sequence[StageTime | StageCost], option: str, path: str
 ) -> None:
     """Refuse a report of another pipeline.
 
     Args:
       stage: the last stage.
-      found: each stage in the report with its path, in the order of `walk`.
+      found: each stage in the report, in the order of `walk`.
       option: the command-line option of the report.
       path: of the report's file.
 
@@ -142,18 +138,17 @@ def check_same_stages(
       InvalidArgument: if the stages of the report differ from the pipeline of ``stage``.
     """
     ours = [(type(one).__name__, where) for one, where in walk(stage)]
-    theirs = [(text.partition("(")[0], where) for text, where in found]
+    theirs = [(one.stage.partition("(")[0], one.path) for one in found]
+    if ours == theirs:
+        return
+    difference = f"{len(theirs)} stages where there are {len(ours)} here"
     for (name, place), (other, where) in zip(ours, theirs, strict=False):
         if (name, place) != (other, where):
-            raise InvalidArgument(
-                f"{option} must be of the same pipeline, got {path}, which has {other} at {where} where "
-                f"there is {name} at {place} here"
-            )
-    if len(ours) != len(theirs):
-        raise InvalidArgument(
-            f"{option} must be of the same pipeline, got {path}, which has {len(theirs)} stages where "
-            f"there are {len(ours)} here"
-        )
+            difference = f"{other} at {where} where there is {name} at {place} here"
+            break
+    raise InvalidArgument(
+        f"{option} must be of the same pipeline, got {path}, which has {difference}"
+    )
 
 
 def graph_of(last: ReportStage) -> GraphNode:

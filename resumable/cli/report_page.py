@@ -9,6 +9,7 @@ from typing import Final, final
 from .. import __version__
 from ..bench import BenchReport, percent
 from ..bench.report import AROUND
+from ..stages.partition import Partition
 from ..verify import Report
 from ..views.bars_svg import Bar, bars_svg
 from ..views.graph_svg import graph_svg
@@ -103,7 +104,7 @@ class PipelineReport:
         stages = [*self.last.in_order()]
         saving = sum(one.saves for one in stages)
         yield f"Stages that add to the state have a coloured edge: {saving:,} of {len(stages):,}."
-        if any(one.framed for one in stages):
+        if any(isinstance(one.stage, Partition) for one in stages):
             yield "What stands in a frame is done in each partition by itself."
         if self.bench.stages:
             yield "A percentage is the share of the loop's time."

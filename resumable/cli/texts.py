@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def explain(error: Exception) -> str:
@@ -40,7 +40,5 @@ def show_age(seconds: float) -> str:
 
 def show_duration(seconds: float) -> str:
     """``seconds`` in a suitable unit, with three digits."""
-    for size, unit in UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    size, unit = next((one for one in UNITS if seconds >= one[0]), UNITS[-1])
+    return f"{seconds / size:.3g} {unit}"

@@ -84,7 +84,7 @@ def _row(label: str, ranks: Sequence[RankProgress], now: float) -> tuple[str, ..
         label,
         _shown(steps, lambda found: str(min(found)) if len({*found}) == 1 else f"{min(found)}..{max(found)}"),
         _shown(rates, lambda found: _rate(sum(found))),
-        _shown(shares, lambda found: _share(max(found))),
+        _shown(shares, lambda found: f"{100 * max(found):.1f} %"),
         _shown(waits, lambda found: show_duration(max(found))),
         _shown(skipped, lambda found: f"{sum(found):,}"),
         _shown(times, lambda found: show_time(min(found), brief=True)),
@@ -123,7 +123,3 @@ def _known(values: Iterable[T | None]) -> list[T]:
 
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= WHOLE else f"{value:.3g}"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f} %"

@@ -93,9 +93,6 @@ class SaveError(ResumableError, OSError):
         super().__init__(message)
         self.step = step
 
-    def __reduce__(self) -> tuple[type[SaveError], tuple[str, int]]:
-        return SaveError, (str(self), self.step)
-
 
 class ReadError(ResumableError, OSError):
     """A file could not be read, even after retries; ``__cause__`` is the last error."""
@@ -120,9 +117,6 @@ class NameInUse(ResumableError, BlockingIOError):
         super().__init__(message)
         self.host = host
         self.process = process
-
-    def __reduce__(self) -> tuple[type[NameInUse], tuple[str, str | None, int | None]]:
-        return NameInUse, (str(self), self.host, self.process)
 
 
 class MissingDependency(ResumableError, ImportError):
@@ -193,3 +187,11 @@ def shorten(value: object, limit: int = 60) -> str:
     if text.startswith("<"):  # the end of the name identifies the class
         return "<..." + text[4 - limit :]
     return text[: limit - 3] + "..."
+
+
+def brief(text: str, limit: int = 60) -> str:
+    """``text``; only the beginning and the end of a text longer than ``limit``."""
+    if len(text) <= limit:
+        return text
+    kept = limit - 3
+    return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"

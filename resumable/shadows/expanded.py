@@ -32,13 +32,10 @@ class ExpandsTraced(StandIn[Callable[..., Any]]):
     def __call__(self, traced: Traced[Any]) -> Any:
         made, whole = self.fn(traced.item), traced.origin
         stage = inner_stage(made)
-        if stage is not None:
-            shadow = shadow_of(without_threads(stage), paired=True)
-            return Each(
-                shadow,
-                partial(_counted, whole, count()) if self._numbered else partial(_within, whole),
-            )
-        return (Traced(item, PartOrigin(whole, number)) for number, item in enumerate(made))
+        if stage is None:
+            return (Traced(item, PartOrigin(whole, number)) for number, item in enumerate(made))
+        trace = partial(_counted, whole, count()) if self._numbered else partial(_within, whole)
+        return Each(shadow_of(without_threads(stage), paired=True), trace)
 
 
 def _counted(whole: ItemOrigin, numbers: Iterator[int], traced: Traced[Any]) -> Traced[Any]:

@@ -23,8 +23,7 @@ def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
     """
     found = [
         (source, number)
-        for inputs, source in _sources(stage)
-        if type(source).__name__ == origin.source and inputs == origin.inputs
+        for source in _sources(stage, origin)
         for number in _numbers(source, origin)
     ]
     if len(found) != 1:
@@ -37,8 +36,7 @@ def is_file_of_record(stage: Stage[Any], origin: Origin, name: str) -> bool:
     """Whether ``name`` names the file of ``origin`` and no other file, in sources with the file."""
     return all(
         _has_file(source, name, origin)
-        for inputs, source in _sources(stage)
-        if type(source).__name__ == origin.source and inputs == origin.inputs
+        for source in _sources(stage, origin)
         if _has_file(source, str(origin.file), origin)
     )
 
@@ -54,23 +52,21 @@ def _has_file(source: Stage[Any], name: str, origin: Origin) -> bool:
 
 
 def _sources(
-    stage: Stage[Any], inputs: tuple[Name, ...] = ()
-) -> Iterator[tuple[tuple[Name, ...], Stage[Any]]]:
-    """The sources before ``stage``, each with the inputs on the way of its items."""
-    if not stage.inputs:
-        yield inputs, stage
+    stage: Stage[Any], origin: Origin, inputs: tuple[Name, ...] = ()
+) -> Iterator[Stage[Any]]:
+    """The sources before ``stage`` that ``origin`` may name; their items pass ``inputs`` later."""
+    if not stage.inputs and type(stage).__name__ == origin.source and inputs == origin.inputs:
+        yield stage
     joins = joins_inputs(stage)
     for name, upstream in zip(names_of_inputs(stage), stage.inputs, strict=True):
-        yield from _sources(upstream, (*inputs, name) if joins else inputs)
+        yield from _sources(upstream, origin, (*inputs, name) if joins else inputs)
 
 
 def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
     """The number of the record in ``source``, if found."""
     if not source.random_access:
         return
-    records: Any = [origin.record]
-    if origin.file is not None:
-        records = {origin.file: records}
+    records = [origin.record] if origin.file is None else {origin.file: [origin.record]}
     try:
         yield from kind_of_source(source)._numbers_of(source, Records.of(records)).tolist()
     except InvalidArgument:  # another source has the file

@@ -21,6 +21,7 @@ from ..core.record_source import RecordSource, kind_of_source
 from ..core.records import Records
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
+from ..core.transform import StateForwardingIterator
 from ..errors import ExternalStateError
 from ..state.value import State
 from .traced import Traced
@@ -71,18 +72,13 @@ class SourceShadow(RecordSource[Any]):
         indexed = self.source.indexed(epoch)
         if indexed is None:
             return None
-        if not self.paired:
-            origins = partial(kind_of_source(self.source)._origins, self.source)
-            return Indexed(origins, every_epoch=indexed.every_epoch)
         gather = indexed.gather
+        origins = partial(kind_of_source(self.source)._origins, self.source)
 
         def pairs(numbers: Indices) -> Block:
-            items = block_items(gather(numbers))
-            return list(
-                map(Traced, items, kind_of_source(self.source)._origins(self.source, numbers))
-            )
+            return list(map(Traced, block_items(gather(numbers)), origins(numbers)))
 
-        return Indexed(pairs, every_epoch=indexed.every_epoch)
+        return Indexed(pairs if self.paired else origins, every_epoch=indexed.every_epoch)
 
 
 def _apart(source: ExternalSource[Any]) -> ExternalSource[Any]:
@@ -106,44 +102,33 @@ def _apart(source: ExternalSource[Any]) -> ExternalSource[Any]:
     ) from cause
 
 
-class _SourceShadowIterator(StageIterator[Any]):
+class _SourceShadowIterator(StateForwardingIterator[Any]):
     """Motion of the source itself, item by item."""
 
-    _stage: SourceShadow
+    _stage: Any
 
     def __init__(self, stage: SourceShadow, iterator: StageIterator[Any]) -> None:
         self._stage = stage
-        self._iterator = iterator
-
-    @property
-    def inputs(self) -> tuple[StageIterator[Any], ...]:
-        return (self._iterator,)
+        self._upstream = iterator
 
     def pull(self, count: int) -> Block:
         found: list[Any] = []
-        while len(found) < count and block_length(block := self._iterator.pull(1)):
+        while len(found) < count and block_length(block := self._upstream.pull(1)):
             origin = self._origin_of_last()
             found.append(Traced(block_items(block)[0], origin) if self._stage.paired else origin)
         return found
 
     def _origin_of_last(self) -> ItemOrigin:
-        iterator = self._iterator
-        if isinstance(iterator, SourceIterator):
-            return iterator.last_origin()
+        if isinstance(self._upstream, SourceIterator):
+            return self._upstream.last_origin()
         return UnknownOrigin(f"the records of {type(self._stage.source).__name__}")
 
     def skip(self, count: int) -> int:
-        return self._iterator.skip(count)
+        return self._upstream.skip(count)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
-        return self._iterator.state_at(offset)
+        return self._upstream.state_at(offset)
 
     @property
     def _items_delivered(self) -> int | None:
-        return self._iterator._items_delivered
-
-    def get_state(self) -> State:
-        return self._iterator.get_state()
-
-    def set_state(self, state: State) -> None:
-        self._iterator.set_state(state)
+        return self._upstream._items_delivered

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, final
 
-from ..core.block import Block, block_items, block_length
+from ..core.block import Block, block_items
 from ..core.computed_once import computed_once
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
@@ -151,30 +151,21 @@ class _TapIterator(StateForwardingIterator[Any]):
         return self._upstream.skip(count)
 
 
-class _TappedIterator(StageIterator[Traced[Any]]):
+class _TappedIterator(StateForwardingIterator[Traced[Any]]):
     """Motion of the stage itself, item by item."""
+
+    _stage: Any
 
     def __init__(self, stage: Tapped, iterator: StageIterator[Any], noted: Noted) -> None:
         self._stage = stage
-        self._iterator = iterator
+        self._upstream = iterator
         self._telling = _Telling(stage.of, noted)
 
-    @property
-    def inputs(self) -> tuple[StageIterator[Any], ...]:
-        return (self._iterator,)
-
     def pull(self, count: int) -> Block:
-        found: list[Traced[Any]] = []
-        while len(found) < count and block_length(block := self._iterator.pull(1)):
-            (item,) = block_items(block)
-            found.append(Traced(item, self._telling.of(item)))
-        return found
-
-    def get_state(self) -> State:
-        return self._iterator.get_state()
+        return [Traced(item, self._telling.of(item)) for item in islice(self._upstream, count)]
 
     def set_state(self, state: State) -> None:
-        self._iterator.set_state(state)
+        super().set_state(state)
         self._telling.begin_at(state)
 
 
@@ -221,11 +212,9 @@ class _Telling:
         known = [origin for origin in read if origin is not None]
         if self._held or len(known) < len(read):
             return self._unknown(*known)
-        return (
-            known[0]
-            if len(known) == 1
-            else ZipOrigin(dict(zip(names_of_inputs(self._stage), known, strict=True)))
-        )
+        if len(known) == 1:
+            return known[0]
+        return ZipOrigin(dict(zip(names_of_inputs(self._stage), known, strict=True)))
 
     def _kept(self, item: Any, *, may_repeat: bool) -> ItemOrigin:
         """The origin of ``item`` if the order is kept, so earlier items were dropped.

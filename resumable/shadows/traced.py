@@ -26,7 +26,7 @@ from ..core.origin import (
 from ..core.relation import Joined, Relation, Same
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import PassThrough, StateForwardingIterator
+from ..core.transform import ForwardingIterator, PassThrough
 
 T = TypeVar("T")
 S = TypeVar("S", bound=CallsFunction[Any])
@@ -80,7 +80,7 @@ class Each(PassThrough[Any]):
         return _EachIterator(self, epoch)
 
 
-class _EachIterator(StateForwardingIterator[Any]):
+class _EachIterator(ForwardingIterator[Any]):
     _stage: Each
 
     def pull(self, count: int) -> Block:
@@ -92,9 +92,6 @@ class _EachIterator(StateForwardingIterator[Any]):
     def blocks(self, size: int) -> Iterator[Block]:
         for block in self._upstream.blocks(size):
             yield self._stage._made(block)
-
-    def skip(self, count: int) -> int:
-        return self._upstream.skip(count)
 
     def state_at(self, offset: int) -> Any:
         return self._upstream.state_at(offset)

@@ -78,15 +78,17 @@ def loads(data: bytes | bytearray | memoryview) -> State:
         view = memoryview(view.tobytes())
     mark = bytes(view[: len(MAGIC)])
     if mark != MAGIC:
-        raise CorruptCheckpoint(
-            f"not a serialised state: it starts with {mark!r} instead of {MAGIC!r}{looks_like(view)}"
-        )
+        raise _corrupt(f"it starts with {mark!r} instead of {MAGIC!r}{looks_like(view)}")
     if excess := explain_excess(view[len(MAGIC) :]):
-        raise CorruptCheckpoint(f"not a serialised state: {excess}")
+        raise _corrupt(excess)
     state = _decoded(view[len(MAGIC) :])
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
     return state
+
+
+def _corrupt(why: str) -> CorruptCheckpoint:
+    return CorruptCheckpoint(f"not a serialised state: {why}")
 
 
 def _pack(value: Any) -> bytes:
@@ -129,17 +131,8 @@ def _decoded(data: bytes | memoryview) -> Any:
     except CorruptCheckpoint:
         raise
     # A damaged length may cause any error of the decoder, even running out of memory.
-    except (
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        MemoryError,
-        msgpack.UnpackException,
-    ) as error:
-        raise CorruptCheckpoint(
-            f"not a serialised state: {error or type(error).__name__}"
-        ) from None
+    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise _corrupt(str(error) or type(error).__name__) from None
 
 
 def _unpacked(data: bytes | memoryview) -> Any:
@@ -175,7 +168,7 @@ def _settled(unpacked: Any) -> Any:
                 holder[key] = _complex_or_array(value)
                 continue
             if depth > MAX_DEPTH:
-                raise CorruptCheckpoint("not a serialised state: nested too deeply")
+                raise _corrupt("nested too deeply")
             if kind is _Extension:
                 items = _fields(value)
                 if PLAIN.issuperset(map(type, items)):
@@ -189,7 +182,7 @@ def _settled(unpacked: Any) -> Any:
                 if not PLAIN.issuperset(map(type, value.values() if kind is dict else value)):
                     waiting.append((value, depth + 1))
             else:
-                raise CorruptCheckpoint(f"not a serialised state: it holds a {kind.__name__}")
+                raise _corrupt(f"it holds a {kind.__name__}")
     for holder, key in reversed(tuples):
         holder[key] = tuple(holder[key])
     return whole[0]
@@ -198,7 +191,7 @@ def _settled(unpacked: Any) -> Any:
 def _fields(extension: _Extension) -> list[Any]:
     fields = _unpacked(extension.data)
     if not isinstance(fields, list):
-        raise CorruptCheckpoint("not a serialised state: malformed extension")
+        raise _corrupt("malformed extension")
     return fields
 
 
@@ -217,15 +210,15 @@ def _complex_or_array(extension: _Extension) -> Any:
             return array
         if array.shape == ():
             return array[()]
-    raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
+    raise _corrupt(f"unknown extension {code}")
 
 
 def _unique(pairs: list[tuple[Any, Any]]) -> State:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
+        raise _corrupt("a key stands twice in one dict")
     if not ONLY_STRINGS.issuperset(map(type, unique)) and not all(map(is_key, unique)):
-        raise CorruptCheckpoint("not a serialised state: a key is neither a string nor an integer")
+        raise _corrupt("a key is neither a string nor an integer")
     return unique
 
 
@@ -235,12 +228,12 @@ def _described_array(code: Any, shape: Any, data: Any) -> tuple[np.dtype[Any], l
     if not (
         whole and isinstance(code, str) and ARRAY_CODE.fullmatch(code) and isinstance(data, bytes)
     ):
-        raise CorruptCheckpoint("not a serialised state: malformed array")
+        raise _corrupt("malformed array")
     dtype = np.dtype(code)
     if not is_plain_dtype(dtype):
-        raise CorruptCheckpoint(f"not a serialised state: array of dtype {dtype}")
+        raise _corrupt(f"array of dtype {dtype}")
     if dtype.kind == "b" and data.strip(b"\x00\x01"):
-        raise CorruptCheckpoint("not a serialised state: a truth value is neither 0 nor 1")
+        raise _corrupt("a truth value is neither 0 nor 1")
     return dtype, shape, data
 
 
@@ -254,7 +247,7 @@ def _decode_array(dtype: np.dtype[Any], shape: list[int], data: bytes) -> np.nda
 def _decode_text(dtype: np.dtype[Any], data: bytes) -> np.str_ | np.bytes_:
     """A scalar with all its characters; an array would lose zeros at the end."""
     if len(data) != dtype.itemsize:
-        raise CorruptCheckpoint("not a serialised state: a text of another width")
+        raise _corrupt("a text of another width")
     text: np.str_ | np.bytes_
     text = np.bytes_(data) if dtype.kind == "S" else np.str_(_characters(dtype, data))
     return text

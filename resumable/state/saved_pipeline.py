@@ -82,14 +82,9 @@ class SavedPipeline:
     @cached_property
     def epochs(self) -> list[tuple[int, SavedPipeline]]:
         """Pairs of a first epoch and its pipeline; this pipeline alone if equal in all epochs."""
-        starts = self.fields.get("starts")
-        if self.name_with_version != BY_EPOCH or self.fields.keys() != {"starts"}:
-            return [(0, self)]
-        if not isinstance(starts, list) or any(type(start) is not int for start in starts):
-            return [(0, self)]
-        if len(starts) != len(self.inputs) or not starts or starts[0] < 0:
-            return [(0, self)]
-        if sorted(set(starts)) != starts:
+        starts: Any = self.fields.get("starts")
+        is_by_epoch = self.name_with_version == BY_EPOCH and self.fields.keys() == {"starts"}
+        if not is_by_epoch or not _ascend(starts) or len(starts) != len(self.inputs):
             return [(0, self)]
         return list(zip([0, *starts[1:]], self.inputs, strict=True))
 
@@ -117,6 +112,13 @@ class SavedPipeline:
             return
         for number, upstream in enumerate(self.inputs):
             yield from upstream.walk(below(path, self.inputs, number))
+
+
+def _ascend(starts: Any) -> bool:
+    """Whether ``starts`` is a list of first epochs from 0 on, each later than the one before."""
+    if not isinstance(starts, list) or any(type(start) is not int for start in starts):
+        return False
+    return bool(starts) and starts[0] >= 0 and sorted(set(starts)) == starts
 
 
 def in_epoch(pipelines: Sequence[tuple[int, V]], epoch: int) -> V:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..errors import StateMismatch, UnencodableState, shorten
+from ..errors import StateMismatch, UnencodableState, brief, shorten
 from ..errors.foreign_states import looks_like
 from ..errors.foreign_words import words_for
 
@@ -93,13 +93,14 @@ def _refuse(value: Any, where: str, depth: int) -> None:
     kind = type(value)
     if kind in PLAIN:
         return
+    place = brief(where, LONGEST_PLACE)
     if depth > MAX_DEPTH:
-        raise UnencodableState(f"{_cut(where)} is nested deeper than {MAX_DEPTH} levels")
+        raise UnencodableState(f"{place} is nested deeper than {MAX_DEPTH} levels")
     if kind is dict:
         for key, item in value.items():
             if not is_key(key):
                 raise UnencodableState(
-                    f"{_cut(where)} has the key {shorten(key)}; keys of a state must be strings or "
+                    f"{place} has the key {shorten(key)}; keys of a state must be strings or "
                     "64-bit integers"
                 )
             _refuse(item, f"{where}[{key!r}]", depth + 1)
@@ -115,7 +116,7 @@ def _refuse(value: Any, where: str, depth: int) -> None:
         described += f" of dtype {value.dtype}"
     way_out = words_for("values").get(described)
     raise UnencodableState(
-        f"{_cut(where)} holds a {described}, which has no exact serialised form"
+        f"{place} holds a {described}, which has no exact serialised form"
         + (f"; {way_out}" if way_out else "")
     )
 
@@ -123,12 +124,6 @@ def _refuse(value: Any, where: str, depth: int) -> None:
 def is_key(key: Any) -> bool:
     """Whether a dict of a state may have ``key``: a string, or an integer supported by msgpack."""
     return type(key) is str or (type(key) is int and -(2**63) <= key < 2**64)
-
-
-def _cut(where: str) -> str:
-    if len(where) <= LONGEST_PLACE:
-        return where
-    return f"{where[: LONGEST_PLACE // 2]}...{where[-LONGEST_PLACE // 2 :]}"
 
 
 def take_state(get: Callable[[], State]) -> TakenState:

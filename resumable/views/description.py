@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator
 from itertools import count
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from ..core.lookup import looks_up
 from ..core.saved_state import saved_state
 from ..core.stage import Stage
+from .markup import element
 from .table import draw_tree, table_lines
 
 HEADINGS = ("stage", "items", "access", "its part of the state")
@@ -23,9 +23,10 @@ def describe(stage: Stage[Any]) -> str:
 
 def to_html(stage: Stage[Any]) -> str:
     """The same as an HTML table."""
-    lines = ["<table>", _html_row("th", HEADINGS)]
-    lines += [_html_row("td", row) for row in _rows(stage)]
-    return "\n".join([*lines, "</table>"])
+    style = "text-align: left; white-space: pre"  # branches of the tree keep their spaces
+    rows = [("th", HEADINGS), *(("td", row) for row in _rows(stage))]
+    drawn = [element("tr", *(element(tag, cell, style=style) for cell in row)) for tag, row in rows]
+    return "\n".join(["<table>", *drawn, "</table>"])
 
 
 def to_mermaid(stage: Stage[Any]) -> str:
@@ -87,12 +88,3 @@ def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
         lambda shown: shown.inputs,
         lambda shown: (str(shown.stage), shown.items, shown.access, shown.saved),
     )
-
-
-def _html_row(tag: str, cells: tuple[str, ...]) -> str:
-    # Branches of the tree keep their spaces.
-    inner = "".join(
-        f'<{tag} style="text-align: left; white-space: pre">{html.escape(cell)}</{tag}>'
-        for cell in cells
-    )
-    return f"<tr>{inner}</tr>"

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from typing import Final, NamedTuple, final
 
 GAP: Final = 40.0
@@ -116,13 +117,15 @@ class _Cell:
 
     node: GraphNode
     row: int
-    column: int = 0
-    inputs: list[_Cell] = field(default_factory=list)
+    column: int
+    inputs: list[_Cell]
 
-    def walk(self) -> Iterator[_Cell]:
+    def walk(self, *, within_frame: bool = False) -> Iterator[_Cell]:
+        """The cell and all cells before; ``within_frame`` only those up to the end of the frame."""
         yield self
-        for cell in self.inputs:
-            yield from cell.walk()
+        if not (within_frame and self.node.ends_frame):
+            for cell in self.inputs:
+                yield from cell.walk(within_frame=within_frame)
 
 
 def columns_of(root: GraphNode) -> int:
@@ -138,9 +141,7 @@ def lay_out(root: GraphNode, box_width: float, height: Callable[[GraphNode], flo
       box_width: of all boxes.
       height: of the box of a node.
     """
-    top = _in_rows(root, 0)
-    _number_columns(top, 0)
-    cells = [*top.walk()]
+    cells = [*_cells_of(root, 0, count()).walk()]
     ends = _rows(cells, height)
     boxes = {}
     for cell in cells:
@@ -165,25 +166,27 @@ def lay_out(root: GraphNode, box_width: float, height: Callable[[GraphNode], flo
     )
 
 
-def _in_rows(node: GraphNode, row: int, last_row: int | None = None) -> _Cell:
-    """The cells of ``node`` and all inputs; boxes at the end of a frame are in the ``last_row``."""
+def _cells_of(
+    node: GraphNode, row: int, columns: Iterator[int], last_row: int | None = None
+) -> _Cell:
+    """The cells of ``node`` and all inputs.
+
+    Args:
+      node: in the ``row``.
+      row: counted from the last stage.
+      columns: the free columns; each leaf takes one.
+      last_row: the row of boxes at the end of a frame.
+    """
     if node.ends_frame and last_row is not None:
         row, last_row = last_row, None
     if node.frame is not None:
         last_row = row + _rows_of_frame(node)
-    return _Cell(node, row, inputs=[_in_rows(one, row + 1, last_row) for one in node.inputs])
+    inputs = [_cells_of(one, row + 1, columns, last_row) for one in node.inputs]
+    return _Cell(node, row, inputs[0].column if inputs else next(columns), inputs)
 
 
 def _rows_of_frame(node: GraphNode) -> int:
     return max((1 if one.ends_frame else 1 + _rows_of_frame(one) for one in node.inputs), default=0)
-
-
-def _number_columns(cell: _Cell, column: int) -> int:
-    """Give columns from ``column`` on; returns the next free column."""
-    cell.column = column
-    for before in cell.inputs:
-        column = _number_columns(before, column)
-    return column if cell.inputs else column + 1
 
 
 def _rows(cells: list[_Cell], height: Callable[[GraphNode], float]) -> dict[int, float]:
@@ -203,16 +206,9 @@ def _line(start: Box, end: Box, label: str) -> Line:
 
 
 def _frame(cell: _Cell, boxes: dict[_Cell, Box]) -> Frame:
-    inner = [boxes[one] for before in cell.inputs for one in _within(before)]
+    inner = [boxes[one] for before in cell.inputs for one in before.walk(within_frame=True)]
     left = min(box.x for box in inner) - FRAME
     top = min(box.y for box in inner) - FRAME_TITLE
     right = max(box.x + box.width for box in inner) + FRAME
     bottom = max(box.bottom for box in inner) + FRAME
     return Frame(cell.node.frame or "", left, top, right - left, bottom - top)
-
-
-def _within(cell: _Cell) -> Iterator[_Cell]:
-    yield cell
-    if not cell.node.ends_frame:
-        for before in cell.inputs:
-            yield from _within(before)

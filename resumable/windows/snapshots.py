@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -109,21 +109,21 @@ class SnapshotIterator(Reservoir[T]):
     def _read(self, count: int) -> list[Any]:
         """Read ``count`` items, and take a snapshot wherever due."""
         items: list[Any] = []
-        while missing := count - len(items):
-            wanted = self._next_piece(missing)
+
+        def read(wanted: int) -> int:
             piece = block_items(self._upstream.pull(wanted))
-            self._consumed.pass_over(len(piece))
-            items += piece
-            if len(piece) < wanted:
-                break
+            items.extend(piece)
+            return len(piece)
+
+        self._advance(read, count)
         return items
 
-    def _advance_over(self, count: int) -> int:
-        """Pass over ``count`` items, and take a snapshot wherever due."""
+    def _advance(self, move: Callable[[int], int], count: int) -> int:
+        """``move`` over ``count`` items of upstream, and take a snapshot wherever due."""
         passed = 0
         while missing := count - passed:
             wanted = self._next_piece(missing)
-            moved = self._upstream.skip(wanted)
+            moved = move(wanted)
             self._consumed.pass_over(moved)
             passed += moved
             if moved < wanted:
@@ -205,7 +205,7 @@ class SnapshotIterator(Reservoir[T]):
     def _move_to(self, number: int) -> None:
         """Go over the items before ``number``."""
         missing = number - self._consumed.number
-        if self._advance_over(missing) < missing:
+        if self._advance(self._upstream.skip, missing) < missing:
             raise self._changed(self._position.number)
 
     def _changed(self, position: int) -> StateMismatch:

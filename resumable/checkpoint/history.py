@@ -41,7 +41,15 @@ TEXTS: Final = ("stage", "path", "argument")
 @final
 @dataclass(eq=False)
 class ChangeNote:
-    """Notes, after the first save, how a pipeline differs from that of the resumed checkpoint."""
+    """Notes, after the first save, how a pipeline differs from that of the resumed checkpoint.
+
+    Attributes:
+      store: of the history.
+      checkpoint: resumed by the run.
+      stage: the last stage of the pipeline.
+      complaint: about earlier notes, returned after the first save.
+      noted: whether the first save has come.
+    """
 
     store: Store
     checkpoint: Checkpoint

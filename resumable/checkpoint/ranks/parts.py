@@ -344,10 +344,10 @@ def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: in
         if len(states) != part.ranks:
             error.reword(f"{what} of {len(states)} ranks: {error}")
             raise
-        only = (
+        message = (
             f"{what} can be resumed by {len(states)} ranks only, each from its own state: {error}"
         )
-        warnings.warn(only, RuntimeWarning, stacklevel=stacklevel + 1)
+        warnings.warn(message, RuntimeWarning, stacklevel=stacklevel + 1)
         return states[part.rank]
 
 

@@ -11,7 +11,7 @@ from etils import epath
 from resumable.checkpoint.input_folder import InputFile
 from resumable.checkpoint.saveable_input import Input, as_saveable, put_state
 
-from .folder import Hosts, read_state, take_file, write_file
+from .folder import read_state, take_file, write_file
 from .handler import TYPE_STRING, InputMetadata, described
 
 __all__ = ["InputCheckpointHandler", "InputRestore", "InputSave"]
@@ -29,12 +29,10 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
     """
 
     def __init__(
-        self,
-        *,
-        multiprocessing_options: ocp.options.MultiprocessingOptions | None = None,
+        self, *, multiprocessing_options: ocp.options.MultiprocessingOptions | None = None
     ) -> None:
         options = multiprocessing_options or ocp.options.MultiprocessingOptions()
-        self._hosts = Hosts(options.primary_host)
+        self._primary = options.primary_host
 
     async def async_save(
         self, directory: epath.Path, item: Any = None, args: InputSave | None = None
@@ -69,9 +67,9 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
         """
         target = item if args is None else args.item
         if target is None:
-            return read_state(directory, None, self._hosts)
+            return read_state(directory, None, self._primary)
         saveable = as_saveable("item", target)
-        put_state(saveable, read_state(directory, saveable.stage, self._hosts))
+        put_state(saveable, read_state(directory, saveable.stage, self._primary))
         return target
 
     def metadata(self, directory: epath.Path) -> InputMetadata:
@@ -84,7 +82,7 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
         return TYPE_STRING
 
     def _file(self, item: Any, args: InputSave | None) -> InputFile | None:
-        return take_file(as_saveable("item", item if args is None else args.item), self._hosts)
+        return take_file(as_saveable("item", item if args is None else args.item), self._primary)
 
 
 async def _write(directory: epath.Path, file: InputFile | None) -> None:

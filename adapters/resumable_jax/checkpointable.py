@@ -10,7 +10,7 @@ from orbax.checkpoint import v1
 from resumable.checkpoint.input_folder import InputFile
 from resumable.checkpoint.saveable_input import Input, SaveableInput, as_saveable, put_state
 
-from .context import hosts_of_context, meeting_of_context
+from .context import meeting_of_context, primary_of_context
 from .folder import read_state, take_file, write_file
 
 __all__ = ["InputCheckpointable", "load_input", "save_input"]
@@ -66,7 +66,7 @@ async def save_input(
 ) -> Awaitable[None]:
     """Take the state of ``find()`` now; the result writes the state to ``directory``."""
     try:
-        file = take_file(find(), hosts_of_context())
+        file = take_file(find(), primary_of_context())
     except BaseException:
         # Orbax may have begun to save something else. Threads of that save wait for the folder, and
         # the process does not end before its threads.
@@ -90,7 +90,7 @@ async def _write(
 def load_input(directory: v1.path.Path, saveable: SaveableInput) -> None:
     """Continue ``saveable`` at the state in ``directory``."""
     # At once: Orbax replaces later exceptions by an error that blames the handler.
-    put_state(saveable, read_state(directory, saveable.stage, hosts_of_context()))
+    put_state(saveable, read_state(directory, saveable.stage, primary_of_context()))
 
 
 async def _nothing_more() -> None:

@@ -10,14 +10,13 @@ from orbax.checkpoint.experimental.v1._src.context.context import get_context
 # The public interface also lacks the barrier at which Orbax's own handlers wait.
 from orbax.checkpoint.experimental.v1._src.synchronization import multihost, synchronization
 
-from .folder import Hosts
-
-__all__ = ["hosts_of_context", "meeting_of_context"]
+__all__ = ["meeting_of_context", "primary_of_context"]
 
 
-def hosts_of_context() -> Hosts:
-    """The processes that save, by ``multiprocessing.primary_host`` of the current context."""
-    return Hosts(get_context().multiprocessing.primary_host)
+def primary_of_context() -> int | None:
+    """The ``multiprocessing.primary_host`` of the current context."""
+    primary: int | None = get_context().multiprocessing.primary_host
+    return primary
 
 
 def meeting_of_context(name: str) -> Callable[[], Awaitable[None]]:

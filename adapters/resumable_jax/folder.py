@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 from etils import epath
@@ -23,34 +22,20 @@ from resumable.checkpoint.saveable_input import SaveableInput
 from resumable.core.stage import Stage
 from resumable.state.value import State
 
-__all__ = ["Hosts", "read_input", "read_state", "take_file", "write_file"]
+__all__ = ["read_input", "read_state", "take_file", "write_file"]
 
 
-class Hosts(NamedTuple):
-    """The processes that save together.
+def take_file(saveable: SaveableInput, primary: int | None) -> InputFile | None:
+    """The process's file for the current state of the input; None if another process writes.
 
-    Attributes:
+    Args:
+      saveable: the input.
       primary: number of the process that writes a state equal on all processes; None if each
         process has a separate storage, and so writes every file it needs.
     """
-
-    primary: int | None = 0
-
-    def writes(self, file: InputFile) -> bool:
-        """Whether this process writes ``file``."""
-        return not file.is_shared or self.primary in (None, jax.process_index())
-
-
-def take_file(saveable: SaveableInput, hosts: Hosts) -> InputFile | None:
-    """The process's file for the current state of the input; None if another process writes."""
-    file = input_file(
-        saveable.iterator,
-        saveable.get_state,
-        saveable.step,
-        jax.process_index(),
-        jax.process_count(),
-    )
-    return file if hosts.writes(file) else None
+    process, count = jax.process_index(), jax.process_count()
+    file = input_file(saveable.iterator, saveable.get_state, saveable.step, process, count)
+    return file if not file.is_shared or primary in (None, process) else None
 
 
 def write_file(folder: epath.Path, file: InputFile | None) -> None:
@@ -89,13 +74,13 @@ def read_input(folder: epath.Path) -> SavedInput:
     return saved_input(files, os.fspath(folder))
 
 
-def read_state(folder: epath.Path, stage: Stage[object] | None, hosts: Hosts) -> State:
+def read_state(folder: epath.Path, stage: Stage[object] | None, primary: int | None) -> State:
     """The state at which this process continues; the parts of all processes are joined.
 
     Args:
       folder: written by `write_file`, by any number of processes.
       stage: the last stage of the pipeline; None if unknown.
-      hosts: the present processes.
+      primary: as for `take_file`, of the present processes.
 
     Raises:
       NoValidCheckpoint, CorruptCheckpoint, NewerFormat, StateMismatch: for a missing, damaged or
@@ -108,5 +93,5 @@ def read_state(folder: epath.Path, stage: Stage[object] | None, hosts: Hosts) ->
         jax.process_index(),
         jax.process_count(),
         os.fspath(folder),
-        own_files=hosts.primary is None,
+        own_files=primary is None,
     )

@@ -12,7 +12,7 @@ import resumable as rs
 from resumable.checkpoint.saveable_input import as_saveable, is_input
 
 from .checkpointable import InputCheckpointable, load_input, save_input
-from .context import hosts_of_context
+from .context import primary_of_context
 from .folder import read_input, read_state
 
 __all__ = ["TYPE_STRING", "InputHandler", "InputMetadata", "described"]
@@ -70,7 +70,7 @@ class InputHandler:
           NoValidCheckpoint, CorruptCheckpoint, StateMismatch: as for `InputCheckpointable`.
         """
         if abstract_checkpointable is None or isinstance(abstract_checkpointable, InputMetadata):
-            return _already(read_state(directory, None, hosts_of_context()))
+            return _already(read_state(directory, None, primary_of_context()))
         if isinstance(abstract_checkpointable, InputCheckpointable):
             await (await abstract_checkpointable.load(directory))
         else:
@@ -87,10 +87,8 @@ class InputHandler:
         """Whether the object is an input, or one mistaken for an input."""
         # A `Checkpointer` has methods `save` and `load`. Orbax would call these by another
         # protocol.
-        mistaken = isinstance(checkpointable, (rs.Pipeline, rs.Checkpointer))
-        return (
-            mistaken or isinstance(checkpointable, InputCheckpointable) or is_input(checkpointable)
-        )
+        handled = rs.Pipeline, rs.Checkpointer, InputCheckpointable
+        return isinstance(checkpointable, handled) or is_input(checkpointable)
 
     def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool | None:
         """The same for the target of a load; metadata may be the target too."""

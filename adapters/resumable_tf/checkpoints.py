@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -25,46 +25,32 @@ _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionar
 """The last writer to each store in this process, by the name of the store."""
 
 
+@dataclass(eq=False)
 class InputCheckpoints:
     """Saves the state of the input under the step of the model, and restores the state of a step.
 
     Args:
       inputs: the checkpoints of each input by key.
       get_state: returns the state of each input by key.
-      may_be_fresh: whether the input of a store without checkpoints may begin at the start, with a
-        warning, although the model does not.
       asynchronous: whether the training continues while a checkpoint is written.
       listeners: called at the saves.
       retain: called with step and time after each save; returns the failure, if any.
-      others_in: for a store without checkpoints, says what other hooks have saved instead.
       after: called with the step in each save, once all inputs are stored.
       retention: which checkpoints of each input to keep, instead of ``retain``; all by default.
     """
 
-    def __init__(
-        self,
-        inputs: Mapping[str, TaskFiles],
-        get_state: Callable[[], State],
-        may_be_fresh: Callable[[rs.Store], bool],
-        asynchronous: bool = False,
-        listeners: Iterable[rs.CheckpointListener] = (),
-        retain: Retain | None = None,
-        others_in: Callable[[rs.Store], str] = lambda store: "",
-        after: Callable[[int], object] | None = None,
-        retention: rs.Retention | None = None,
-    ) -> None:
-        self._inputs = dict(inputs)
-        self._stores = {key: each.store for key, each in inputs.items()}
-        self._after = after
+    inputs: Mapping[str, TaskFiles]
+    get_state: Callable[[], State]
+    asynchronous: bool = False
+    listeners: Sequence[rs.CheckpointListener] = ()
+    retain: Retain | None = None
+    after: Callable[[int], object] | None = None
+    retention: rs.Retention | None = None
+
+    def __post_init__(self) -> None:
+        self._stores = {key: each.store for key, each in self.inputs.items()}
         # The step read or saved last, and its inputs, to avoid storing them again.
         self._stored: tuple[int, set[str]] = (-1, set())
-        self._may_be_fresh = may_be_fresh
-        self._others_in = others_in
-        self._get_state = get_state
-        self._asynchronous = asynchronous
-        self._listeners = tuple(listeners)
-        self._retain = retain
-        self._retention = retention
         self._saver: Saver | None = None
         self._locks = ExitStack()
 
@@ -112,11 +98,11 @@ class InputCheckpoints:
 
     def has_after(self, step: int) -> bool:
         """Whether there are checkpoints after ``step``."""
-        return any(each.has_after(step) for each in self._inputs.values())
+        return any(each.has_after(step) for each in self.inputs.values())
 
     def supersede_after(self, step: int) -> None:
         """Rename the checkpoints after ``step``, as the training resumes there."""
-        for each in self._inputs.values():
+        for each in self.inputs.values():
             each.supersede_after(step)
 
     def save(self, step: int, *, again: bool = False) -> None:
@@ -174,12 +160,12 @@ class InputCheckpoints:
 
     def _find(self, step: int, exactly: bool) -> rs.Checkpoint | None:
         joined: dict[str, State] = {}
-        for key, each in self._inputs.items():
+        for key, each in self.inputs.items():
             state = each.joined(step, exactly)
             if state is not None:
                 joined[key] = state
             elif step:
-                self._check_begun(each.store, step, exactly)
+                self._check_begun(each, step, exactly)
         if joined:
             return self._read(step, joined)
         begun = [set(store.steps()) for store in self._begun.values()]
@@ -212,8 +198,8 @@ class InputCheckpoints:
                 state: Any = checkpoint.state[key]
                 write_checkpoint(store, replace(checkpoint, state=state))
                 self._stored[1].add(key)
-        if self._after is not None:
-            self._after(step)
+        if self.after is not None:
+            self.after(step)
         return ", ".join(map(repr, self._stores.values()))
 
     @property
@@ -234,8 +220,9 @@ class InputCheckpoints:
                 warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=5)
         return None
 
-    def _check_begun(self, part: rs.Store, step: int, exactly: bool) -> None:
-        """Make sure that ``part`` has the checkpoint for the model at ``step``."""
+    def _check_begun(self, files: TaskFiles, step: int, exactly: bool) -> None:
+        """Make sure that ``files`` has the checkpoint for the model at ``step``."""
+        part = files.store
         steps = part.steps()
         if step in steps or (not exactly and any(saved <= step for saved in steps)):
             return
@@ -245,8 +232,8 @@ class InputCheckpoints:
                 f"for that step, but for {steps or 'none'}; restore the model of one of these, or, to "
                 "begin the input anew, remove them and pass allow_fresh_input=True"
             )
-        others = self._others_in(part)
-        if not self._may_be_fresh(part):
+        others = files.others_in()
+        if not files.may_be_fresh:
             raise rs.NoValidCheckpoint(
                 f"the model is at step {step}, and there are no checkpoints of its input in {part!r}"
                 f"{others}; was the input renamed, or its files removed? If the model never had this "
@@ -275,11 +262,11 @@ class InputCheckpoints:
         for store in self._stores.values():
             _writing[repr(store)] = self
         self._saver = Saver(
-            lambda step: rs.Checkpoint(step, time.time(), self._get_state()),
+            lambda step: rs.Checkpoint(step, time.time(), self.get_state()),
             self._write,
-            self._asynchronous,
-            self._listeners,
-            self._retain if self._retention is None else self._retainer(self._retention),
+            self.asynchronous,
+            self.listeners,
+            self.retain if self.retention is None else self._retainer(self.retention),
             None,  # no checkpoint of the input is removed while a checkpoint of the model is restored
             time.monotonic,
             SavePoint(saved, time.monotonic()),

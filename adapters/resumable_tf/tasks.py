@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, final
 
@@ -46,13 +46,27 @@ class TaskFiles:
       store: of this task. A store given by the user is not searched for other tasks.
       feed: of the input.
       leads: whether this task is the chief of all tasks that save here.
+      may_be_fresh: whether the input of a store without checkpoints may begin at the start, with a
+        warning, although the model does not.
+      others_in: for a store without checkpoints, says what other hooks have saved instead.
 
     Attributes:
       store: the argument.
+      may_be_fresh: the argument.
+      others_in: the argument.
     """
 
-    def __init__(self, store: rs.Store, feed: Feed[Any], leads: bool = False) -> None:
+    def __init__(
+        self,
+        store: rs.Store,
+        feed: Feed[Any],
+        leads: bool = False,
+        may_be_fresh: bool = False,
+        others_in: Callable[[], str] = str,
+    ) -> None:
         self.store = store
+        self.may_be_fresh = may_be_fresh
+        self.others_in = others_in
         self._name = store.name if isinstance(store, (rs.Directory, rs.Remote)) else ""
         self._feed = feed
         self._leads = leads

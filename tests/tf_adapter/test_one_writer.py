@@ -19,9 +19,7 @@ import resumable as rs
 
 def checkpoints(folder: Path) -> InputCheckpoints:
     files = TaskFiles(rs.Directory(folder), Feed(rs.range(9)))
-    return InputCheckpoints(
-        {"input": files}, lambda: {"input": {"position": 1}}, lambda store: False
-    )
+    return InputCheckpoints({"input": files}, lambda: {"input": {"position": 1}})
 
 
 def test_another_writer_is_refused_until_the_end(tmp_path: Path) -> None:

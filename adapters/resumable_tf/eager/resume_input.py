@@ -106,9 +106,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             check_int("save_freq", save_freq, minimum=1)
         self.save_freq = save_freq
         self._checkpoints = InputCheckpoints(
-            {INPUT: TaskFiles(as_store(store, name), self._feed)},
+            {INPUT: TaskFiles(as_store(store, name), self._feed, may_be_fresh=allow_fresh_input)},
             lambda: {INPUT: self._get_state()},
-            may_be_fresh=lambda store: allow_fresh_input,
             retention=retention,
         )
         # The optimizer's iterations minus the trained batches; None before the restore of a fit.

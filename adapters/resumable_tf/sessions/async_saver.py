@@ -19,7 +19,6 @@ from ..policy import policy_of
 from .following import ModelSaver
 from .hooks import SessionListener
 from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, saved_inputs
-from .model_folder import models_in
 from .settings import Task, check_savers, check_trains, check_when
 from .snapshot import ModelSnapshot
 
@@ -190,9 +189,9 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
 
     def _check_alone_with(self, inputs: list[SavedInput], graph: tf.Graph) -> None:
         """Make sure that no other hook of ``graph`` writes the files of ``inputs``."""
-        own = {repr(each.store) for each in inputs}
+        own = {repr(each.files.store) for each in inputs}
         for other in graph.get_collection(MODEL_HOOKS):
-            shared = own & {repr(each.store) for each in other._inputs_in(graph)}
+            shared = own & {repr(each.files.store) for each in other._inputs_in(graph)}
             if other is not self and shared:
                 raise rs.InvalidArgument(
                     "one AsyncCheckpointSaverHook must save an input, got two, for "
@@ -227,11 +226,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
     def _retain(self, step: int, saved_at: float) -> str | None:
         """Remove the inputs of the models that the Saver has removed."""
         assert self._saving is not None
-        try:
-            self._saving.checkpoints.keep_only(models_in(self._checkpoint_dir))
-        except (OSError, tf.errors.OpError) as error:
-            return f"old checkpoints of the input could not be removed: {error}"
-        return None
+        return self._saving.keep_of_models(self._checkpoint_dir)
 
     def _collect(self, *, wait_for_it: bool = False) -> None:
         assert self._saving is not None

@@ -146,7 +146,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             )
         for each in self.inputs:
             each.check()
-            claim_store(repr(each.store))
+            claim_store(repr(each.files.store))
         tf1.add_to_collection(INPUT_HOOKS, self)
         self._model_is_saved = False
         self._saving = None
@@ -261,14 +261,8 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         """Remove old checkpoints if the model's saver does not decide on them."""
         if self._model_is_saved or self._task.kept is None or self._saving is None:
             return None
-        try:
-            # Other code may save the model unseen.
-            self._saving.checkpoints.keep_only(
-                models_in(self._task.folder) | {self._restored}, self._task.kept
-            )
-        except (OSError, tf.errors.OpError) as error:
-            return f"old checkpoints could not be removed: {error}"
-        return None
+        # Other code may save the model unseen.
+        return self._saving.keep_of_models(self._task.folder, {self._restored}, self._task.kept)
 
     def _before_model(self, session: Any) -> None:
         # A new session is at the restored step; the input has not started.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
@@ -17,7 +19,7 @@ from ..checkpoints import InputCheckpoints
 from ..policy import check_policy
 from ..tasks import TaskFiles
 from .dataset import NAME, ResumableIterator, iterators_of
-from .model_folder import others_in
+from .model_folder import models_in, others_in
 from .settings import Task
 
 __all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "saved_inputs"]
@@ -34,21 +36,13 @@ class SavedInput:
 
     Attributes:
       iterator: of the input.
-      folder: of the model.
-      name: of the input in the folder.
-      store: with its checkpoints.
+      files: the checkpoints.
       policy: what to do about sources that cannot be saved exactly.
-      may_be_fresh: whether the input may begin at the start where the model does not.
-      leads: whether the task is the chief of all tasks that save in the folder.
     """
 
     iterator: ResumableIterator
-    folder: str | os.PathLike[str]
-    name: str
-    store: rs.Store
+    files: TaskFiles
     policy: str
-    may_be_fresh: bool
-    leads: bool = False
 
     def check(self) -> None:
         """Make sure that the position can be saved.
@@ -60,21 +54,22 @@ class SavedInput:
 
 
 def saved_inputs(
-    task: Task,
-    pipeline: rs.Pipeline[Any] | None,
-    name: str | None,
-    policy: str,
-    allow_fresh: bool,
+    task: Task, pipeline: rs.Pipeline[Any] | None, name: str | None, policy: str, allow_fresh: bool
 ) -> list[SavedInput]:
     """The inputs of the default graph for a task, or only the input of ``pipeline``."""
     base = task.name if name is None else name
     found = []
     for iterator in iterators_of(pipeline):
         own = base if pipeline is not None else f"{base}{iterator.name.removeprefix(NAME)}"
-        store = as_store(task.folder, own)
-        # A task other than the chief may join when the model has moved on.
-        fresh = allow_fresh or not task.is_chief
-        found.append(SavedInput(iterator, task.folder, own, store, policy, fresh, task.leads))
+        files = TaskFiles(
+            as_store(task.folder, own),
+            iterator.feed,
+            task.leads,
+            # A task other than the chief may join when the model has moved on.
+            allow_fresh or not task.is_chief,
+            partial(others_in, task.folder, own),
+        )
+        found.append(SavedInput(iterator, files, policy))
     return found
 
 
@@ -83,38 +78,17 @@ class Inputs:
 
     Args:
       inputs: of one graph.
-      asynchronous: whether the training continues while a checkpoint is written.
-      listeners: called at the saves.
-      retain: called with step and time after each save; returns the failure, if any.
-      after: called with the step in each save, once the inputs are stored.
+      options: further arguments of `InputCheckpoints`.
 
     Attributes:
       checkpoints: saves the inputs; `take` must come before each save.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[SavedInput],
-        *,
-        asynchronous: bool,
-        listeners: Iterable[rs.CheckpointListener] = (),
-        retain: Callable[[int, float], str | None] | None = None,
-        after: Callable[[int], object] | None = None,
-    ) -> None:
+    def __init__(self, inputs: Sequence[SavedInput], **options: Any) -> None:
         self._inputs = inputs
         self._numbers: list[int] = []
         self.checkpoints = InputCheckpoints(
-            {
-                each.iterator.name: TaskFiles(each.store, each.iterator.feed, each.leads)
-                for each in inputs
-            },
-            self._get_state,
-            lambda store: self._of(store).may_be_fresh,
-            asynchronous,
-            listeners,
-            retain,
-            lambda store: others_in(self._of(store).folder, self._of(store).name),
-            after,
+            {each.iterator.name: each.files for each in inputs}, self._get_state, **options
         )
 
     def restore(
@@ -139,5 +113,16 @@ class Inputs:
             for each, number in zip(self._inputs, self._numbers, strict=True)
         }
 
-    def _of(self, store: rs.Store) -> SavedInput:
-        return next(each for each in self._inputs if each.store is store)
+    def keep_of_models(
+        self, folder: str | os.PathLike[str], others: Iterable[int] = (), latest: int = 1
+    ) -> str | None:
+        """Remove all but the ``latest`` checkpoints, and those of ``others`` and the models in ``folder``.
+
+        Returns:
+          the failure, if any.
+        """
+        try:
+            self.checkpoints.keep_only(models_in(folder).union(others), latest)
+        except (OSError, tf.errors.OpError) as error:
+            return f"old checkpoints of the input could not be removed: {error}"
+        return None

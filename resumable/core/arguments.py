@@ -125,6 +125,13 @@ def is_several(value: Any) -> bool:
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
+def check_strings(what: str, names: Iterable[Any]) -> None:
+    """Refuse ``names`` other than strings; errors call them ``what``, in the plural."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidType(f"{what} must be strings, got {shorten(name)}")
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:

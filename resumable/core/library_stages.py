@@ -28,7 +28,5 @@ def changes_of(name: str) -> RunChanges:
 def names_rank(name: str, field: str) -> bool:
     """Whether a field of the stages named ``name`` identifies the rank that saved a state."""
     kind = library_stage(name)
-    if kind is None:
-        return False
-    described = kind._identity_fields
+    described = {} if kind is None else kind._identity_fields
     return field in described and described[field].names_rank

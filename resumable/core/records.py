@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, shorten
-from .arguments import check_int, check_type
+from .arguments import check_int, check_strings
 from .block import NO_INDICES, Indices
 
 RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
@@ -49,8 +49,7 @@ class Records:
         """
         if not isinstance(given, Mapping):
             return cls(_numbers(given))
-        for name in given:
-            check_type("names in records", name, str, "strings")
+        check_strings("names in records", given)
         if depth > DEEPEST:
             raise InvalidArgument(f"records must be nested at most {DEEPEST} deep")
         named = {name: cls.of(given[name], depth + 1) for name in sorted(given)}

@@ -84,6 +84,11 @@ class Relation(ABC):
     input_at: Callable[[int], InputItems] | None = None
     in_order: bool = False
 
+    has_epoch_of_input = True
+    """Whether the epoch of an item is the epoch of its last input item, an item of input 0."""
+    ascending = True
+    """Whether later items are made of later input items."""
+
     def inputs(self, number: int) -> InputItems:
         """The stage and the epoch of input ``number``."""
         if self.input_at is not None:
@@ -101,16 +106,6 @@ class Relation(ABC):
         read = self.stage.inputs[0] if self.input_at is None else self.input_at(0).stage
         length: Length = read.length
         return length
-
-    @property
-    def has_epoch_of_input(self) -> bool:
-        """Whether the epoch of an item is the epoch of its last input item, an item of input 0."""
-        return True
-
-    @property
-    def ascending(self) -> bool:
-        """Whether later items are made of later input items."""
-        return True
 
     @property
     def length(self) -> Length:
@@ -178,7 +173,7 @@ class Same(Relation):
     numbered: bool = False
 
     @property
-    def has_epoch_of_input(self) -> bool:
+    def has_epoch_of_input(self) -> bool:  # type: ignore[override]
         return not self.kept
 
     def inputs_of(self, outputs: Indices) -> Made:
@@ -449,7 +444,7 @@ class Repeated(Relation):
     in_partition: Callable[[], bool] = lambda: False
 
     @property
-    def ascending(self) -> bool:
+    def ascending(self) -> bool:  # type: ignore[override]
         # An earlier pipeline by epoch may count more epochs within itself than a later pipeline.
         return not self.split._changes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -64,9 +65,7 @@ def _cut_one_by_one(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows
     filler = _Filler(form)
     for number, length in enumerate(lengths.tolist()):
         filler.add(number, length)
-    if last and filler.is_begun:
-        filler.end_row()
-    return filler.cut()
+    return filler.cut(last=last)
 
 
 class _Filler:
@@ -91,11 +90,6 @@ class _Filler:
         self._rows: list[int] = []
         self._row = 0
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the last row has a segment."""
-        return self._documents > 0
-
     def add(self, number: int, length: list[int]) -> None:
         """Put a document into the last row, and the remaining tokens into the next rows."""
         begin, left = self._nothing, length
@@ -112,15 +106,12 @@ class _Filler:
                 self._add_document(taken)
             if taken == left:
                 break
-            self.end_row()
+            self._end_row()
             begin = [passed + count for passed, count in zip(begin, taken, strict=True)]
             left = [count - gone for count, gone in zip(left, taken, strict=True)]
-        if self._documents == self._most_documents or self._is_full:
-            self.end_row()
-
-    @property
-    def _is_full(self) -> bool:
-        return all(places >= most for most, places in zip(self._most, self._places, strict=True))
+        is_full = all(map(operator.ge, self._places, self._most))
+        if is_full or self._documents == self._most_documents:
+            self._end_row()
 
     def _add_document(self, taken: list[int]) -> None:
         self._documents += 1
@@ -129,13 +120,14 @@ class _Filler:
             for places, count, (added, align) in zip(self._places, taken, self._each, strict=True)
         ]
 
-    def end_row(self) -> None:
-        """Begin another row."""
+    def _end_row(self) -> None:
         self._row += 1
         self._places, self._documents = self._nothing, 0
 
-    def cut(self) -> CutRows:
-        """The ended rows."""
+    def cut(self, *, last: bool) -> CutRows:
+        """The ended rows; also the last row, if `last`."""
+        if last and self._documents:
+            self._end_row()
         rows = np.array(self._rows, np.int64)
         shape = -1, len(self._most)
         segments = Segments(

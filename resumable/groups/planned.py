@@ -90,10 +90,6 @@ class PlannedIterator(NumberedBlocks[Columns], SourceIterator[Columns]):
 
     outputs = "rows of this group; are the lengths the same in every run?"
 
-    @property
-    def inputs(self) -> tuple[()]:
-        return ()
-
     def pull(self, count: int) -> Block:
         return concatenate([self._made(*part) for part in self._parts_of_groups(count)])
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from ..core.arguments import check_int, check_type
+from ..core.arguments import check_int, check_strings
 from ..core.block import Indices
 from ..errors import InvalidArgument, shorten
 from .filling import Numbers
@@ -240,8 +240,7 @@ def check_length(length: Any) -> RowLength:
         return check_int("length", length, minimum=1, maximum=LONGEST)
     if not length:
         raise InvalidArgument("length must have one or more fields, got {}")
-    for name in length:
-        check_type("fields of length", name, str, "strings")
+    check_strings("fields of length", length)
     return {
         name: check_int(f"length[{name!r}]", length[name], minimum=1, maximum=LONGEST)
         for name in sorted(length)

@@ -42,7 +42,7 @@ def rows_of(documents: Documents, segments: Segments, rows: Indices, form: RowFo
         lengths = placed.lengths[:, number]
         origins = placed.numbers if are_whole else np.arange(len(lengths))
         parts = _parts_of(lengths, origins, division, capacity)
-        shape = division.rows, capacity.length
+        shape = len(division.ends), capacity.length
         for name in documents.fields if capacity.field is None else [capacity.field]:
             found = documents.fields[name]
             dtype, inner = found[0].dtype, found[0].shape[1:]
@@ -77,10 +77,6 @@ class _Division(NamedTuple):
         ends = np.flatnonzero(np.diff(rows, append=-1)) + 1
         begins = np.append(0, ends[:-1])
         return cls(begins, ends, np.arange(len(rows)) - np.repeat(begins, ends - begins) + 1)
-
-    @property
-    def rows(self) -> int:
-        return len(self.ends)
 
 
 class _RowParts(NamedTuple):

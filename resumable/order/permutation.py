@@ -53,11 +53,13 @@ class Permutation:
             return
         # Invariant: left < a, right < 2**b, and x == left * 2**b + right.
         self._right_bits = ((length - 1).bit_length() + 1) // 2
-        self._left_size = -(-length >> self._right_bits)
+        left_size = -(-length >> self._right_bits)
         # In 32-bit words a product of two 16-bit halves still fits.
         self._word: Any = np.uint32 if length <= 1 << 31 else np.uint64
         width = 8 * np.dtype(self._word).itemsize
-        self._half = width // 2
+        half = width // 2
+        self._numbers = half, self._right_bits, left_size, width - self._right_bits
+        self._words = tuple(map(self._word, self._numbers))
         mask = (1 << width) - 1
         self._integer_keys = [
             (derive(key, turn, 0) & mask, derive(key, turn, 1) & mask | 1) for turn in range(ROUNDS)
@@ -96,10 +98,8 @@ class Permutation:
 
     def _network_back(self, values: Any) -> Any:
         """The inverse of `_network`: the rounds undone, the last round first."""
-        word, half = self._word, self._word(self._half)
-        right_bits, left_size = word(self._right_bits), word(self._left_size)
-        right_shift = word(2 * self._half - self._right_bits)
-        left, right = values >> right_bits, values & word((1 << self._right_bits) - 1)
+        half, right_bits, left_size, right_shift = self._words
+        left, right = values >> right_bits, values & self._word((1 << self._right_bits) - 1)
         for turn in reversed(range(ROUNDS)):
             offset, factor = self._keys[turn]
             mixed = ((left if turn % 2 else right) ^ offset) * factor
@@ -114,8 +114,8 @@ class Permutation:
 
     def _of_one(self, value: int) -> int:
         """The value that one index maps to, computed in Python integers."""
-        half, right_bits, left_size = self._half, self._right_bits, self._left_size
-        right_shift, mask = 2 * half - right_bits, (1 << 2 * half) - 1
+        half, right_bits, left_size, right_shift = self._numbers
+        mask = (1 << 2 * half) - 1
         while True:
             left, right = value >> right_bits, value & ((1 << right_bits) - 1)
             for turn, (offset, factor) in enumerate(self._integer_keys):
@@ -131,10 +131,8 @@ class Permutation:
                 return value
 
     def _network(self, values: Any) -> Any:
-        word, half = self._word, self._word(self._half)
-        right_bits, left_size = word(self._right_bits), word(self._left_size)
-        right_shift = word(2 * self._half - self._right_bits)
-        left, right = values >> right_bits, values & word((1 << self._right_bits) - 1)
+        half, right_bits, left_size, right_shift = self._words
+        left, right = values >> right_bits, values & self._word((1 << self._right_bits) - 1)
         mixed, high = np.empty_like(values), np.empty_like(values)
         for turn, (offset, factor) in enumerate(self._keys):
             np.bitwise_xor(left if turn % 2 else right, offset, out=mixed)

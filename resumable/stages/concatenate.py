@@ -169,10 +169,8 @@ class _ConcatenateIterator(StageIterator[T]):
             block = self._upstream.pull(missing)
             blocks.append(block)
             length = block_length(block)
-            if length < missing:
-                if self._index + 1 == len(self._stage.upstreams):
-                    break
-                self._enter(self._index + 1)
+            if length < missing and not self._enter_next():
+                break
             missing -= length
         return concatenate(blocks)
 
@@ -182,8 +180,7 @@ class _ConcatenateIterator(StageIterator[T]):
     def _runs(self) -> Iterator[Iterable[T]]:
         """The items of each upstream."""
         yield self._upstream.items()
-        while self._index + 1 < len(self._stage.upstreams):
-            self._enter(self._index + 1)
+        while self._enter_next():
             yield self._upstream.items()
 
     def blocks(self, size: int) -> Iterator[Block]:
@@ -206,10 +203,8 @@ class _ConcatenateIterator(StageIterator[T]):
         missing = count
         while missing:
             missing -= self._upstream.skip(missing)
-            if missing:
-                if self._index + 1 == len(self._stage.upstreams):
-                    break
-                self._enter(self._index + 1)
+            if missing and not self._enter_next():
+                break
         return count - missing
 
     def _reached(self) -> Iterator[Reach]:
@@ -258,6 +253,13 @@ class _ConcatenateIterator(StageIterator[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    def _enter_next(self) -> bool:
+        """Go on to the next upstream; False after the last."""
+        if self._index + 1 == len(self._stage.upstreams):
+            return False
+        self._enter(self._index + 1)
+        return True
 
     def _enter(self, index: int) -> None:
         self._upstream.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..core import Stage, check_int
-from ..core.arguments import check_callable, check_type
+from ..core.arguments import check_callable, check_strings
 from ..core.epochs import ByEpoch, by_epoch
 from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten
@@ -53,8 +53,7 @@ def checked_sources(sources: Any) -> Sources:
       InvalidArgument: if ``sources`` is empty.
     """
     if isinstance(sources, Mapping):
-        for name in sources:
-            check_type("names of sources", name, str, "strings")
+        check_strings("names of sources", sources)
         found: Sources = {
             name: as_stage(one, f"sources[{name!r}]") for name, one in sources.items()
         }

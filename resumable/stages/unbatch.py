@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -229,13 +229,10 @@ def _columns(batch: Any) -> Block | None:
         return batch if batch.ndim and batch.dtype in ALIKE_IN_ANY_ROWS else None
     if type(batch) is not dict and not isinstance(batch, tuple):
         return None
-    columns = list(map(_columns, batch.values() if isinstance(batch, dict) else batch))
+    columns = list(map(_columns, _fields(batch)))
     if not columns or any(column is None for column in columns):
         return None
-    _check_lengths(columns)
-    if isinstance(batch, dict):
-        return dict(zip(batch, columns, strict=True))
-    return getattr(type(batch), "_make", tuple)(columns)
+    return _of_one_length(batch, columns)
 
 
 def _rows(batch: Any) -> list[Any]:
@@ -243,15 +240,8 @@ def _rows(batch: Any) -> list[Any]:
         return batch
     if isinstance(batch, list) or (isinstance(batch, np.ndarray) and batch.ndim):
         return block_items(batch)
-    if isinstance(batch, Mapping) and batch:
-        columns = [_rows(column) for column in batch.values()]
-        _check_lengths(columns)
-        return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
-    if isinstance(batch, tuple) and batch:
-        columns = [_rows(column) for column in batch]
-        _check_lengths(columns)
-        make = getattr(type(batch), "_make", tuple)
-        return [make(row) for row in zip(*columns, strict=True)]
+    if isinstance(batch, (Mapping, tuple)) and batch:
+        return block_items(_of_one_length(batch, list(map(_rows, _fields(batch)))))
     raise MalformedItem(
         f"unbatch needs batches (arrays, lists, tuples, dicts), got {type(batch).__name__}"
     )
@@ -272,7 +262,15 @@ def _rows_in_order(stage: Stage[Any]) -> bool:
     return stage.unchanged and all(map(_rows_in_order, stage.inputs))
 
 
-def _check_lengths(columns: Sequence[Block]) -> None:
+def _fields(batch: Any) -> Iterable[Any]:
+    return batch.values() if isinstance(batch, Mapping) else batch
+
+
+def _of_one_length(batch: Any, columns: Sequence[Block]) -> Block:
+    """``columns``, checked to have one length, as a dict or tuple like ``batch``."""
     lengths = set(map(block_length, columns))
     if len(lengths) > 1:
         raise MalformedItem(f"columns of a batch must have one length, got {sorted(lengths)}")
+    if isinstance(batch, Mapping):
+        return dict(zip(batch, columns, strict=True))
+    return getattr(type(batch), "_make", tuple)(columns)

@@ -35,7 +35,7 @@ FACTS = StageFacts(
     },
     refused=REFUSED,
     mutations=[
-        Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
+        Mutation("stages/concatenate.py", "if length < missing and", "if length <= missing and"),
         Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
         Mutation("stages/concatenate.py", "else int(sum(before)) + inner", "else inner"),
         Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),

@@ -89,9 +89,7 @@ class Lease(Generic[T]):
     __slots__ = ("_leases", "attempt", "epoch", "item", "number")
 
     item: T
-    number: int
     epoch: int
-    attempt: int
 
     def __init__(self, leases: Leases[T], number: int, attempt: int) -> None:
         self._leases = leases
@@ -277,13 +275,11 @@ class Leases(Generic[T]):
             return taken
         woken = threading.Event()
         with self._woken_by(woken.set):
-            while True:
-                woken.clear()
-                taken = self._attempt(0.0)
-                if taken is not NOTHING_FREE:
-                    return taken
+            while (taken := self._attempt(0.0)) is NOTHING_FREE:
                 if not woken.wait(_left_until(ends)):
                     raise self._timed_out(timeout)
+                woken.clear()
+        return taken
 
     async def take_async(self, timeout: float | None = None) -> Lease[T] | None:
         """`take` without blocking the event loop while it waits; the item is read in the loop's thread.
@@ -301,15 +297,13 @@ class Leases(Generic[T]):
             return taken
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         with self._woken_by(partial(loop.call_soon_threadsafe, woken.set)):
-            while True:
-                woken.clear()
-                taken = self._attempt(0.0)
-                if taken is not NOTHING_FREE:
-                    return taken
+            while (taken := self._attempt(0.0)) is NOTHING_FREE:
                 try:
                     await asyncio.wait_for(woken.wait(), _left_until(ends))
                 except asyncio.TimeoutError:
                     raise self._timed_out(timeout) from None
+                woken.clear()
+        return taken
 
     def available(self) -> Iterator[Lease[T]]:
         """All leases that can be taken without waiting; for a controller with one thread."""
@@ -387,18 +381,12 @@ class Leases(Generic[T]):
             reached, epoch = self._reached, self._epoch
             # Before the last number too: so the fingerprint has all that makes numbers.
             before = self._reader.state_before(min([reached - 1, *unfinished[:1]]))
+        at = before.get(EPOCH_REACHED)
         ahead = reached - (before["step"] - before["ahead"])
-        epochs = {EPOCH_REACHED: epoch} if EPOCH_REACHED in before else {}
         return {
-            **before,
-            **epochs,
-            "fingerprint": self._pipeline._runnable.fingerprint(
-                dependence_of_resume(ahead, before["epoch"])
-            ),
-            "step": reached,
-            "ahead": ahead,
+            **_moved(self._pipeline, before, reached, ahead, None if at is None else epoch),
             "pipeline": freeze(before["pipeline"]),
-            LEASES: replace(numbers, epoch=before.get(EPOCH_REACHED)).value,
+            LEASES: replace(numbers, epoch=at).value,
         }
 
     def state_dict(self) -> dict[str, bytes]:
@@ -441,8 +429,7 @@ class Leases(Generic[T]):
         """
         self._closed = True
         self._reader.close()
-        with self._lock:
-            self._wake()
+        self._wake()
 
     def __enter__(self) -> Leases[T]:
         return self
@@ -479,7 +466,7 @@ class Leases(Generic[T]):
                 if self._ended:
                     return NOTHING_FREE if self._open else None
                 number = self._rest[0] if self._rest else self._next
-                if self._max_ahead is not None and not self._is_near(number):
+                if self._max_ahead is not None and not self._is_near(number, self._max_ahead):
                     return NOTHING_FREE  # type: ignore[no-any-return]
                 lease = self._take_unread(number)
                 if lease is not None:
@@ -488,8 +475,7 @@ class Leases(Generic[T]):
             self._reading.release()
             if self._missed:
                 self._missed = False
-                with self._lock:
-                    self._wake()
+                self._wake()
 
     def _take_unread(self, number: int) -> Lease[T] | None:
         """The lease of ``number``; None after the end, or if ``number`` was claimed meanwhile."""
@@ -502,22 +488,19 @@ class Leases(Generic[T]):
                 "fewer items than before"
             )
         if item is NO_ITEM:
-            with self._lock:
-                self._ended = True
-                self._wake()
+            self._ended = True
+            self._wake()
             return None
         lease = Lease(self, number, 1)
         lease.item = item
         lease.epoch = epoch = reader.epoch if reader.counts_epochs else self._epoch
         with self._lock:
-            if not self._rest:
-                if number != self._next:
-                    return None
-                self._next += self._ranks
-            elif self._rest[0] == number:
+            if number != (self._rest[0] if self._rest else self._next):
+                return None
+            if self._rest:
                 self._rest.popleft()
             else:
-                return None
+                self._next += self._ranks
             if number >= self._reached:
                 self._reached, self._epoch = number + 1, epoch
             if not self._open or number < self._oldest:
@@ -544,13 +527,12 @@ class Leases(Generic[T]):
             self._open[number] = lease
         return lease
 
-    def _is_near(self, number: int) -> bool:
+    def _is_near(self, number: int, max_ahead: int) -> bool:
         """Whether ``number`` may be handed out beside the oldest open number."""
-        assert self._max_ahead is not None
-        if number - self._oldest >= self._max_ahead:
+        if number - self._oldest >= max_ahead:
             with self._lock:
                 self._oldest = min(self._open, default=number)
-        return number - self._oldest < self._max_ahead
+        return number - self._oldest < max_ahead
 
     @contextmanager
     def _woken_by(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -563,9 +545,10 @@ class Leases(Generic[T]):
                 self._waiting.remove(wake)
 
     def _wake(self) -> None:
-        for wake in self._waiting:
-            with suppress(RuntimeError):  # the event loop of a waiting call was closed
-                wake()
+        with self._lock:
+            for wake in self._waiting:
+                with suppress(RuntimeError):  # the event loop of a waiting call was closed
+                    wake()
 
     def _timed_out(self, timeout: float | None) -> TimeoutError:
         return TimeoutError(
@@ -601,14 +584,13 @@ class Leases(Generic[T]):
             return [first.number]
         numbers = list[int]()
         for one in leases:
-            is_lease = type(one) is Lease
-            number = one.number if is_lease else check_int("leases", one, minimum=0)  # type: ignore[union-attr]
+            number = one.number if type(one) is Lease else check_int("leases", one, minimum=0)
             found = self._open.get(number)
             if found is None:
                 raise InvalidArgument(f"item {number} is not open: {self._why_not_open(number)}")
-            if is_lease and found is not one:
+            if type(one) is Lease and found is not one:
                 reason = "it was given back, and its item was taken again"
-                if one._leases is not self:  # type: ignore[union-attr]
+                if one._leases is not self:
                     reason = "it belongs to other leases"
                 raise InvalidArgument(f"the lease of item {number} is not open: {reason}")
             numbers.append(number)
@@ -638,13 +620,17 @@ def _unpacked(pipeline: Pipeline[Any], state: State) -> tuple[LeasedNumbers, Sta
     plain = {name: value for name, value in state.items() if name != LEASES}
     numbers = LeasedNumbers.of_value(state[LEASES])
     check_same_numbers(pipeline.stage, plain)
-    position = {
-        "fingerprint": pipeline._runnable.fingerprint(dependence_of_resume(0, plain["epoch"])),
-        "step": plain["step"] - plain["ahead"],
-        "ahead": 0,
-    }
-    reached = {} if numbers.epoch is None else {EPOCH_REACHED: numbers.epoch}
-    return numbers, {**plain, **position, **reached}
+    return numbers, _moved(pipeline, plain, plain["step"] - plain["ahead"], 0, numbers.epoch)
+
+
+def _moved(
+    pipeline: Pipeline[Any], state: State, step: int, ahead: int, epoch: int | None
+) -> State:
+    """``state`` with another ``step`` and ``ahead``, and the epoch reached there if it has one."""
+    needed = dependence_of_resume(ahead, state["epoch"])
+    moved = {**state, "fingerprint": pipeline._runnable.fingerprint(needed)}
+    moved |= {"step": step, "ahead": ahead}
+    return moved if epoch is None else {**moved, EPOCH_REACHED: epoch}
 
 
 def _end_of(timeout: float) -> float:

@@ -71,7 +71,10 @@ class NumberedReader(Generic[T]):
         """The item ``number``, or `NO_ITEM`; after an exception the same call tries again."""
         iterator = self._iterator
         if iterator.step > number or (number >= self._first_new) is not self._reads_new:
-            iterator = self._start_again(number)
+            iterator.close()  # some sources serve one iterator at a time
+            self._reads_new = number >= self._first_new
+            pipeline = self._pipeline if self._reads_new else self._plain
+            iterator = self._iterator = pipeline.resume(self.state_before(number))
         gap = number - iterator.step
         if gap and iterator.skip(gap) < gap:
             return NO_ITEM  # type: ignore[no-any-return]
@@ -94,13 +97,15 @@ class NumberedReader(Generic[T]):
                 f"item {number} was claimed and not read: a stream cannot be read at a number; take the "
                 "item instead, or keep it with its result"
             )
-        with self._plain.resume(taken_state(self._mark_before(number).state)) as iterator:
+        with self._plain.resume(self.state_before(number)) as iterator:
             iterator.skip(number - iterator.step)
             return next(iterator), iterator.epoch
 
     def state_before(self, number: int) -> State:
         """The state of the pipeline at the last mark at or before ``number``."""
-        return taken_state(self._mark_before(number).state)
+        marks = self._marks
+        place = max(bisect_right(marks, number, key=_number_of) - 1, 0)
+        return taken_state(marks[place].state)
 
     def forget(self, unfinished: Sequence[int]) -> None:
         """Drop marks without one of the ascending ``unfinished`` numbers up to the next mark."""
@@ -113,14 +118,3 @@ class NumberedReader(Generic[T]):
     def close(self) -> None:
         """End threads and release files."""
         self._iterator.close()
-
-    def _mark_before(self, number: int) -> _Mark:
-        marks = self._marks
-        return marks[max(bisect_right(marks, number, key=_number_of) - 1, 0)]
-
-    def _start_again(self, number: int) -> PipelineIterator[T]:
-        self._iterator.close()  # some sources serve one iterator at a time
-        self._reads_new = number >= self._first_new
-        pipeline = self._pipeline if self._reads_new else self._plain
-        self._iterator = pipeline.resume(self.state_before(number))
-        return self._iterator

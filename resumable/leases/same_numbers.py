@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.fingerprint import fingerprint
@@ -63,8 +64,7 @@ def _only_ends_later(
     stage: Stage[Any], mismatches: list[Mismatch], position: SavedPosition
 ) -> bool:
     """Whether all ``mismatches`` change ends that the run has not passed."""
-    stages = [found for found, _ in walk(stage)]
-    paths = [path for _, path in walk(stage)]
+    stages, paths = zip(*walk(stage), strict=True)
     saved_ends = dict[int, dict[str, Any]]()
     for mismatch in mismatches:
         if paths.count(mismatch.path) != 1 or mismatch.rule is not Rule.FIELD:
@@ -98,7 +98,7 @@ def _differs_later(was: Stage[Any], now: Stage[Any], read: float) -> bool:
 
 
 def _repeats_later(
-    was: Stage[Any], now: Stage[Any], later: list[Stage[Any]], run: SavedRun
+    was: Stage[Any], now: Stage[Any], later: Sequence[Stage[Any]], run: SavedRun
 ) -> bool:
     """Whether two stages repeat a stream of unknown length for as many epochs as were begun.
 

@@ -520,6 +520,8 @@ class Leases(Generic[T]):
             lease.item, lease.epoch = object.__getattribute__(before, "item"), before.epoch
         except AttributeError:  # claimed, never read, and given back
             lease.item = self._reader.read(number)
+            if lease.item is NO_ITEM:
+                self._note_end(number)
             lease.epoch = self._reader.epoch if self._reader.counts_epochs else self._epoch
         with self._lock:
             del self._released[number]

@@ -641,3 +641,19 @@ def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
     state["leases"]["unfinished"] = [[2, 3, 1]]  # before the position
     with pytest.raises(rs.StateMismatch, match="lies before its position"):
         rs.Leases(rs.range(50), state=state)
+
+
+def test_a_source_that_delivers_fewer_items_than_before_is_refused_by_take() -> None:
+    def first(count: int) -> rs.Pipeline[int]:
+        return rs.from_iterable(lambda: iter(range(count)))
+
+    leases = rs.Leases(first(5))
+    assert [lease.number for lease in leases.available()] == [0, 1, 2, 3, 4]
+    for give_back in (False, True):
+        shorter = rs.Leases(first(3), state=leases.get_state())
+        if give_back:
+            shorter.claim(4).release()
+        else:
+            assert [shorter.take(0).item for _ in range(3)] == [0, 1, 2]  # type: ignore[union-attr]
+        with pytest.raises(rs.StateMismatch, match=r"the pipeline ends before item [34]"):
+            shorter.take(0)

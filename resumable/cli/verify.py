@@ -94,16 +94,11 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield from table_lines(
-        [
-            ("stage", "bytes", "its part of the state"),
-            *(
-                (stage.stage, "?" if stage.bytes is None else str(stage.bytes), stage.cost)
-                for stage in report.stages
-            ),
-        ],
-        "<>",
-    )
+    rows = [("stage", "bytes", "its part of the state")]
+    for stage in report.stages:
+        size = "?" if stage.bytes is None else str(stage.bytes)
+        rows.append((stage.stage, size, stage.cost))
+    yield from table_lines(rows, "<>")
     yield ""
     if report.resumed:
         yield from (f"  resumed {way}" for way in report.resumed)

@@ -393,11 +393,7 @@ def _go_on_alike(
     states = through_bytes(one), through_bytes(other)
     if states[0] == states[1]:
         return True
-    rests = []
-    for state in states:
-        with pipeline.resume(loads(state)) as resumed:
-            rests.append(list(itertools.islice(resumed, ENOUGH)))
-    return same(*rests)
+    return same(*(rest.items for rest in resumed_items(pipeline, states, [ENOUGH] * 2)))
 
 
 def wreck(value: Any) -> None:

@@ -179,8 +179,7 @@ def _keepers(loader: Any, iterator: Any = None) -> dict[str, tuple[Any, Protocol
         name: (target, protocol)
         for name, target in targets.items()
         for protocol in PROTOCOLS[:2]  # of both, the second stays: `state_dict`
-        if callable(getattr(target, protocol.get, None))
-        and callable(getattr(target, protocol.set, None))
+        if all(callable(getattr(target, method, None)) for method in protocol)
     }
 
 

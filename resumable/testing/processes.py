@@ -107,10 +107,8 @@ class FreshProcesses:
             return False
         for seed in set(hash_seeds) - self._fork_servers.keys():
             try:
-                setup = f"{FIND_LIBRARY}; from {__name__} import preload; preload({str(self._packages)!r})"
-                self._fork_servers[seed] = ForkServer(
-                    main, setup, self._directory, self._variables(seed)
-                )
+                setup, variables = _call_of("preload", self._packages), self._variables(seed)
+                self._fork_servers[seed] = ForkServer(main, setup, self._directory, variables)
             except OSError:  # no more processes can be started
                 return False
         return True
@@ -195,11 +193,7 @@ class FreshProcesses:
                 with suppress(OSError):  # the process may have been killed
                     return self._fork_servers[hash_seed].start(os.fsencode(place), said)
             return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    f"{FIND_LIBRARY}; from {__name__} import main; main({str(place)!r})",
-                ],
+                [sys.executable, "-c", _call_of("main", place)],
                 cwd=self._directory,
                 env=self._variables(hash_seed),
                 # Never written to: end of file shows the child the death of this process.
@@ -211,6 +205,11 @@ class FreshProcesses:
 
     def _variables(self, hash_seed: int) -> dict[str, str]:
         return self._environment | {"PYTHONHASHSEED": str(hash_seed)}
+
+
+def _call_of(function: str, path: Path) -> str:
+    """The program of an interpreter that calls a function of this module."""
+    return f"{FIND_LIBRARY}; from {__name__} import {function}; {function}({str(path)!r})"
 
 
 def _running(session: int, place: Path) -> list[int]:

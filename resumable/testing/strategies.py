@@ -66,9 +66,8 @@ def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
             pipeline = draw(_transformed(pipeline))
         except InvalidArgument:  # a thread before a stage that looks items up by index
             # These stages may follow any other.
-            pipeline = draw(
-                st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
-            )
+            anywhere = [pipeline.enumerate(), pipeline.batch(3, collate=list)]
+            pipeline = draw(st.sampled_from(anywhere))
     return pipeline
 
 
@@ -134,7 +133,7 @@ def _rising(inputs: Sequence[object]) -> list[int]:
 
 def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
     seeds, sizes, flags = st.integers(0, 2**64 - 1), st.integers(1, 9), st.booleans()
-    packed_how = st.sampled_from(["best_fit", "concatenate"])
+    packed = partial(st.builds, group=sizes, how=st.sampled_from(["best_fit", "concatenate"]))
     as_list = st.just(list)
     choices: list[st.SearchStrategy[Pipeline[Any]]] = [
         st.just(pipeline.map(lambda item: (item, 1))),
@@ -153,24 +152,12 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         ),
         st.builds(pipeline.batch, sizes, collate=as_list, drop_last=flags),
         st.builds(pipeline.map_batches, st.just(without_last), sizes, workers=st.integers(0, 2)),
-        st.builds(
-            partial(pipeline.map(as_document).pack, key="tokens"),
-            sizes,
-            group=sizes,
-            how=packed_how,
-        ),
-        st.builds(
-            pipeline.map(as_two_fields).pack,
-            st.fixed_dictionaries({"x": sizes, "y": sizes}),
-            group=sizes,
-            how=packed_how,
-        ),
-        st.builds(
+        packed(partial(pipeline.map(as_document).pack, key="tokens"), sizes),
+        packed(pipeline.map(as_two_fields).pack, st.fixed_dictionaries({"x": sizes, "y": sizes})),
+        packed(
             partial(pipeline.map(as_document).pack, align=2, eos=0, key="tokens", parts=True),
             sizes.map(lambda size: 4 * size),
             max_documents=st.none() | sizes,
-            group=sizes,
-            how=packed_how,
         ),
         st.builds(
             partial(pipeline.bucket, lambda item: len(repr(item)), collate=list),

@@ -96,15 +96,12 @@ class _CountedIterator(StateForwardingIterator[T]):
 
     def pull(self, count: int) -> Block:
         block = self._upstream.pull(count)
-        self._count(block_length(block))
+        reread = self._upstream.reread if isinstance(self._upstream, SourceIterator) else 0
+        self._stage.counter[self._stage.number] += block_length(block) + reread - self._reread
+        self._reread = reread
         return block
 
     def skip(self, count: int) -> int:
         if type(self._upstream).skip is StageIterator.skip:  # skips by making the items
             return super().skip(count)
         return self._upstream.skip(count)
-
-    def _count(self, made: int) -> None:
-        reread = self._upstream.reread if isinstance(self._upstream, SourceIterator) else 0
-        self._stage.counter[self._stage.number] += made + reread - self._reread
-        self._reread = reread

@@ -154,8 +154,7 @@ class Diagnosis:
 
     def _later(self, number: int) -> bool:
         """Whether plain runs differ after all, by chance or at another time."""
-        others = Conditions(hash_seed=1, clock_stands=True), OTHER_HASHES
-        for other in others:
+        for other in (Conditions(hash_seed=1, clock_stands=True), OTHER_HASHES):
             try:
                 return self._between(SAME, other)(number) is not None
             except Unchecked as failure:

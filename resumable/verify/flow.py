@@ -232,13 +232,11 @@ class _WatchedIterator(StateForwardingIterator[T]):
         flow, stage = self._flow, self._stage.upstream
         flow.ended += 1
         flow.left = flow.items
-        before = self._stage.flows.get(self._stage.number + 1)
-        flow.entered = before.items if before is not None else 0
+        flow.entered = self._stage.flows.get(self._stage.number + 1, FlowCounts()).items
         if stage.length not in (None, self._delivered):
             flow.unlike_length = self._delivered
         kept = self._kept()
-        more = _leaves(kept) > _leaves(self._at_first)
-        flow.held = shorten(kept) if more else None
+        flow.held = shorten(kept) if _leaves(kept) > _leaves(self._at_first) else None
 
     def _kept(self) -> Any:
         """The state of a function, a carry or a user's stage; None for built-in stages."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..core.expansion import inner_stage
@@ -22,23 +22,15 @@ def counting(stage: Stage[Any], note: Callable[[Stage[Any], int], None]) -> Stag
     if not isinstance(stage, CALL_AGAIN):
         return stage
     function: Any = stage
-    return dataclasses.replace(function, fn=_Counting(function.fn, note))
+    # Weak keys: a source made for a single item never comes again, so need not be kept.
+    counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
 
-
-@final
-class _Counting:
-    """The wrapped function, with opened sources counted."""
-
-    def __init__(self, fn: Callable[[Any], Any], note: Callable[[Stage[Any], int], None]) -> None:
-        self._fn = fn
-        self._note = note
-        # Weak keys: a source made for a single item never comes again, so need not be kept.
-        self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
-
-    def __call__(self, item: Any) -> Any:
-        made = self._fn(item)
-        if (stage := inner_stage(made)) is not None:
-            for source in {found for found, _ in walk(stage) if not found.inputs}:
-                self._counts[source] = self._counts.get(source, 0) + 1
-                self._note(source, self._counts[source])
+    def expand(item: Any) -> Any:
+        made = function.fn(item)
+        if (inner := inner_stage(made)) is not None:
+            for source in {found for found, _ in walk(inner) if not found.inputs}:
+                counts[source] = counts.get(source, 0) + 1
+                note(source, counts[source])
         return made
+
+    return dataclasses.replace(function, fn=expand)

@@ -99,8 +99,7 @@ class Target:
             return self._only_one(self.name)
         if not place or not name:
             raise TargetError(f"{FORMS}, got {self.name!r}")
-        module = _module(place)
-        found: Any = module
+        found: Any = _module(place)
         for part in name.split("."):
             try:
                 found = getattr(found, part)

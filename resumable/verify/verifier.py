@@ -424,17 +424,13 @@ class _Verification:
 
     @contextmanager
     def _diagnosis(self, stops: tuple[int, ...]) -> Iterator[Diagnosis]:
-        limit = self._end
         # Without a total: the number of experiments depends on the results.
         with self.bar("looking for the first stage that differs", None) as update:
-            yield Diagnosis(self.stage, self.workers, limit, stops, lambda: update(1))
+            yield Diagnosis(self.stage, self.workers, self._end, stops, lambda: update(1))
 
     def _report(self, finding: Finding | None) -> Report:
-        seconds = [
-            link.result.seconds
-            for link in self._links
-            if link.result is not None and link.result.seconds is not None
-        ]
+        runs = [link.result for link in self._links if link.result is not None]
+        seconds = [run.seconds for run in runs if run.seconds is not None]
         known = self._costs
         return Report(
             target=self.target,

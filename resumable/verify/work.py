@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -52,17 +53,10 @@ def whole_runs(
     """
     runs: list[PipelineRun] = []
     patience = seconds if limit is None else None
+    draw_run = partial(draw, watch=watch, texts=texts)
     for _ in range(count):
         with iter(Pipeline(stage)) as iterator:
-            run = draw(
-                iterator,
-                limit,
-                watch,
-                expected=expected,
-                keep=keep,
-                texts=texts,
-                patience=patience,
-            )
+            run = draw_run(iterator, limit, expected=expected, keep=keep, patience=patience)
         runs.append(run)
         if patience is not None and not run.ended:
             limit = run.items

@@ -481,12 +481,7 @@ class Leases(Generic[T]):
         """The lease of ``number``; None after the end, or if ``number`` was claimed meanwhile."""
         self._begun = True
         reader = self._reader
-        item = reader.read(number)
-        if item is NO_ITEM and number < self._reached:
-            raise StateMismatch(
-                f"the pipeline ends before item {number}, which was handed out before: the source delivers "
-                "fewer items than before"
-            )
+        item = self._read(number)
         if item is NO_ITEM:
             self._ended = True
             self._wake()
@@ -511,6 +506,16 @@ class Leases(Generic[T]):
                 reader.forget(sorted(kept))
         return lease
 
+    def _read(self, number: int) -> Any:
+        """The item ``number``, or `NO_ITEM` if the pipeline has no further item."""
+        item = self._reader.read(number)
+        if item is NO_ITEM and number < self._reached:
+            raise StateMismatch(
+                f"the pipeline ends before item {number}, which was handed out before: the source delivers "
+                "fewer items than before"
+            )
+        return item
+
     def _take_released(self) -> Lease[T]:
         with self._lock:  # only `_attempt` removes released items
             number = min(self._released)
@@ -519,9 +524,7 @@ class Leases(Generic[T]):
         try:
             lease.item, lease.epoch = object.__getattribute__(before, "item"), before.epoch
         except AttributeError:  # claimed, never read, and given back
-            lease.item = self._reader.read(number)
-            if lease.item is NO_ITEM:
-                self._note_end(number)
+            lease.item = self._read(number)
             lease.epoch = self._reader.epoch if self._reader.counts_epochs else self._epoch
         with self._lock:
             del self._released[number]

@@ -145,9 +145,8 @@ def csv(
     dialect = checked_dialect(
         delimiter, quotechar, encoding, header, escapechar, comment, skipinitialspace
     )
-    source, decode = open_csv(
-        paths, dialect, columns, index_dir, with_cache(storage_options, cache)
-    )
+    options = with_cache(storage_options, cache)
+    source, decode = open_csv(paths, dialect, columns, index_dir, options)
     return Pipeline(Map(source, decode, on_error=on_error, on_skip=on_skip))
 
 
@@ -277,9 +276,8 @@ def image_folder(
             raise InvalidArgument("on_skip needs decode, got decode=None")
         return Pipeline(ImageFolder(folder))
     decoder = LabelledDecoder(check_callable("decode", decode))
-    return Pipeline(
-        Map(ImageFolder(folder, read=True), decoder, on_error=on_error, on_skip=on_skip)
-    )
+    images = ImageFolder(folder, read=True)
+    return Pipeline(Map(images, decoder, on_error=on_error, on_skip=on_skip))
 
 
 @explained_by()
@@ -326,9 +324,8 @@ def jsonl(
     [{'id': 1}, {'id': 2}]
     """
     check_choice("on_error", on_error, ("raise", "skip"))
-    located = records(
-        LINES, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
-    )
+    options = with_cache(storage_options, cache)
+    located = records(LINES, paths, index_dir=index_dir, storage_options=options)
     return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
 
 
@@ -392,9 +389,8 @@ def megatron(  # noqa: D417  # the class explains the rest
     Args:
       cache: of remote files on a local disk.
     """
-    return Pipeline(
-        Megatron(paths, items=items, storage_options=with_cache(storage_options, cache))
-    )
+    options = with_cache(storage_options, cache)
+    return Pipeline(Megatron(paths, items=items, storage_options=options))
 
 
 @explained_by()
@@ -462,9 +458,8 @@ def tar(
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     make = DecodeSample(decode)
-    located = records(
-        TAR, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
-    )
+    options = with_cache(storage_options, cache)
+    located = records(TAR, paths, index_dir=index_dir, storage_options=options)
     return Pipeline(Map(located, make, on_error=on_error, on_skip=on_skip))
 
 
@@ -484,14 +479,8 @@ def parquet(  # noqa: D417  # the class explains the rest
     Args:
       cache: of remote files on a local disk.
     """
-    return Pipeline(
-        Parquet(
-            paths,
-            columns,
-            batch_rows=batch_rows,
-            storage_options=with_cache(storage_options, cache),
-        )
-    )
+    options = with_cache(storage_options, cache)
+    return Pipeline(Parquet(paths, columns, batch_rows=batch_rows, storage_options=options))
 
 
 @explained_by()
@@ -551,9 +540,8 @@ def tfrecord(
     if decode is not None:
         check_callable("decode", decode)
     decoder = RecordDecoder(decode)
-    located = records(
-        TFRECORD, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
-    )
+    options = with_cache(storage_options, cache)
+    located = records(TFRECORD, paths, index_dir=index_dir, storage_options=options)
     return Pipeline(Map(located, decoder, on_error=on_error, on_skip=on_skip))
 
 

@@ -38,9 +38,8 @@ class NeighbouringParts(NamedTuple):
     def job(self) -> FetchJob:
         """The job of fetching the parts, for another process."""
         claims = [fetch.claim for fetch in self.fetches]
-        return FetchJob(
-            *self.wanted, [claim.path for claim in claims], [claim.size for claim in claims]
-        )
+        paths, sizes = [claim.path for claim in claims], [claim.size for claim in claims]
+        return FetchJob(*self.wanted, paths, sizes)
 
 
 class FetchJob(NamedTuple):

@@ -33,11 +33,9 @@ class ExampleDecoder:
 
     def __post_init__(self) -> None:
         example_class()
-        for argument in ("features", "defaults"):
-            if not isinstance(getattr(self, argument), Mapping):
-                raise InvalidType(
-                    f"{argument} must be a dict, got {shorten(getattr(self, argument))}"
-                )
+        for argument, value in (("features", self.features), ("defaults", self.defaults)):
+            if not isinstance(value, Mapping):
+                raise InvalidType(f"{argument} must be a dict, got {shorten(value)}")
         if unknown := self.defaults.keys() - self.features.keys():
             raise InvalidArgument(
                 f"defaults must be of features, got {shorten(sorted(map(str, unknown)))}"

@@ -77,9 +77,8 @@ class ImageFolder(WholeFiles[Any]):
                 )
             paths += found
             labels += [label] * len(found)
-        object.__setattr__(self, "folder", folder)
-        object.__setattr__(self, "_files", tuple(located("folder", path) for path in paths))
-        object.__setattr__(self, "_labels", tuple(labels))
+        files = tuple(located("folder", path) for path in paths)
+        vars(self).update(folder=folder, _files=files, _labels=tuple(labels))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_files": self._paths, "_labels": self._labels}

@@ -120,10 +120,7 @@ class RecordFiles(FoundInFiles[T]):
         if self._is_remote:
             return self._read_ahead()
         return Indexed(
-            self._gather,
-            self._item_by_index(),
-            gather_range=self._gather_range,
-            every_epoch=True,
+            self._gather, self._item_by_index(), gather_range=self._gather_range, every_epoch=True
         )
 
     def _item_by_index(self) -> Callable[[int], T]:

@@ -55,10 +55,9 @@ def described(error: BaseException) -> str:
     """``error`` in words: the code, the status and the message of the answer, if known."""
     answered = next((cause for cause in _chain(error) if status_of(cause) is not None), None)
     if answered is None:
-        answered = root_of(error)
-        return (
-            f"{type(answered).__name__}: {answered}" if str(answered) else type(answered).__name__
-        )
+        root = root_of(error)
+        name = type(root).__name__
+        return f"{name}: {root}" if str(root) else name
     status, code = status_of(answered), code_of(answered)
     message = _message_of(answered)
     if code is None:

@@ -123,11 +123,9 @@ class StoredFiles:
           OSError: if the file cannot be opened.
         """
         file = self._files[number]
-        return (
-            self.remote(number, start)
-            if isinstance(file, RemoteFile)
-            else StoredPieces(file, start)
-        )
+        if isinstance(file, RemoteFile):
+            return self.remote(number, start)
+        return StoredPieces(file, start)
 
     def remote(self, number: int, start: int = 0) -> RemotePieces:
         """The remote file with this number; like `open`."""

@@ -65,6 +65,24 @@ def array_of(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> npt.N
     return found.reshape(shape)
 
 
+def check_reaches(end: int, data: bytes, part: str) -> None:
+    """Check that ``data`` have ``end`` bytes; ``part`` says in words what ends there.
+
+    Raises:
+      MalformedItem: if ``data`` are shorter.
+    """
+    if len(data) < end:
+        raise MalformedItem(f"it has {len(data)} bytes, and {part} {end}")
+
+
+def pickle_refused(what: str) -> InvalidArgument:
+    """The error for pickled values; ``what`` is pickled, in words with the file."""
+    return InvalidArgument(
+        f"{what}, and to read it runs whatever code its writer put there; if you trust the files, "
+        "say allow_pickle=True"
+    )
+
+
 def raise_where(error: Exception, where: str) -> NoReturn:
     """Raise the ``error`` of a decoder, with the place of the damage in words.
 

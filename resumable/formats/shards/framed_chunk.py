@@ -40,10 +40,8 @@ class FramedDirectory(ShardDirectory):
 
     def __init__(self, offsets: Offsets, table: npt.NDArray[Any]) -> None:
         self._offsets = offsets
-        self._firsts, self._starts = (
-            table["first"].astype(np.int64),
-            table["start"].astype(np.int64),
-        )
+        self._firsts = table["first"].astype(np.int64)
+        self._starts = table["start"].astype(np.int64)
         self._stops = self._starts + table["size"]
         self._sizes: list[int] = table["content"].tolist()
         self._kept = [Shelved[bytes]() for _ in self._sizes]

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from ...errors import InvalidArgument
 from ..io.paths import is_remote
+from .decoding import pickle_refused
 from .index_json import IndexPart, found_files_below, path_below
 from .litdata_chunks import ItemChunk, TokenTable
 from .litdata_items import ItemDecoder, TokenDecoder, TreeDecoder
-from .litdata_leaves import leaves_of, number_dtype, pickle_refused
+from .litdata_leaves import leaves_of, number_dtype
 from .ranges import read_at_once
 from .shard import ListedShard, head_size
 from .source import FoundShards
@@ -92,7 +93,7 @@ def found_litdata(
         check_tables_are_read()
     # Where rows are read from a table, pickled leaves are passed over.
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
-        raise pickle_refused(config.file)
+        raise pickle_refused(f"{config.file}: items hold what was pickled")
     return FoundShards(found, is_packed or has_tables), decoder
 
 

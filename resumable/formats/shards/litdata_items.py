@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...errors import MalformedItem
-from .decoding import raise_where
+from .decoding import check_reaches, raise_where
 from .litdata_leaves import Leaf, array_or_tensor
 from .table_chunk import TableRow
 from .treespec import Tree
@@ -55,8 +55,7 @@ class TreeDecoder:
         if isinstance(record, TableRow):
             return record.item
         place = self._sizes.size
-        if len(record) < place:
-            raise MalformedItem(f"it has {len(record)} bytes, and the sizes of its leaves {place}")
+        check_reaches(place, record, "the sizes of its leaves")
         sizes = self._sizes.unpack_from(record)
         if place + sum(sizes) != len(record):
             raise MalformedItem(

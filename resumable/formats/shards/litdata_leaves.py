@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from .. import decoders
-from .decoding import array_of, pillow, raw_image
+from .decoding import array_of, check_reaches, pickle_refused, pillow, raw_image
 from .index_json import IndexPart
 from .litdata_json import nested_value
 
@@ -133,16 +133,8 @@ def _dtype_name(dtypes: tuple[str, ...], number: int) -> str:
     return dtypes[number] if number < len(dtypes) else ""
 
 
-def pickle_refused(file: str) -> InvalidArgument:
-    """The error for pickled leaves, for the index ``file``."""
-    return InvalidArgument(
-        f"{file}: items hold what was pickled, and to read it runs whatever code its writer put there; "
-        "if you trust the files, say allow_pickle=True"
-    )
-
-
 def _refuse_pickle(file: str, data: bytes) -> None:
-    raise pickle_refused(file)
+    raise pickle_refused(f"{file}: items hold what was pickled")
 
 
 def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
@@ -152,8 +144,7 @@ def _array_of(order: str, dtypes: tuple[str, ...], data: bytes) -> Array:
     if not name:
         raise MalformedItem(f"dtype number {number} is none that is read")
     begin = 8 + 4 * axes
-    if len(data) < begin:
-        raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
+    check_reaches(begin, data, "the shape ends at byte")
     shape = struct.unpack_from(f"{order}{axes}I", data, 8)
     return array_of(np.dtype(name), shape, data[begin:])
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem
-from .decoding import raise_where
+from .decoding import check_reaches, pickle_refused, raise_where
 from .index_json import IndexPart
 from .mds_encodings import Encoding, encoding_of
 
@@ -63,10 +63,7 @@ class Columns:
                     f"{part.file}: column {name!r} has the encoding {text!r}, which is not known"
                 )
             if encoding.is_pickle and not allow_pickle:
-                raise InvalidArgument(
-                    f"{part.file}: column {name!r} is pickled, and to read it runs whatever code its "
-                    "writer put there; if you trust the files, say allow_pickle=True"
-                )
+                raise pickle_refused(f"{part.file}: column {name!r} is pickled")
             if (size or None) != encoding.size or isinstance(size, (bool, float)):
                 raise part.refused(
                     f"the size of column {name!r} must be {encoding.size} by its encoding {text!r}, "
@@ -83,8 +80,7 @@ class Columns:
           MissingDependency: if the package for images is not installed.
         """
         place = self._sizes.size
-        if len(record) < place:
-            raise MalformedItem(f"it has {len(record)} bytes, and the sizes of its columns {place}")
+        check_reaches(place, record, "the sizes of its columns")
         sizes = iter(self._sizes.unpack_from(record))
         found: dict[str, Any] = {}
         for name, (size, decode, _) in self._columns:

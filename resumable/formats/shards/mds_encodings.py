@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...errors import MalformedItem
 from .. import decoders
-from .decoding import array_of, opened_image, raw_image
+from .decoding import array_of, check_reaches, opened_image, raw_image
 
 Decode = Callable[[bytes], Any]
 
@@ -76,8 +76,7 @@ def _array(dtype: np.dtype[Any] | None, data: bytes) -> npt.NDArray[Any]:
         dtype, place = np.dtype(DTYPES[data[0]]).newbyteorder("<"), 1
     axes, width = data[place] >> 2, 1 << (data[place] & 3)
     begin = place + 1 + axes * width
-    if len(data) < begin:
-        raise MalformedItem(f"it has {len(data)} bytes, and the shape ends at byte {begin}")
+    check_reaches(begin, data, "the shape ends at byte")
     shape = np.frombuffer(data, f"<u{width}", axes, place + 1).tolist()
     return array_of(dtype, tuple(shape), data[begin:])
 
@@ -104,10 +103,7 @@ def _parts(decode: Decode, data: bytes, place: int = 4) -> list[Any]:
     """
     (count,) = struct.unpack_from("<I", data, place)
     begin = place + 4 + 4 * count
-    if len(data) < begin:
-        raise MalformedItem(
-            f"it has {len(data)} bytes, and the sizes of {count} values end at {begin}"
-        )
+    check_reaches(begin, data, f"the sizes of {count} values end at")
     found: list[Any] = []
     for size in np.frombuffer(data, "<u4", count, place + 4).tolist():
         if begin + size > len(data):
@@ -121,16 +117,13 @@ def _text_of(kind: Callable[[str], Any], data: bytes) -> Any:
     return kind(decoders.text(data))
 
 
-SCALARS: Final = (
-    "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
-)  # fmt: skip
 ENCODINGS: Final[Mapping[str, Encoding]] = {
     "bytes": Encoding(None, bytes),
     "str": Encoding(None, decoders.text),
     "int": Encoding(8, _integer),
     **{
         name: Encoding(np.dtype(name).itemsize, partial(_scalar, np.dtype(name)))
-        for name in SCALARS
+        for name in DTYPES.values()
     },
     "str_int": Encoding(None, partial(_text_of, int)),
     "str_float": Encoding(None, partial(_text_of, float)),

@@ -28,10 +28,7 @@ def tree_of(config: IndexPart, leaves: int) -> Tree:
       MalformedItem: if ``config`` describes no structure, or another number of leaves.
       InvalidArgument: if the structure has nodes of an unsupported type.
     """
-    try:
-        value = decoders.json(config.text("data_spec").encode("utf-8", "replace"))
-    except MalformedItem as error:
-        raise config.refused(f"data_spec: {error}") from None
+    value = _json(config, "data_spec", "data_spec")
     if not isinstance(value, list) or len(value) != 2 or value[0] != VERSION:
         raise config.refused(f"data_spec must be [{VERSION}, structure], got {shorten(value)}")
     tree, found = _node(IndexPart(config.file, value[1], "data_spec"), 0)
@@ -52,7 +49,8 @@ def _node(part: IndexPart, depth: int) -> tuple[Tree, int]:
     ]
     trees = [tree for tree, _ in children]
     values = _values_of(trees)
-    kind, context = part.text("type"), _context(part)
+    kind = part.text("type")
+    context = _json(part, "context", "data_spec.context") if part.has("context") else None
     if kind == "builtins.list":
         tree: Tree = lambda leaves: list(values(leaves))  # noqa: E731
     elif kind == "builtins.tuple":
@@ -81,13 +79,12 @@ def _values_of(trees: list[Tree]) -> Callable[[Iterator[Any]], Iterable[Any]]:
     return lambda leaves: [tree(leaves) for tree in trees]
 
 
-def _context(part: IndexPart) -> Any:
-    if not part.has("context"):
-        return None
+def _json(part: IndexPart, name: str, shown: str) -> Any:
+    """The JSON in the member ``name`` of ``part``; errors call the member ``shown``."""
     try:
-        return decoders.json(part.text("context").encode("utf-8", "replace"))
+        return decoders.json(part.text(name).encode("utf-8", "replace"))
     except MalformedItem as error:
-        raise part.refused(f"data_spec.context: {error}") from None
+        raise part.refused(f"{shown}: {error}") from None
 
 
 def _keys(part: IndexPart, context: Any, count: int) -> list[Any]:

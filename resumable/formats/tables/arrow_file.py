@@ -66,19 +66,16 @@ class ArrowFile:
             chosen = None if columns is None or not self._is_file else _buffers_of(schema, columns)
             self.reads = self._reads(found, chosen)
             return
-        for group in np.flatnonzero(
-            self.rows == 0
-        ).tolist():  # they give no row, so damage would never show
+        # Empty batches give no row, so damage would never show.
+        for group in np.flatnonzero(self.rows == 0).tolist():
             with malformed_if_damaged(access, f"record batch {group}"):
                 self._batch(group, [*range(len(self.names))])
 
     def _reads(self, found: list[Message], chosen: list[bool] | None) -> GroupReads:
         """The bytes to read for each batch: the buffers ``chosen``, or all for None."""
-        schema_or_footer = (
-            (found[-1].stop, self.access.size)
-            if self._is_file
-            else (self._schema_message.start, self._schema_message.stop)
-        )
+        schema_or_footer = self._schema_message.start, self._schema_message.stop
+        if self._is_file:
+            schema_or_footer = found[-1].stop, self.access.size
         few = len(self._batches) * len(self._dictionaries) <= MOST_DICTIONARIES
         ranges: list[tuple[int, int, int]] = []
         for number, batch in enumerate(self._batches):

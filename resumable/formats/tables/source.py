@@ -155,12 +155,10 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         """
         numbers, sizes, count = list[Indices](), list[Indices](), 0
         for file in self._files:
-            groups = len(file.rows)
+            groups, reads = len(file.rows), file.reads
             # The reads of a local file are not planned.
-            numbers.append(
-                (np.arange(groups) if file.reads is None else file.reads.number_of) + count
-            )
-            sizes.append(np.zeros(groups, np.int64) if file.reads is None else file.reads.decoded)
+            numbers.append((np.arange(groups) if reads is None else reads.number_of) + count)
+            sizes.append(np.zeros(groups, np.int64) if reads is None else reads.decoded)
             count += len(sizes[-1])
         return np.concatenate(numbers), np.concatenate(sizes)
 
@@ -193,8 +191,7 @@ class TableFiles(ItemsInParts[dict[str, Any]]):
         group = self._groups.get(number)
         if group is None:
             place = int(np.searchsorted(self._first_groups, number, side="right")) - 1
-            group = RowGroup(
-                self._files[place], number - int(self._first_groups[place]), self.names
-            )
+            first = int(self._first_groups[place])
+            group = RowGroup(self._files[place], number - first, self.names)
             self._groups[number] = group
         return group.rows()

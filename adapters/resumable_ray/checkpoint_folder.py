@@ -58,7 +58,7 @@ def write_file(checkpoint: Checkpoint, file: InputFile) -> None:
         check_same(file, _content(filesystem, place), folder)
 
 
-def read_state(checkpoint: Checkpoint, stage: Stage[object], rank: int, workers: int) -> State:
+def read_state(checkpoint: Checkpoint, stage: Stage[Any], rank: int, workers: int) -> State:
     """The state at which worker ``rank`` of ``workers`` continues; all workers' parts are joined.
 
     Args:

@@ -90,7 +90,8 @@ def test_the_loop_of_the_readme_resumes_with_its_model(
             "train": train,
         }
         exec(loop.replace("num_workers=2", "num_workers=0").replace("100", "5"), names)
-        return model.weight.item()
+        weight: float = model.weight.item()
+        return weight
 
     with pytest.raises(ZeroDivisionError):
         run(fail_at=64 * 18)  # in the second epoch, two steps after a save

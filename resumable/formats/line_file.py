@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.block import Indices
 from .io.open_files import FileData
-from .line_scan import CARRIAGE_RETURN, NEWLINE, Bytes
+from .line_scan import CARRIAGE_RETURN, NEWLINE
 from .record_file import RecordFile
 
 
@@ -18,15 +18,19 @@ class LineFile(RecordFile):
     __slots__ = ()
 
     def read(self, records: Indices, gather: object = None) -> list[bytes]:
-        first, last = int(records[0]), int(records[-1])
-        if last - first == len(records) - 1 and (np.diff(records) == 1).all():
-            found = self._read_run(range(first, last + 1), gather)
+        if records[-1] - records[0] == len(records) - 1 and (np.diff(records) == 1).all():
+            found = self._read_run(range(int(records[0]), int(records[-1]) + 1), gather)
             if found is not None:
                 return found
         return super().read(records, gather)
 
     def trimmed_stops(self, data: FileData, starts: Indices, stops: Indices) -> Indices:
-        return _stripped_stops(np.frombuffer(data, np.uint8), starts, stops)
+        # The comparison also loads the ends of all lines into the processor's cache, many at a time.
+        text = np.frombuffer(data, np.uint8)
+        has_newline = text[stops - 1] == NEWLINE
+        bare: Indices = stops - has_newline
+        bare -= has_newline & (bare > starts) & (text[bare - 1] == CARRIAGE_RETURN)
+        return bare
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
         return list(map(stripped, super().read_few(records, gather)))
@@ -59,16 +63,6 @@ def stripped(line: bytes) -> bytes:
     if line.endswith(b"\n"):
         return line[:-2] if line.endswith(b"\r\n") else line[:-1]
     return line
-
-
-def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
-    """The ends of lines without newlines of one or two bytes."""
-    # The comparison also loads the ends of all lines into the processor's cache, many at a time.
-    has_newline = text[stops - 1] == NEWLINE
-    bare: Indices = stops - has_newline
-    has_return = has_newline & (bare > starts) & (text[bare - 1] == CARRIAGE_RETURN)
-    bare -= has_return
-    return bare
 
 
 def _split(data: FileData, begin: int, ends: Indices, encoding: str | None = None) -> Any:

@@ -54,10 +54,8 @@ class RecordFile(NamedTuple):
         ends = self.positions.ends(records, gather)
         data = self.content.data()
         starts = np.where(records > 0, ends[records - 1], 0)
-        stops = self.trimmed_stops(data, starts, ends[records])
-        return [
-            data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-        ]
+        stops = self.trimmed_stops(data, starts, ends[records]).tolist()
+        return [data[start:stop] for start, stop in zip(starts.tolist(), stops, strict=True)]
 
     def trimmed_stops(self, data: FileData, starts: Indices, stops: Indices) -> Indices:
         """The ends of records from ``starts`` to ``stops``, both shape (n,), without terminators."""

@@ -102,6 +102,7 @@ class BlockIterator(StageIterator[T]):
             self._offset.end, self._offset.left = self._length - 1, cursor.__length_hint__
             yield cursor
             self._leave()
+            self._listed, self._items = None, []  # so that the block's memory is free
             yield (last,)
 
     def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
